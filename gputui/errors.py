@@ -1,0 +1,25 @@
+"""Errors a person can act on: a cause and a remedy, turned into an exit status in one place (`gputui.cli.main`)."""
+
+
+class GputuiError(Exception):
+    """A failure that ends a command with one sentence on stderr.
+
+    `remedy` is the sentence that says what to do; it may be empty where nothing can be done.
+    `exit_status` is what the command returns to the shell.
+    """
+
+    exit_status = 1
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.cause} {self.remedy}".rstrip()
+
+
+class UsageError(GputuiError):
+    """What was typed cannot be meant: an unknown option, a value of the wrong form, a wrong setting."""
+
+    exit_status = 2

@@ -1,0 +1,68 @@
+"""Why the memory is as it is, and what to do: rules that look at one device and say a sentence each, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gputui.explain.advice.cache import churn, release
+from gputui.explain.advice.driver import gap, others, pending, pools, rounding
+from gputui.explain.advice.failures import out_of_memory, retries, room
+from gputui.explain.advice.growth import leak
+from gputui.explain.advice.situation import Situation, situation_of
+from gputui.explain.advice.stuck import scattered, split, stuck
+from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
+from gputui.model.finding import Finding, Weight
+from gputui.model.moment import CounterPoint, TargetMoment
+from gputui.model.process import Process
+from gputui.model.reading import NOT_READ, Reading
+
+Rule = Callable[[Situation], "Finding | None"]
+
+RULES: tuple[Rule, ...] = (
+    out_of_memory,
+    leak,
+    churn,
+    scattered,
+    split,
+    unused_graph,
+    kept_gradients,
+    stuck,
+    retries,
+    optimizer_states,
+    one_worker,
+    pools,
+    pending,
+    rounding,
+    gap,
+    others,
+    release,
+    room,
+)
+"""Within one weight, in the order in which they are said: causes before their consequences, advice before numbers."""
+
+_ORDER = tuple(Weight)
+
+
+def findings(
+    moment: TargetMoment,
+    device: int,
+    points: Sequence[CounterPoint] = (),
+    moments: Sequence[TargetMoment] = (),
+    *,
+    process: Process | None = None,
+    utilization_percent: Reading[float] = NOT_READ,
+) -> tuple[Finding, ...]:
+    """What there is to say about a device (PyTorch's index) at a moment, problems first.
+
+    `points` and `moments` are a timeline's; what lies after `moment` is left out. `process` and
+    `utilization_percent` are what the monitor reads of the process and of the device behind the index.
+    """
+    looked_at = next((each for each in moment.devices if each.index == device), None)
+    if looked_at is None:
+        return ()
+    situation = replace(
+        situation_of(moment, looked_at, points, moments), process=process, utilization_percent=utilization_percent
+    )
+    found = [finding for rule in RULES if (finding := rule(situation)) is not None]
+    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.weight)))

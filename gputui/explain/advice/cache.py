@@ -1,0 +1,103 @@
+"""The cache: what `empty_cache()` would return, and a cache that is emptied all the time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from gputui.explain.advice.names import counted, listed
+from gputui.explain.advice.situation import Counted, Situation
+from gputui.explain.advice.thresholds import CHURN_PER_S, CHURN_SHARE, RELEASABLE_BYTES, STUCK_BYTES, WINDOW_POINTS
+from gputui.model.finding import Finding, Weight
+from gputui.model.moment import DeviceLayout
+from gputui.model.verdict import Composition
+from gputui.units import format_bytes
+
+
+def release(situation: Situation) -> Finding | None:
+    """What `empty_cache()` would return now."""
+    layout = situation.device.layout
+    if layout is None:
+        return None
+    parts = layout.release.composition
+    gone = [segment for segment in layout.release.segments if segment.releasable_bytes]
+    if parts.releasable_bytes < RELEASABLE_BYTES:
+        return _nothing(parts)
+    left = format_bytes(parts.reserved_bytes - parts.releasable_bytes)
+    said = (
+        f"That is what {counted(len(gone), 'segment')} of {len(layout.release.segments):,} would give; reserved memory"
+        f" would go from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
+    )
+    return Finding(
+        kind="release",
+        weight=Weight.FACT,
+        title=f"empty_cache() would return {format_bytes(parts.releasable_bytes)} now.",
+        evidence=(said,),
+        remedy="It would help other processes on the device; this one uses its cache again without it.",
+        bytes=parts.releasable_bytes,
+        screen="map",
+        addresses=tuple(s.segment.address for s in sorted(gone, key=lambda s: -s.releasable_bytes)),
+    )
+
+
+def _nothing(parts: Composition) -> Finding | None:
+    kept = parts.stuck_bytes + parts.private_pool_free_bytes
+    if kept < STUCK_BYTES:
+        return None
+    return Finding(
+        kind="release",
+        weight=Weight.FACT,
+        title=f"empty_cache() would return nothing, although {format_bytes(kept)} of the reserved memory are free.",
+        evidence=(_rest(parts).strip(),),
+        bytes=kept,
+        screen="map",
+    )
+
+
+def _rest(parts: Composition) -> str:
+    kept = ((parts.stuck_bytes, "stuck behind live blocks"), (parts.private_pool_free_bytes, "kept by private pools"))
+    said = [f"{format_bytes(count)} {why}" for count, why in kept if count]
+    return f" Not returned: {listed(said)}." if said else ""
+
+
+def churn(situation: Situation) -> Finding | None:
+    """A cache that is given back and taken anew all the time, although nothing was refused."""
+    window = situation.window
+    span_s = window[-1].time - window[0].time
+    if len(window) < WINDOW_POINTS or _is_retrying(window) or _collects(situation.device.layout):
+        return None
+    taken = _risen(window, "num_device_alloc")
+    freed = _risen(window, "num_device_free")
+    lulls = sum(one.statistics.num_device_free == other.statistics.num_device_free for one, other in pairwise(window))
+    is_habit = 1 - lulls / (len(window) - 1) >= CHURN_SHARE
+    if not is_habit or min(taken, freed) < CHURN_PER_S * span_s:
+        return None
+    said = (
+        f"In {span_s:.0f} s num_device_alloc rose by {taken:,} and num_device_free by {freed:,}, while no request was"
+        f" refused (num_alloc_retries stayed at {window[-1].statistics.num_alloc_retries:,}): the program gives memory"
+        " back that it takes again at once."
+    )
+    rates = f"{taken / span_s:.0f} device allocations and {freed / span_s:.0f} frees a second"
+    return Finding(
+        kind="churn",
+        weight=Weight.PROBLEM,
+        title=f"The cache is emptied all the time: {rates}.",
+        evidence=(said,),
+        remedy="Take torch.cuda.empty_cache() out of the training loop: each call waits for the device, and the next"
+        " step pays for new allocations.",
+    )
+
+
+def _is_retrying(window: tuple[Counted, ...]) -> bool:
+    return _risen(window, "num_alloc_retries") > 0
+
+
+def _collects(layout: DeviceLayout | None) -> bool:
+    """Whether the allocator itself gives memory back, because it was told to."""
+    settings = layout.settings if layout else None
+    value = dict(settings.values).get("garbage_collection_threshold", "") if settings else ""
+    return value.strip("0.") != ""
+
+
+def _risen(window: tuple[Counted, ...], counter: str) -> int:
+    first, last = (int(getattr(point.statistics, counter)) for point in (window[0], window[-1]))
+    return last - first

@@ -1,0 +1,132 @@
+"""Why NVML shows more than PyTorch, who else is on the device, and memory that is neither live nor plain cache."""
+
+from __future__ import annotations
+
+from gputui.explain.advice.names import listed
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import GAP_SHARE, OTHERS_SHARE, OUTSIDE_BYTES, PART_BYTES, ROUNDING_SHARE
+from gputui.model.finding import Finding, Weight
+from gputui.model.reading import value_of
+from gputui.units import format_bytes
+
+
+def gap(situation: Situation) -> Finding | None:
+    """NVML's number for the process against `memory_allocated()`."""
+    bridge = situation.device.bridge
+    used = value_of(bridge.process_used_bytes) if bridge else None
+    outside = value_of(bridge.outside_torch_bytes) if bridge else None
+    if bridge is None or used is None or outside is None:
+        return None
+    cached = bridge.inactive_bytes + bridge.pending_bytes
+    is_notable = cached >= GAP_SHARE * used and cached >= PART_BYTES
+    if not is_notable and outside < OUTSIDE_BYTES:
+        return None
+    parts = ((cached, "in PyTorch's cache"), (outside, "outside PyTorch"))
+    evidence = [f"The difference: {listed(f'{format_bytes(count)} {where}' for count, where in parts if count)}."]
+    if outside >= OUTSIDE_BYTES:
+        evidence.append(_outside(situation, outside))
+    allocated = format_bytes(bridge.allocated_bytes)
+    return Finding(
+        kind="gap",
+        weight=Weight.FACT,
+        title=f"NVML shows {format_bytes(used)} for this process where PyTorch has {allocated} allocated.",
+        evidence=tuple(evidence),
+        bytes=used - bridge.allocated_bytes,
+    )
+
+
+def _outside(situation: Situation, outside: int) -> str:
+    world_size = situation.moment.greeting.world_size or 1
+    suspects = ["CUDA's context and kernels", "handles of cuBLAS and cuDNN", "CUDA libraries beside PyTorch"]
+    if world_size > 1:
+        suspects.insert(0, f"NCCL's buffers for {world_size} ranks")
+    return f"{format_bytes(outside)} outside are more than a context takes by itself: {listed(suspects)} count there."
+
+
+def others(situation: Situation) -> Finding | None:
+    """Other processes on the same device."""
+    bridge, total = situation.device.bridge, value_of(situation.device.driver.device_total_bytes)
+    used = value_of(bridge.other_processes_bytes) if bridge else None
+    if bridge is None or not total or used is None or used < OTHERS_SHARE * total:
+        return None
+    room = situation.device.room
+    is_short = room is not None and used > room.after_release_bytes
+    return Finding(
+        kind="others",
+        weight=Weight.ADVICE if is_short else Weight.FACT,
+        title=f"Other processes hold {format_bytes(used)} of this device.",
+        evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, out of reach for this process.",),
+        remedy="The monitor's process list names them; end those that are not needed." if is_short else "",
+        bytes=used,
+    )
+
+
+def pools(situation: Situation) -> Finding | None:
+    """Free memory in pools of graphs and MemPools."""
+    layout = situation.device.layout
+    free = layout.release.composition.private_pool_free_bytes if layout else 0
+    if layout is None or free < PART_BYTES:
+        return None
+    held = sorted((s for s in layout.release.segments if s.held_bytes), key=lambda s: -s.held_bytes)
+    holders = listed(segment.held_by for segment in held) or "their users"
+    would = sum(segment.held_bytes for segment in held)
+    return Finding(
+        kind="pools",
+        weight=Weight.ADVICE,
+        title=f"{format_bytes(free)} are free in private pools, which nothing else may use.",
+        evidence=(f"Held by {holders}; without them empty_cache() would return {format_bytes(would)} more.",),
+        remedy="Delete graphs and MemPools that are not used any more, or let graphs share one pool"
+        " (torch.cuda.graph(..., pool=...)).",
+        bytes=free,
+        screen="map",
+        addresses=tuple(segment.segment.address for segment in held),
+    )
+
+
+def pending(situation: Situation) -> Finding | None:
+    """Freed blocks that wait for another stream."""
+    layout = situation.device.layout
+    waiting = layout.statistics.active_bytes - layout.statistics.allocated_bytes if layout else 0
+    if layout is None or waiting < PART_BYTES:
+        return None
+    said = (
+        f"Active memory is {format_bytes(layout.statistics.active_bytes)}, allocated"
+        f" {format_bytes(layout.statistics.allocated_bytes)}: record_stream() keeps the difference until that stream"
+        " has passed."
+    )
+    return Finding(
+        kind="pending",
+        weight=Weight.ADVICE,
+        title=f"{format_bytes(waiting)} were freed and wait for another stream.",
+        evidence=(said,),
+        remedy="Let the stream that allocated wait for the other one (wait_stream) and free afterwards, in place of"
+        " record_stream().",
+        bytes=waiting,
+        screen="map",
+    )
+
+
+def rounding(situation: Situation) -> Finding | None:
+    """What the allocator hands out beyond what was asked for."""
+    layout = situation.device.layout
+    if layout is None:
+        return None
+    added = layout.release.composition.rounding_bytes
+    if added < max(PART_BYTES, ROUNDING_SHARE * layout.statistics.allocated_bytes):
+        return None
+    settings = dict(layout.settings.values) if layout.settings else {}
+    divisions = layout.settings.roundup_divisions if layout.settings else ()
+    is_set = any(each > 1 for each in divisions)
+    evidence = f"{added / layout.statistics.allocated_bytes:.0%} of the allocated memory were not asked for."
+    if is_set:
+        evidence += (
+            f" The program rounds up itself: {settings.get('PYTORCH_CUDA_ALLOC_CONF') or 'roundup_power2_divisions'}."
+        )
+    return Finding(
+        kind="rounding",
+        weight=Weight.ADVICE,
+        title=f"Rounding adds {format_bytes(added)} to the tensors.",
+        evidence=(evidence,),
+        remedy="More divisions in roundup_power2_divisions, or none, round less." if is_set else "",
+        bytes=added,
+    )

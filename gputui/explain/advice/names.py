@@ -1,0 +1,37 @@
+"""Many names in few words: members of one list or of one row of layers go together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MOST = 3
+"""So many names stand in a sentence; the rest is counted."""
+
+_INDEX = re.compile(r"\[\d+\]")
+_LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
+_PLACE = re.compile(r" \([^()]*\)$")
+_ELEMENT = re.compile(r"^([^\[\]]+)\[\d+\]")
+
+
+def family(name: str) -> str:
+    """`losses[3] (train.py:23 in step)` and `losses[4] (...)` are `losses[*]`; `model.0.bias` is `model.*.bias`."""
+    return _LAYER.sub(".*", _INDEX.sub("[*]", _PLACE.sub("", name)))
+
+
+def container(name: str) -> str:
+    """`losses` for `losses[3] (train.py:23)`; "" for what is not an element of a variable."""
+    found = _ELEMENT.match(name)
+    return found[1] if found else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """ "a, b and c", or "a, b, c and 4 more"."""
+    all_names = list(dict.fromkeys(names))
+    shown = all_names[:MOST] + ([f"{len(all_names) - MOST} more"] if len(all_names) > MOST else [])
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 segment", "2 segments"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,179 @@
+"""Habits of training loops that cost memory: kept gradients, graphs without a backward pass, states in 32 bits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+
+from gputui.explain.advice.names import listed
+from gputui.explain.advice.situation import Seen, Situation, category_bytes, saved_bytes
+from gputui.explain.advice.thresholds import (
+    BUSY_CPU_PERCENT,
+    FORWARD_BYTES,
+    FORWARD_LOOKS,
+    GRADIENT_SHARE,
+    IDLE_PERCENT,
+    LOOKS,
+    PART_BYTES,
+    STATE_BYTES_PER_PARAMETER,
+    STATE_SHARE,
+    UNUSED_GRAPH_BYTES,
+    UNUSED_GRAPH_SPAN_S,
+)
+from gputui.model.finding import Finding, Weight
+from gputui.model.moment import DeviceLayout
+from gputui.model.reading import Absent
+from gputui.model.tensors import Category
+from gputui.units import format_bytes, format_duration
+
+_STATE = re.compile(r"\.state\[.*\]\.(\w+)$")
+
+
+def kept_gradients(situation: Situation) -> Finding | None:
+    """Gradients that are there in every forward pass, beside the activations."""
+    looks = situation.looks
+    least = min((category_bytes(look.layout, Category.GRADIENT) for look in looks), default=0)
+    if least < PART_BYTES:
+        return None
+    forwards = [look for look in looks if saved_bytes(look.layout) >= FORWARD_BYTES]
+    if len(forwards) < FORWARD_LOOKS or not _is_moving(forwards):
+        return None
+    layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
+    if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
+        return None
+    said = (
+        f"They were there in each of {len(looks)} looks, {len(forwards)} of them into a forward pass: beside up to"
+        f" {format_bytes(saved_bytes(layout))} that were saved for backward."
+    )
+    return Finding(
+        kind="kept_gradients",
+        weight=Weight.ADVICE,
+        title=f"{format_bytes(least)} of gradients are kept through the forward pass.",
+        evidence=(said,),
+        remedy="Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(); gradients that are accumulated"
+        " over several batches have to stay.",
+        bytes=least,
+        screen="tensors",
+        addresses=_addresses(layout, Category.GRADIENT),
+    )
+
+
+def unused_graph(situation: Situation) -> Finding | None:
+    """Activations saved for a backward pass in a program that runs none: evaluation without `no_grad`."""
+    looks = situation.looks
+    if len(looks) < LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not _is_moving(looks):
+        return None
+    trained = (Category.GRADIENT, Category.OPTIMIZER_STATE)
+    if any(category_bytes(look.layout, kind) for look in looks for kind in trained):
+        return None
+    most = max(looks, key=lambda look: category_bytes(look.layout, Category.ACTIVATION))
+    saved = saved_bytes(most.layout)
+    if saved < UNUSED_GRAPH_BYTES:
+        return None
+    span = format_duration(looks[-1].time - looks[0].time)
+    said = (
+        f"In {len(looks)} looks over {span} there was no gradient and no optimizer state, but activations were kept for"
+        " backward."
+    )
+    return Finding(
+        kind="unused_graph",
+        weight=Weight.ADVICE,
+        title=f"{format_bytes(saved)} are saved for a backward pass that does not come.",
+        evidence=(said,),
+        remedy="If this is evaluation, run it under torch.no_grad() or torch.inference_mode(); model.eval() does not"
+        " turn the graph off.",
+        bytes=saved,
+        screen="tensors",
+        addresses=_addresses(most.layout, Category.ACTIVATION),
+    )
+
+
+def optimizer_states(situation: Situation) -> Finding | None:
+    """Two states in 32 bits for each parameter."""
+    layout = situation.device.layout
+    if layout is None:
+        return None
+    sizes, elements = _states(layout)
+    total = sum(sizes.values())
+    most = max(elements.values(), default=0)
+    if total < max(PART_BYTES, STATE_SHARE * layout.statistics.allocated_bytes):
+        return None
+    per_parameter = total / most
+    if per_parameter < STATE_BYTES_PER_PARAMETER:
+        return None
+    said = (
+        f"{listed(f'{name} {format_bytes(size)}' for name, size in sizes.most_common())}, in float32; that is"
+        f" {total / layout.statistics.allocated_bytes:.0%} of the allocated memory."
+    )
+    each = f"{per_parameter:.0f} bytes for each of {_count(most)} parameters"
+    return Finding(
+        kind="optimizer_states",
+        weight=Weight.ADVICE,
+        title=f"The optimizer keeps {format_bytes(total)}: {each}.",
+        evidence=(said,),
+        remedy=_alternatives(total, situation.moment.greeting.world_size or 1),
+        bytes=total,
+        screen="tensors",
+        addresses=_addresses(layout, Category.OPTIMIZER_STATE),
+    )
+
+
+def one_worker(situation: Situation) -> Finding | None:
+    """A device that waits for the one process that loads its data."""
+    process, utilization = situation.process, situation.utilization_percent
+    if process is None or process.workers is None or isinstance(utilization, Absent):
+        return None
+    workers = process.workers
+    if workers.count != 1 or workers.cpu_percent < BUSY_CPU_PERCENT or utilization >= IDLE_PERCENT:
+        return None
+    said = (
+        f"The device is {utilization:.0f}% busy, the process's only worker takes {workers.cpu_percent:.0f}% of a core."
+    )
+    return Finding(
+        kind="one_worker",
+        weight=Weight.ADVICE,
+        title="The device waits for data: one worker loads all of it.",
+        evidence=(said,),
+        remedy="More workers: DataLoader(..., num_workers=N), as many as keep the device busy.",
+    )
+
+
+def _is_moving(looks: Sequence[Seen]) -> bool:
+    """Whether the program has done something between the looks."""
+    return looks[-1].layout.statistics.generation != looks[0].layout.statistics.generation
+
+
+def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
+    """The blocks of a category, the largest first."""
+    blocks = [(pin.block, pin.owner) for segment in layout.release.segments for pin in segment.pins]
+    found = sorted((block for block, owner in blocks if owner.category is category), key=lambda b: -b.size_bytes)
+    return tuple(block.address for block in found)
+
+
+def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
+    """Bytes and elements of the states in 32 bits, by their name in the optimizer ("exp_avg")."""
+    sizes: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    for storage in layout.storages:
+        key = _STATE.search(storage.owner)
+        if storage.category is Category.OPTIMIZER_STATE and storage.dtype == "float32" and key and storage.shape:
+            sizes[key[1]] += storage.size_bytes
+            elements[key[1]] += prod(storage.shape)
+    return sizes, elements
+
+
+def _alternatives(total: int, world_size: int) -> str:
+    found = f"States in 8 bits (bitsandbytes, torchao) take about {format_bytes(total / 4)}, Adafactor less."
+    if world_size > 1:
+        share = format_bytes(total / world_size)
+        found += f" Sharded over the {world_size} ranks (ZeroRedundancyOptimizer, FSDP) they are {share} on each."
+    return found
+
+
+def _count(number: int) -> str:
+    for step, unit in ((10**9, "billion"), (10**6, "million"), (10**3, "thousand")):
+        if number >= step:
+            return f"{number / step:.1f} {unit}"
+    return str(number)

@@ -1,0 +1,84 @@
+"""A look in the form of `torch.cuda.memory._snapshot()`, which the viewer at pytorch.org/memory_viz opens.
+
+The viewer shows the stack of each block; in its place stand the block's category and owner.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from gputui.explain.owners import owners_of
+from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, Segment
+from gputui.model.target import Look
+from gputui.model.verdict import Owner
+
+PICKLE_PROTOCOL = 4
+"""The newest that the viewer reads: it shows an empty page for 5."""
+
+UNLIMITED = -1
+_HIDDEN_BY_THE_VIEWER = ("_start", "PyObject_", "PyFunction_", "PyEval_")
+"""The viewer leaves out frames with these in their name, as the interpreter's own."""
+
+
+def snapshot_file(look: Look, layout: AllocatorMap) -> bytes:
+    """The snapshot as the viewer's file."""
+    return pickle.dumps(snapshot(look, layout), PICKLE_PROTOCOL)
+
+
+def snapshot(look: Look, layout: AllocatorMap) -> dict[str, Any]:
+    """The snapshot of a look with its map: segments with their blocks; there are no traces, one empty list a device."""
+    devices = range(1 + max((segment.device for segment in layout.segments), default=-1))
+    owners = {device: owners_of(layout, look.inventory, device) for device in devices}
+    return {
+        "segments": [_segment(segment, owners[segment.device]) for segment in layout.segments],
+        "device_traces": [[] for _ in devices],
+        "allocator_settings": _settings(layout.settings),
+        "external_annotations": [],
+    }
+
+
+def _segment(segment: Segment, owners: Mapping[int, Owner]) -> dict[str, Any]:
+    active = [block for block in segment.blocks if block.state is not BlockState.INACTIVE]
+    return {
+        "device": segment.device,
+        "address": segment.address,
+        "total_size": segment.size_bytes,
+        "allocated_size": sum(block.size_bytes for block in active if block.state is BlockState.ACTIVE_ALLOCATED),
+        "active_size": sum(block.size_bytes for block in active),
+        "requested_size": sum(block.requested_bytes for block in active),
+        "stream": segment.stream,
+        "segment_type": "small" if segment.is_small else "large",
+        "segment_pool_id": segment.pool_id,
+        "is_expandable": segment.is_expandable,
+        "frames": [],
+        "blocks": [_block(block, owners.get(block.address)) for block in segment.blocks],
+    }
+
+
+def _block(block: Block, owner: Owner | None) -> dict[str, Any]:
+    return {
+        "address": block.address,
+        "size": block.size_bytes,
+        "requested_size": block.requested_bytes,
+        "state": block.state.value,
+        "frames": [_frame(owner)] if owner else [],
+    }
+
+
+def _frame(owner: Owner) -> dict[str, Any]:
+    name = owner.name
+    for part in _HIDDEN_BY_THE_VIEWER:
+        name = name.replace(part, part.replace("_", "-"))
+    return {"name": name, "filename": owner.category.value, "line": 0}
+
+
+def _settings(settings: AllocatorSettings) -> dict[str, Any]:
+    divisions = enumerate(settings.roundup_divisions)
+    return {
+        "PYTORCH_CUDA_ALLOC_CONF": ",".join(f"{name}:{value}" for name, value in settings.values),
+        "max_split_size": settings.max_split_bytes or UNLIMITED,
+        "expandable_segments": settings.is_expandable,
+        "roundup_power2_divisions": {str(2**place): count for place, count in divisions},  # by MiB
+    }

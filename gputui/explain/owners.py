@@ -1,0 +1,124 @@
+"""Whose each live block is: the inventory's storages joined to the allocator's blocks by address."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from gputui.model.allocator import AllocatorMap, Block, BlockState
+from gputui.model.tensors import Category, Inventory, KnownSize, Storage
+from gputui.model.verdict import Owner, TensorGroup
+
+UNATTRIBUTED = Owner(Category.UNATTRIBUTED, "")
+GroupKey = tuple[Category, str, tuple[int, ...], str]
+
+WORKSPACES_PER_STREAM = 2
+"""PyTorch keeps one for each thread (the program's and autograd's) and stream: a third is something else."""
+
+
+def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) -> dict[int, Owner]:
+    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` where nobody is known.
+
+    Of several storages in one block (a program that places tensors in another's memory) the largest names it.
+    """
+    blocks = list(live_blocks(layout, device))
+    addresses = [block.address for _, block in blocks]
+    found: dict[int, Storage] = {}
+    for storage, block in _placed(blocks, inventory, device):
+        if block and (block.address not in found or storage.size_bytes > found[block.address].size_bytes):
+            found[block.address] = storage
+    named = {address: _owner(storage) for address, storage in found.items()}
+    nameless = [(stream, block) for stream, block in blocks if block.address not in named]
+    known = inventory.known_sizes if inventory else ()
+    return dict.fromkeys(addresses, UNATTRIBUTED) | _known_by_size(nameless, known, device) | named
+
+
+def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
+    """Bytes of a device's storages that lie in no live block: memory of another process or library."""
+    blocks = list(live_blocks(layout, device))
+    return sum(storage.size_bytes for storage, block in _placed(blocks, inventory, device) if block is None)
+
+
+def bytes_by_category(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> dict[Category, int]:
+    """Whole live blocks, rounding included, by category: always adds up to the device's allocated bytes."""
+    sums = dict.fromkeys(Category, 0)
+    for _, block in live_blocks(layout, device):
+        sums[owners.get(block.address, UNATTRIBUTED).category] += block.size_bytes
+    return sums
+
+
+def groups(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> tuple[TensorGroup, ...]:
+    """Live blocks that look alike (category, type, shape, element type), largest group first."""
+    blocks = (block for _, block in live_blocks(layout, device))
+    return grouped((owners.get(block.address, UNATTRIBUTED), block.size_bytes) for block in blocks)
+
+
+def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
+    """Owners with their bytes, those that look alike together, largest group first."""
+    alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
+    for owner, size_bytes in members:
+        alike[owner.category, owner.type, owner.shape, owner.dtype].append((size_bytes, owner.name))
+    return _as_groups(alike)
+
+
+def storage_groups(inventory: Inventory, device: int) -> tuple[TensorGroup, ...]:
+    """The same of bare storages, where the allocator has no map; `bytes` are the storages' own."""
+    alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
+    for s in (s for s in inventory.storages if s.device == device):
+        alike[s.category, s.type, s.shape, s.dtype].append((s.size_bytes, s.owner))
+    return _as_groups(alike)
+
+
+def live_blocks(layout: AllocatorMap, device: int) -> Iterable[tuple[int, Block]]:
+    """(stream, block) of a device's live blocks by ascending address."""
+    segments = sorted((s for s in layout.segments if s.device == device), key=lambda segment: segment.address)
+    return (
+        (segment.stream, block)
+        for segment in segments
+        for block in segment.blocks
+        if block.state is BlockState.ACTIVE_ALLOCATED
+    )
+
+
+def _placed(
+    blocks: list[tuple[int, Block]], inventory: Inventory | None, device: int
+) -> Iterable[tuple[Storage, Block | None]]:
+    """Each storage of a device with the live block it lies in."""
+    addresses = [block.address for _, block in blocks]
+    for storage in inventory.storages if inventory else ():
+        if storage.device != device:
+            continue
+        block = blocks[bisect_right(addresses, storage.address) - 1][1] if blocks else None
+        is_inside = block is not None and 0 <= storage.address - block.address < block.size_bytes
+        yield storage, block if is_inside else None
+
+
+def _owner(storage: Storage) -> Owner:
+    return Owner(storage.category, storage.owner, storage.type, storage.shape, storage.dtype, saved_by=storage.saved_by)
+
+
+def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
+    """Owners of blocks that were asked for in a known size; of workspaces the lowest (oldest) of each stream."""
+    sizes = {size.size_bytes: Owner(size.category, size.owner) for size in known if size.device == device}
+    workspaces: Counter[tuple[int, int]] = Counter()
+    owners = {}
+    for stream, block in nameless:
+        owner = sizes.get(block.requested_bytes, UNATTRIBUTED)
+        if owner.category is Category.WORKSPACE:
+            workspaces[stream, block.requested_bytes] += 1
+        if workspaces[stream, block.requested_bytes] <= WORKSPACES_PER_STREAM:
+            owners[block.address] = owner
+    return owners
+
+
+def _as_groups(alike: Mapping[GroupKey, list[tuple[int, str]]]) -> tuple[TensorGroup, ...]:
+    made = (
+        TensorGroup(*key, len(members), sum(size for size, _ in members), _names(members))
+        for key, members in alike.items()
+    )
+    return tuple(sorted(made, key=lambda group: (-group.bytes, group.category, group.names)))
+
+
+def _names(members: list[tuple[int, str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for _, name in members if name))

@@ -1,0 +1,99 @@
+"""A device's whole memory in parts, each byte once: other processes, this one outside PyTorch, what PyTorch holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.moment import DeviceLayout, DeviceMoment
+from gputui.model.reading import Absent
+from gputui.model.tensors import Category
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part with its bytes; `key` names its look on screen, `letter` stands for it where colours do not tell."""
+
+    key: str
+    letter: str
+    name: str
+    bytes: int
+
+
+CATEGORIES = (
+    (Category.PARAMETER, "P", "parameters"),
+    (Category.GRADIENT, "G", "gradients"),
+    (Category.OPTIMIZER_STATE, "O", "optimizer state"),
+    (Category.BUFFER, "B", "buffers"),
+    (Category.ACTIVATION, "A", "activations"),
+    (Category.WORKSPACE, "W", "workspaces"),
+    (Category.OTHER, "X", "other tensors"),
+    (Category.UNATTRIBUTED, "U", "unattributed"),
+)
+
+
+def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
+    """The parts from the outside in; those of no bytes are left out.
+
+    Where NVML does not tell, the device's own parts are missing. Without a look at the allocator's map there are only
+    counters: allocated, pending and cached.
+    """
+    inside = _layout_parts(device.layout) if device.layout else _counter_parts(device)
+    parts = (*_outer_parts(device), *inside, *_free_part(device))
+    return tuple(part for part in parts if part.bytes > 0)
+
+
+def _outer_parts(device: DeviceMoment) -> list[Part]:
+    bridge = device.bridge
+    found = []
+    if bridge is not None and not isinstance(bridge.other_processes_bytes, Absent):
+        found.append(Part("others", "#", "other processes", bridge.other_processes_bytes))
+    if bridge is not None and not isinstance(bridge.outside_torch_bytes, Absent):
+        found.append(Part("outside", "x", "outside PyTorch", bridge.outside_torch_bytes))
+    return found
+
+
+def _free_part(device: DeviceMoment) -> list[Part]:
+    total, used, free = (
+        device.driver.device_total_bytes,
+        device.driver.device_used_bytes,
+        device.driver.device_free_bytes,
+    )
+    if isinstance(total, Absent) or isinstance(used, Absent) or isinstance(free, Absent):
+        return []
+    kept = Part("driver", "d", "driver's own", total - used - free)
+    return [kept, Part("free", ".", "free on the device", free)]
+
+
+def _layout_parts(layout: DeviceLayout) -> list[Part]:
+    composition = layout.release.composition
+    rounding = _rounding_by_category(layout)
+    live = [
+        Part(category.value, letter, name, layout.by_category.get(category, 0) - rounding.get(category, 0))
+        for category, letter, name in CATEGORIES
+    ]
+    return [
+        *live,
+        Part("rounding", "r", "rounding", composition.rounding_bytes),
+        Part("pending", "p", "pending on a stream", composition.pending_bytes),
+        Part("stuck", "s", "stuck", composition.stuck_bytes),
+        Part("private", "v", "free in private pools", composition.private_pool_free_bytes),
+        Part("releasable", "c", "releasable", composition.releasable_bytes),
+    ]
+
+
+def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
+    found: dict[Category, int] = {}
+    for segment in layout.release.segments:
+        for pin in segment.pins:
+            added = pin.block.size_bytes - pin.block.requested_bytes
+            found[pin.owner.category] = found.get(pin.owner.category, 0) + added
+    return found
+
+
+def _counter_parts(device: DeviceMoment) -> list[Part]:
+    counted = device.statistics
+    return [
+        Part("allocated", "a", "allocated", counted.allocated_bytes),
+        Part("pending", "p", "pending on a stream", counted.active_bytes - counted.allocated_bytes),
+        Part("cached", "c", "cached, not looked at", counted.reserved_bytes - counted.active_bytes),
+    ]

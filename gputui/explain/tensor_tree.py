@@ -1,0 +1,233 @@
+"""Whose memory it is, as a tree: categories, modules, tensors; or what looks alike by shape, type and element type.
+
+A tree holds every live block of a device once, those without a known owner too, so its sum is what is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gputui.explain.owners import UNATTRIBUTED
+from gputui.explain.parts import CATEGORIES
+from gputui.explain.tensor_paths import Path, in_order, joined, key_of, path_of
+from gputui.model.allocator import BlockState
+from gputui.model.moment import DeviceLayout
+from gputui.model.tensors import Category, Storage
+from gputui.model.verdict import Owner
+from gputui.units import format_bytes
+
+Key = tuple[str, ...]
+"""What a node is known by in the next tree; the keys of the nodes above it are its beginnings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBlock:
+    """A live block with its owner and the owner's place in the tree.
+
+    `bytes` is the whole block, `requested_bytes` what the program asked for. A storage in host memory has no block:
+    there both are the storage's own size.
+    """
+
+    address: int
+    bytes: int
+    requested_bytes: int
+    owner: Owner
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A category, a module, a group or, with `block`, a single live block; `bytes` and `count` are of all below it."""
+
+    key: Key
+    title: str
+    category: Category | None
+    bytes: int
+    count: int
+    children: tuple[Node, ...] = ()
+    block: LiveBlock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A node that can be seen, `depth` levels below the top."""
+
+    node: Node
+    depth: int
+    is_open: bool
+
+
+Grouping = Callable[[Sequence[LiveBlock], Key], tuple[Node, ...]]
+"""From blocks to nodes; the key is that of the node above."""
+
+ORDERS: dict[str, Callable[[Node], int]] = {
+    "bytes": lambda node: -node.bytes,
+    "count": lambda node: -node.count,
+    "name": lambda _: 0,
+}
+"""How neighbours are sorted; those that are equal stay in the order of their names."""
+
+
+def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
+    """Every live block of a device by ascending address."""
+    blocks = (
+        block
+        for release in layout.release.segments
+        for block in release.segment.blocks
+        if block.state is BlockState.ACTIVE_ALLOCATED
+    )
+    return tuple(
+        _live_block(block.address, block.size_bytes, block.requested_bytes, layout.owners.get(block.address))
+        for block in sorted(blocks, key=lambda block: block.address)
+    )
+
+
+def host_blocks(storages: Iterable[Storage]) -> tuple[LiveBlock, ...]:
+    """Storages in host memory, in the same form."""
+    return tuple(
+        _live_block(
+            storage.address,
+            storage.size_bytes,
+            storage.size_bytes,
+            Owner(storage.category, storage.owner, storage.type, storage.shape, storage.dtype, storage.saved_by),
+        )
+        for storage in storages
+    )
+
+
+def _live_block(address: int, size_bytes: int, requested_bytes: int, owner: Owner | None) -> LiveBlock:
+    owner = owner or UNATTRIBUTED
+    path = path_of(owner.name) or (f"{format_bytes(requested_bytes)} blocks", f"{address:#x}")
+    return LiveBlock(address, size_bytes, requested_bytes, owner, path)
+
+
+def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
+    """Categories, below them modules by their names, below them tensors. A module of one thing is one row with it."""
+    members: dict[Category, list[LiveBlock]] = {category: [] for category, _, _ in CATEGORIES}
+    for block in blocks:
+        members[block.owner.category].append(block)
+    return tuple(
+        _node(key, name, category, _below(members[category], 0, key))
+        for category, _, name in CATEGORIES
+        for key in ((*above, category.value),)
+        if members[category]
+    )
+
+
+def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
+    """Blocks that look alike, below each group its tensors by their full names."""
+    alike: dict[tuple[Category, str], list[LiveBlock]] = {}
+    for block in blocks:
+        alike.setdefault((block.owner.category, description(block)), []).append(block)
+    groups = (
+        _node(key, words, category, _by_name(_leaf(block, full_name(block), key) for block in members))
+        for (category, words), members in alike.items()
+        for key in ((*above, category.value, words),)
+    )
+    return _by_name(groups)
+
+
+GROUPINGS: dict[str, Grouping] = {"module": by_module, "shape": by_shape}
+
+HOST: Key = ("host",)
+
+
+def host_node(blocks: Sequence[LiveBlock], grouping: str) -> Node:
+    """What lies in host memory, a group of its own: it is no part of what is allocated on the device."""
+    return _node(HOST, "host memory", None, GROUPINGS[grouping](blocks, HOST))
+
+
+def description(block: LiveBlock) -> str:
+    """What a block holds, without its name: (512, 512, 3, 3) float32 Parameter."""
+    owner = block.owner
+    if not owner.dtype:
+        return f"{owner.name} of {format_bytes(block.requested_bytes)}" if owner.name else block.path[0]
+    return f"{owner.shape} {owner.dtype} {owner.type}"
+
+
+def full_name(block: LiveBlock) -> str:
+    """The owner's name, or the address of a block that has none."""
+    return block.owner.name or f"{block.address:#x}"
+
+
+def sorted_by(nodes: Iterable[Node], order: str, *, is_reversed: bool = False) -> tuple[Node, ...]:
+    """The same nodes, at every level in another of `ORDERS`; a tree that was just made is in the order of names."""
+    ordered = sorted(nodes, key=ORDERS[order])
+    return tuple(
+        replace(node, children=sorted_by(node.children, order, is_reversed=is_reversed)) if node.children else node
+        for node in (reversed(ordered) if is_reversed else ordered)
+    )
+
+
+def rows_of(nodes: Iterable[Node], opened: frozenset[Key] | set[Key], depth: int = 0) -> tuple[Row, ...]:
+    """What is seen of a tree when the nodes with these keys are open."""
+    rows: list[Row] = []
+    for node in nodes:
+        is_open = node.key in opened
+        rows.append(Row(node, depth, is_open))
+        if is_open:
+            rows += rows_of(node.children, opened, depth + 1)
+    return tuple(rows)
+
+
+def branch_keys(nodes: Iterable[Node]) -> set[Key]:
+    """The keys of all nodes that have others below them."""
+    keys: set[Key] = set()
+    for node in nodes:
+        if node.children:
+            keys.add(node.key)
+            keys |= branch_keys(node.children)
+    return keys
+
+
+def find(nodes: Iterable[Node], address: int) -> Node | None:
+    """The node of the block that an address lies in."""
+    for node in nodes:
+        block = node.block
+        if block is not None and block.address <= address < block.address + block.bytes:
+            return node
+        found = find(node.children, address) if node.children else None
+        if found is not None:
+            return found
+    return None
+
+
+def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...]:
+    """The nodes below one: blocks whose path ends here, and branches for those whose path goes on."""
+    ending: dict[str, list[LiveBlock]] = {}
+    going_on: dict[str, list[LiveBlock]] = {}
+    for block in blocks:
+        is_ending = len(block.path) == depth + 1
+        (ending if is_ending else going_on).setdefault(key_of(block.path[depth]), []).append(block)
+    branches = (_branch(members, depth, (*key, piece)) for piece, members in going_on.items())
+    leaves = (_leaf(block, block.path[depth], (*key, piece)) for piece, members in ending.items() for block in members)
+    return _by_name((*branches, *leaves))
+
+
+def _branch(blocks: Sequence[LiveBlock], depth: int, key: Key) -> Node:
+    title = blocks[0].path[depth]
+    children = _below(blocks, depth + 1, key)
+    if len(children) == 1 and " " not in title:  # words, such as "train.py:23 in step", are no part of a dotted name
+        return replace(children[0], title=joined(title, children[0].title))
+    return _node(key, title, blocks[0].owner.category, children)
+
+
+def _node(key: Key, title: str, category: Category | None, children: tuple[Node, ...]) -> Node:
+    return Node(
+        key,
+        title,
+        category,
+        bytes=sum(child.bytes for child in children),
+        count=sum(child.count for child in children),
+        children=children,
+    )
+
+
+def _leaf(block: LiveBlock, title: str, key: Key) -> Node:
+    """Many tensors can have one name, so the address is a part of the key."""
+    return Node((*key, f"{block.address:#x}"), title, block.owner.category, block.bytes, 1, block=block)
+
+
+def _by_name(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(sorted(nodes, key=lambda node: in_order(node.title)))

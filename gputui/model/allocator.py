@@ -1,0 +1,111 @@
+"""PyTorch's CUDA caching allocator as the probe sees it, in bytes. Terms: facts of `torch.cuda.memory_snapshot()`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class BlockState(str, Enum):
+    """A block's state, in the strings of PyTorch's snapshot."""
+
+    ACTIVE_ALLOCATED = "active_allocated"
+    ACTIVE_PENDING_FREE = "active_pending_free"
+    INACTIVE = "inactive"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a segment; `requested_bytes` is stale where the block is inactive."""
+
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    state: BlockState
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One cudaMalloc, or one contiguous mapped stretch of an expandable range; its blocks tile it exactly.
+
+    `stream` is the raw handle (0: the default stream). `pool_id` is (0, 0) for the default pools.
+    """
+
+    device: int
+    address: int
+    size_bytes: int
+    stream: int
+    is_small: bool
+    is_expandable: bool
+    pool_id: tuple[int, int]
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePool:
+    """A pool of a captured graph or a MemPool.
+
+    `is_freeable` tells whether `empty_cache()` may release its segments (nobody uses the pool any more).
+    `holder` says in words who keeps it: "torch.cuda.CUDAGraph", "torch.cuda.MemPool", or "" where it is not known.
+    """
+
+    device: int
+    pool_id: tuple[int, int]
+    is_freeable: bool
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStatistics:
+    """The counters of one device's allocator (`torch._C._cuda_memoryStats`): bytes now, peaks, and counts since start.
+
+    `generation` grows with every allocation and free: equal generations mean that nothing happened in between.
+    """
+
+    device: int
+    requested_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    inactive_split_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    segments: int
+    blocks: int
+    num_alloc_retries: int
+    num_ooms: int
+    num_device_alloc: int
+    num_device_free: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorSettings:
+    """How the allocator is set up: `large_page_bytes` is the page of expandable large pools (20 MiB unless set).
+
+    `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1
+    mean none, () that they are not known.
+    """
+
+    backend: str
+    large_page_bytes: int
+    max_split_bytes: int | None
+    is_expandable: bool
+    values: tuple[tuple[str, str], ...]
+    roundup_divisions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorMap:
+    """Every segment of every device at one moment, with what decides about its release.
+
+    `routed_devices` are those on which a capture or a `use_mem_pool` is under way in any thread: there
+    `empty_cache()` leaves the default pools alone. `problems` says what could not be known of the pools.
+    """
+
+    segments: tuple[Segment, ...]
+    private_pools: tuple[PrivatePool, ...]
+    routed_devices: tuple[int, ...]
+    settings: AllocatorSettings
+    problems: tuple[str, ...] = ()

@@ -1,0 +1,160 @@
+"""A device as NVML describes it: a whole GPU or a MIG instance. Field names are NVML's terms with their units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The device's memory in NVML's v2 split: used + free + driver_reserved = total.
+
+    With a driver that knows only v1, `driver_reserved_bytes` is None and contained in `used_bytes`.
+    """
+
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+    driver_reserved_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigPlace:
+    """Where a MIG instance sits: the index of its parent device and its instance numbers."""
+
+    parent: int
+    gpu_instance: int
+    compute_instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """The PCIe link now and at most."""
+
+    generation: int
+    width: int
+    max_generation: int
+    max_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar1:
+    """The window through which the host sees device memory."""
+
+    total_bytes: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemappedRows:
+    """Rows of memory replaced after errors; `pending` ones need a reset, `failed` means no spare row was left."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NvLinks:
+    """NVLink in all: links that are active of those there are, and the data rates of the whole device."""
+
+    active: int
+    total: int
+    tx_bytes_per_s: float | None
+    rx_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One row of the monitor: every reading is a value or absent with its reason.
+
+    `problems` are sentences about this device alone ("GPU is lost: ..."). `lost` is the reason why the device does
+    not answer at all. `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
+    """
+
+    index: int
+    uuid: str
+    name: str
+    bus_id: str
+    mig: MigPlace | None = None
+    lost: str | None = None
+    shares_host_memory: bool = False
+    memory: Reading[DeviceMemory] = NOT_READ
+    gpu_utilization_percent: Reading[int] = NOT_READ
+    memory_utilization_percent: Reading[int] = NOT_READ
+    encoder_percent: Reading[int] = NOT_READ
+    decoder_percent: Reading[int] = NOT_READ
+    temperature_c: Reading[int] = NOT_READ
+    memory_temperature_c: Reading[int] = NOT_READ
+    slowdown_temperature_c: Reading[int] = NOT_READ
+    shutdown_temperature_c: Reading[int] = NOT_READ
+    fan_percent: Reading[int] = NOT_READ
+    power_w: Reading[float] = NOT_READ
+    power_limit_w: Reading[float] = NOT_READ
+    energy_j: Reading[float] = NOT_READ
+    sm_clock_mhz: Reading[int] = NOT_READ
+    memory_clock_mhz: Reading[int] = NOT_READ
+    max_sm_clock_mhz: Reading[int] = NOT_READ
+    max_memory_clock_mhz: Reading[int] = NOT_READ
+    pstate: Reading[str] = NOT_READ
+    throttle_reasons: Reading[tuple[str, ...]] = NOT_READ
+    pcie: Reading[PcieLink] = NOT_READ
+    pcie_tx_bytes_per_s: Reading[int] = NOT_LOOKED_AT
+    pcie_rx_bytes_per_s: Reading[int] = NOT_LOOKED_AT
+    nvlinks: Reading[NvLinks] = NOT_READ
+    bar1: Reading[Bar1] = NOT_READ
+    ecc_uncorrected: Reading[int] = NOT_READ
+    ecc_corrected: Reading[int] = NOT_READ
+    remapped_rows: Reading[RemappedRows] = NOT_READ
+    retired_pages: Reading[int] = NOT_READ
+    persistence_mode: Reading[str] = NOT_READ
+    compute_mode: Reading[str] = NOT_READ
+    display_active: Reading[str] = NOT_READ
+    mig_mode: Reading[str] = NOT_READ
+    vbios: Reading[str] = NOT_READ
+    serial: Reading[str] = NOT_READ
+    architecture: Reading[str] = NOT_READ
+    compute_capability: Reading[str] = NOT_READ
+    problems: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What identifies this device between snapshots, also while it is lost and has no UUID to tell."""
+        return self.uuid or f"index {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What NVML says one process does on one device: `kind` is "C", "G", "M" (MPS) or a sum such as "C+G"."""
+
+    device: str
+    """`Device.key` of the device."""
+    pid: int
+    kind: str
+    used_bytes: Reading[int]
+    sm_percent: Reading[int] = NOT_READ
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """What the driver says of itself."""
+
+    version: Reading[str] = NOT_READ
+    cuda_version: Reading[str] = NOT_READ
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLook:
+    """One look at all devices: what the NVML source returns.
+
+    `problem` is the one sentence, cause and remedy, that says why NVML as a whole could not be read; then there are
+    no devices.
+    """
+
+    driver: Driver = Driver()
+    devices: tuple[Device, ...] = ()
+    uses: tuple[DeviceUse, ...] = ()
+    problem: str | None = None

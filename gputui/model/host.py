@@ -1,0 +1,45 @@
+"""The machine around the devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.reading import NOT_READ, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Host memory; `used_bytes` is what cannot be given back (total - available), `shared_bytes` is tmpfs and
+    shared memory, `cache_bytes` is page cache and buffers."""
+
+    total_bytes: int
+    used_bytes: int
+    available_bytes: int
+    cache_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A filled part of a whole: swap, /dev/shm."""
+
+    total_bytes: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """CPU in percent of all cores together and of each; rates since the last look, absent at the first."""
+
+    hostname: str = ""
+    cpu_percent: Reading[float] = NOT_READ
+    core_percents: Reading[tuple[float, ...]] = NOT_READ
+    load: Reading[tuple[float, float, float]] = NOT_READ
+    memory: Reading[HostMemory] = NOT_READ
+    swap: Reading[Space] = NOT_READ
+    shm: Reading[Space] = NOT_READ
+    disk_read_bytes_per_s: Reading[float] = NOT_READ
+    disk_write_bytes_per_s: Reading[float] = NOT_READ
+    network_receive_bytes_per_s: Reading[float] = NOT_READ
+    network_send_bytes_per_s: Reading[float] = NOT_READ
+    uptime_s: Reading[float] = NOT_READ

@@ -1,0 +1,89 @@
+"""What the attach screens show: an attached process at one moment, with all that can be said about its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.reading import NOT_READ, Absent, Reading
+from gputui.model.target import Cost, Greeting, Mark
+from gputui.model.tensors import Category, Storage
+from gputui.model.verdict import Bridge, DriverFacts, Owner, Release, Room, TensorGroup
+
+NOT_ASKED = Absent("NVML was not asked")
+NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """What a look tells of one device: segments with their release, the owner of each live block, and sums.
+
+    `statistics` are the counters of the look itself, so that everything here is of one moment; `owners` is by the
+    address of a live block. `by_category` adds up to `statistics.allocated_bytes`.
+    """
+
+    statistics: AllocatorStatistics
+    settings: AllocatorSettings | None
+    release: Release
+    owners: Mapping[int, Owner]
+    by_category: Mapping[Category, int]
+    groups: tuple[TensorGroup, ...]
+    storages: tuple[Storage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMoment:
+    """One device of the attached process.
+
+    `statistics` are the newest counters, `layout` the newest look (None where none could be had), which may be older.
+    """
+
+    index: int
+    uuid: str
+    statistics: AllocatorStatistics
+    driver: DriverFacts = NO_FACTS
+    layout: DeviceLayout | None = None
+    bridge: Bridge | None = None
+    room: Room | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMoment:
+    """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`."""
+
+    rss_bytes: Reading[int] = NOT_READ
+    pinned_bytes: Reading[int] = NOT_READ
+    tensor_bytes: Reading[int] = NOT_READ
+    storages: tuple[Storage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMoment:
+    """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
+
+    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known.
+    """
+
+    time: float
+    greeting: Greeting
+    devices: tuple[DeviceMoment, ...] = ()
+    host: HostMoment = HostMoment()
+    marks: tuple[Mark, ...] = ()
+    look_time: float = 0.0
+    look_cost: Cost | None = None
+    problems: tuple[str, ...] = ()
+    ended: str = ""
+
+    @property
+    def pid(self) -> int:
+        """The process's PID."""
+        return self.greeting.pid
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPoint:
+    """The counters of all devices at one time: what the timeline keeps of a moment."""
+
+    time: float
+    statistics: tuple[AllocatorStatistics, ...] = field(default=())

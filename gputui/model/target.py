@@ -1,0 +1,81 @@
+"""A process that is attached to: what its probe says, and what NVML says about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
+from gputui.model.tensors import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class TorchDevice:
+    """A device as the attached process numbers it: `index` is PyTorch's, `uuid` is the physical device's.
+
+    `uuid` is "" where PyTorch does not tell (before 2.5). `visible_as` is the process's entry of CUDA_VISIBLE_DEVICES:
+    an index, a (shortened) UUID, or "" where the variable is not set.
+    """
+
+    index: int
+    uuid: str
+    visible_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported."""
+
+    pid: int
+    command: str
+    python: str
+    torch: str
+    rank: int | None
+    world_size: int | None
+    is_cuda_initialized: bool
+    devices: tuple[TorchDevice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The cheap part, sent often: counters of each device and of the host.
+
+    `unasked` is what looks are that nobody asks for: "walk", "" (without the inventory) or None (not taken at all).
+    """
+
+    time: float
+    devices: tuple[AllocatorStatistics, ...]
+    pinned_bytes: int | None
+    problems: tuple[str, ...] = ()
+    unasked: str | None = "walk"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a look cost the program: the longest time other threads could not run, and the probe's processor time."""
+
+    pause_ms: float
+    probe_cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The dear part, taken when asked for or when something changed: the block map and the inventory of one moment.
+
+    `map` is None where the allocator has none to show (another backend, CUDA not initialised).
+    """
+
+    time: float
+    statistics: tuple[AllocatorStatistics, ...]
+    settings: AllocatorSettings | None
+    map: AllocatorMap | None
+    inventory: Inventory | None
+    cost: Cost
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment that the program or the viewer named."""
+
+    time: float
+    label: str

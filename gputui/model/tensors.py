@@ -1,0 +1,71 @@
+"""Whose memory it is: the storages of a process's tensors, each with an owner and a category."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Category(str, Enum):
+    """What a storage is for, in the words of the attach document."""
+
+    PARAMETER = "parameter"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer_state"
+    BUFFER = "buffer"
+    ACTIVATION = "activation"
+    """Saved for backward, or a live result of the forward pass."""
+    WORKSPACE = "workspace"
+    OTHER = "other"
+    UNATTRIBUTED = "unattributed"
+
+
+HOST = -1
+"""The device number of storages in host memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One storage, counted once however many views it has.
+
+    `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
+    `type`, `shape`, `dtype` are those of the tensor that names it. `saved_by` is the operation that keeps it for
+    backward, "" where none does.
+    """
+
+    device: int
+    address: int
+    size_bytes: int
+    category: Category
+    owner: str
+    type: str
+    shape: tuple[int, ...]
+    dtype: str
+    saved_by: str = ""
+    is_pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSize:
+    """What a block that no tensor owns most likely is, where it was asked for in exactly this size on this device."""
+
+    device: int
+    size_bytes: int
+    category: Category
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All storages found at one look.
+
+    `how` is "walk" (known modules and optimizers, autograd graph, frames) or "scan" (every Python object).
+    `is_of_one_moment` is false where the look could not be taken together with the allocator's map.
+    """
+
+    storages: tuple[Storage, ...]
+    how: str
+    is_of_one_moment: bool
+    problems: tuple[str, ...] = ()
+    known_sizes: tuple[KnownSize, ...] = ()
+    """Workspaces and the like, which belong to no Python object and are known by their requested size alone."""

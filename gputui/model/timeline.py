@@ -1,0 +1,91 @@
+"""An attached process over time: counters of every moment, and the newest looks whole; bounded in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from dataclasses import replace
+
+from gputui.model.moment import CounterPoint, TargetMoment
+from gputui.model.target import Mark
+
+POINTS = 14_400
+"""Counters of four hours at one a second, about a kilobyte each."""
+
+WHOLE_MOMENTS = 120
+"""So many moments are kept with their layouts; a layout of ten thousand blocks takes a few megabytes, and those of
+moments between two looks are the same object."""
+
+MARKED_MOMENTS = 40
+"""Those of the newest marks are kept whole for as long as the process is attached."""
+
+
+class Timeline:
+    """What happened so far; times are epoch seconds, ascending."""
+
+    def __init__(self) -> None:
+        self._points: deque[CounterPoint] = deque(maxlen=POINTS)
+        self._moments: deque[TargetMoment] = deque(maxlen=WHOLE_MOMENTS)
+        self._marked: dict[Mark, TargetMoment] = {}
+
+    def add(self, moment: TargetMoment) -> None:
+        """Take a moment in; one that is not newer than the last is dropped."""
+        if self._points and moment.time <= self._points[-1].time:
+            return
+        counters = tuple(device.statistics for device in moment.devices)
+        self._points.append(CounterPoint(moment.time, counters))
+        self._moments.append(moment)
+        self._keep_marked(moment)
+
+    @property
+    def points(self) -> tuple[CounterPoint, ...]:
+        """The counters of every moment, oldest first."""
+        return tuple(self._points)
+
+    @property
+    def moments(self) -> tuple[TargetMoment, ...]:
+        """The moments that are kept whole, oldest first."""
+        return tuple(self._moments)
+
+    @property
+    def marked(self) -> tuple[tuple[Mark, TargetMoment], ...]:
+        """The marks with the first look after each (the last before it, where nothing has changed since)."""
+        return tuple(self._marked.items())
+
+    @property
+    def latest(self) -> TargetMoment | None:
+        """The newest moment."""
+        return self._moments[-1] if self._moments else None
+
+    def at(self, time: float) -> TargetMoment | None:
+        """The last moment not after `time`; where only its counters were kept, one without layouts."""
+        if not self._moments:
+            return None
+        place = bisect_right(self._moments, time, key=lambda moment: moment.time)
+        if place:
+            return self._moments[place - 1]
+        point = self._points[max(0, bisect_right(self._points, time, key=lambda point: point.time) - 1)]
+        return _without_layouts(self._moments[0], point)
+
+    def step(self, time: float, steps: int) -> float:
+        """The time of the point so many points after (before, where negative) `time`."""
+        place = bisect_left(self._points, time, key=lambda point: point.time)
+        return self._points[max(0, min(place + steps, len(self._points) - 1))].time
+
+    def _keep_marked(self, moment: TargetMoment) -> None:
+        for mark in moment.marks[-MARKED_MOMENTS:]:
+            kept = self._marked.get(mark)
+            if kept is None or kept.look_time < mark.time:
+                self._marked[mark] = moment
+        for old in list(self._marked)[:-MARKED_MOMENTS]:
+            del self._marked[old]
+
+
+def _without_layouts(like: TargetMoment, point: CounterPoint) -> TargetMoment:
+    counters = {counted.device: counted for counted in point.statistics}
+    devices = tuple(
+        replace(device, statistics=counters[device.index], layout=None, bridge=None, room=None)
+        for device in like.devices
+        if device.index in counters
+    )
+    return replace(like, time=point.time, devices=devices, look_time=0.0, look_cost=None, problems=(), ended="")

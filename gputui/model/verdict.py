@@ -1,0 +1,139 @@
+"""What the reasoning says about an attached process: results of `gputui.explain`, in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.allocator import Block, Segment
+from gputui.model.reading import Absent, Reading
+from gputui.model.tensors import Category
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a live block is; the fields are those of the storage in it."""
+
+    category: Category
+    name: str
+    type: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    saved_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A live block that keeps its segment or pages; `releases_bytes` is what its end alone would add to a release."""
+
+    block: Block
+    owner: Owner
+    releases_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRelease:
+    """What `empty_cache()` does with a segment.
+
+    `ranges` are the (first, end) addresses it would give back. `held_bytes` is what would go too if nothing kept the
+    segment's pool (`held_by`: "torch.cuda.MemPool", "a capture", ...).
+    """
+
+    segment: Segment
+    releasable_bytes: int
+    stuck_bytes: int
+    pins: tuple[Pin, ...]
+    ranges: tuple[tuple[int, int], ...]
+    held_bytes: int = 0
+    held_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Every reserved byte once: the six add up to what the allocator has reserved."""
+
+    requested_bytes: int
+    rounding_bytes: int
+    pending_bytes: int
+    stuck_bytes: int
+    private_pool_free_bytes: int
+    releasable_bytes: int
+
+    @property
+    def reserved_bytes(self) -> int:
+        held = self.requested_bytes + self.rounding_bytes + self.pending_bytes
+        return held + self.stuck_bytes + self.private_pool_free_bytes + self.releasable_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What `empty_cache()` would do on one device now."""
+
+    device: int
+    segments: tuple[SegmentRelease, ...]
+    composition: Composition
+
+    @property
+    def releasable_bytes(self) -> int:
+        return self.composition.releasable_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGroup:
+    """Live blocks of one category, type, shape and element type; `bytes` counts whole blocks."""
+
+    category: Category
+    type: str
+    shape: tuple[int, ...]
+    dtype: str
+    count: int
+    bytes: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """From what NVML says down to what the program asked for; each level holds the next, `outside` is the first gap.
+
+    `other_processes_bytes` is what the device's other processes use.
+    """
+
+    device: int
+    device_used_bytes: Reading[int]
+    process_used_bytes: Reading[int]
+    other_processes_bytes: Reading[int]
+    outside_torch_bytes: Reading[int]
+    reserved_bytes: int
+    inactive_bytes: int
+    active_bytes: int
+    pending_bytes: int
+    allocated_bytes: int
+    rounding_bytes: int
+    requested_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The largest single request (bytes of a tensor) that would succeed on the default stream.
+
+    `now_bytes`: without giving anything back; `after_release_bytes`: with the cache released, which PyTorch does by
+    itself before it gives up. `next_error` is how the error of a request beyond it would read.
+    """
+
+    device: int
+    now_bytes: int
+    after_release_bytes: int
+    next_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFacts:
+    """What NVML says of the physical device behind a PyTorch index, and of the process on it.
+
+    Total is used + free + what the driver keeps for itself; cudaMemGetInfo calls used + free the total.
+    """
+
+    nvml_index: int | None
+    device_total_bytes: Reading[int]
+    device_used_bytes: Reading[int]
+    process_used_bytes: Reading[int]
+    device_free_bytes: Reading[int] = Absent("NVML was not asked")

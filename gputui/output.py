@@ -1,0 +1,32 @@
+"""Standard output is data, standard error is narration."""
+
+from __future__ import annotations
+
+import sys
+
+from gputui.errors import GputuiError
+
+
+def put(text: str) -> None:
+    """Write `text` to standard output, at once, in its encoding ("?" for what it cannot say).
+
+    A reader that went away is a BrokenPipeError; what else keeps it from being written (a full disk) a `GputuiError`.
+    """
+    if sys.stdout is None:
+        cause = "Standard output is closed."
+        raise GputuiError(cause)
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        cause = f"Standard output cannot be written: {error.strerror}."
+        raise GputuiError(cause) from None
+
+
+def narrate(text: str) -> None:
+    """Write a line to standard error; where that is closed, nobody wants to hear it."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"gputui: {text}\n")
