@@ -1,0 +1,246 @@
+"""Reads PyTorch's CUDA caching allocator inside the program, by calls that neither initialise CUDA nor touch a device.
+
+Everything is asked by name and key, never by version: PyTorch 2.1 and newer. `torch` is passed in, as the program
+imported it. The results are plain dicts and lists whose keys are the fields of `gputui.model.allocator`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from gputui.probe.pools import PoolUse, PoolWatch
+
+LARGE_PAGE_BYTES = 20 * 1024**2
+CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+"""The environment variables PyTorch reads, first found wins."""
+DEFAULT_POOL = (0, 0)
+NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+
+COUNTED_BYTES = (
+    ("requested_bytes", "requested_bytes", "current"),
+    ("allocated_bytes", "allocated_bytes", "current"),
+    ("active_bytes", "active_bytes", "current"),
+    ("reserved_bytes", "reserved_bytes", "current"),
+    ("inactive_split_bytes", "inactive_split_bytes", "current"),
+    ("peak_allocated_bytes", "allocated_bytes", "peak"),
+    ("peak_active_bytes", "active_bytes", "peak"),
+    ("peak_reserved_bytes", "reserved_bytes", "peak"),
+    ("segments", "segment", "current"),
+    ("blocks", "active", "current"),
+)
+COUNTERS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free")
+CHANGES = (("allocation", "allocated"), ("allocation", "freed"), ("active", "freed"))
+
+
+def is_readable(torch: ModuleType) -> bool:
+    """Whether there is an allocator to ask: CUDA initialised in this very process (not before a fork)."""
+    return bool(torch.cuda.is_initialized()) and hasattr(torch._C, "_cuda_memoryStats")
+
+
+def is_history_enabled(torch: ModuleType) -> bool:
+    """Whether the program records memory history: every map then leaves an entry in its ring, and costs much more."""
+    ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)  # crashes before CUDA is initialised
+    return ask is not None and is_readable(torch) and bool(ask())
+
+
+def read_statistics(torch: ModuleType) -> list[dict[str, int]]:
+    """The counters of every device the process sees, about 10 us each; [] where there is no allocator to ask."""
+    if not is_readable(torch):
+        return []
+    try:
+        return [_statistics(torch, device) for device in range(torch.cuda.device_count())]
+    except RuntimeError:  # a pluggable allocator keeps no statistics
+        return []
+
+
+def _statistics(torch: ModuleType, device: int) -> dict[str, int]:
+    stats = torch._C._cuda_memoryStats(device)
+    counts = {name: stats.get(key, {}).get("all", {}).get(what, 0) for name, key, what in COUNTED_BYTES}
+    counters = {name: stats.get(name, 0) for name in COUNTERS}
+    changes = sum(stats.get(key, {}).get("all", {}).get(what, 0) for key, what in CHANGES)
+    generation = changes + counters["num_device_alloc"] + counters["num_device_free"]
+    return {"device": device, **counts, **counters, "generation": generation}
+
+
+def read_pinned_bytes(torch: ModuleType) -> int | None:
+    """Bytes of page-locked host memory that PyTorch holds, in use or cached; None where it does not tell."""
+    ask = getattr(torch._C, "_cuda_hostMemoryStats", None)
+    if ask is None or not is_readable(torch):
+        return None
+    current: int | None = ask().get("allocated_bytes", {}).get("current")
+    return current
+
+
+def read_settings(torch: ModuleType) -> dict[str, Any] | None:
+    """How the allocator was set up at the start; `read_map` has what the program has changed since."""
+    if not is_readable(torch):
+        return None
+    texts = [os.environ[name] for name in CONFIGURATIONS if name in os.environ][:1]
+    values = _parse(texts[0]) if texts else {}
+    if NO_CACHING in os.environ:
+        values[NO_CACHING] = os.environ[NO_CACHING]
+    megabytes = values.get("max_split_size_mb", "")
+    return {
+        "backend": torch._C._cuda_getAllocatorBackend(),
+        "large_page_bytes": _large_page_bytes(values),
+        "max_split_bytes": int(megabytes) * 1024**2 if megabytes.isdigit() else None,
+        "is_expandable": values.get("expandable_segments", "") == "True",
+        "values": [[key, value] for key, value in values.items()],
+    }
+
+
+@dataclass(frozen=True)
+class TakenMap:
+    """What must be read at one moment; `describe_map` can make a map of it later, in another thread."""
+
+    settings: dict[str, Any]
+    use: PoolUse
+    snapshot: dict[str, Any]
+    is_routing_apart: bool
+
+
+def read_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> dict[str, Any] | None:
+    """Every segment and block, with what decides about their release; None where the allocator has no map.
+
+    Call it on the main thread, where nothing can happen between the snapshot and the look at who uses the pools.
+    `may_walk`: see `PoolWatch.look`.
+    """
+    taken = take_map(torch, watch, may_walk=may_walk)
+    return describe_map(taken) if taken else None
+
+
+def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> TakenMap | None:
+    """The part of `read_map` that needs the moment: half of its time."""
+    settings = read_settings(torch)
+    if settings is None or settings["backend"] != "native":
+        return None
+    snapshot = _snapshot(torch)
+    has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in snapshot["segments"])
+    use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
+    return TakenMap(settings, use, snapshot, _is_routing_apart(torch))
+
+
+def describe_map(taken: TakenMap) -> dict[str, Any]:
+    """The fields of `gputui.model.allocator.AllocatorMap`."""
+    use = taken.use
+    segments = [_segment(entry) for entry in taken.snapshot["segments"]]
+    return {
+        "segments": segments,
+        "private_pools": _private_pools(segments, use),
+        "routed_devices": sorted(use.capturing if taken.is_routing_apart else use.capturing | use.routing),
+        "settings": _settings_now(taken.settings, taken.snapshot.get("allocator_settings", {})),
+        "problems": use.problems,
+    }
+
+
+def _snapshot(torch: ModuleType) -> dict[str, Any]:
+    """PyTorch's snapshot, without the traces of a recorded history where this PyTorch can leave them out.
+
+    The form that can leave them out takes references that it was never given, in some versions: up to Python 3.11
+    False and 0 then run out after some thousand calls, and the process aborts. So they are given back beforehand.
+    """
+    code = torch.cuda.memory_snapshot.__code__
+    parameters = code.co_varnames[: code.co_argcount]
+    if not is_history_enabled(torch) or "include_traces" not in parameters:
+        arguments = (None,) if parameters else ()  # the oldest take none
+        return torch._C._cuda_memorySnapshot(*arguments)  # type: ignore[no-any-return]
+    if _takes_references(torch):
+        for taken in (0, 0, False):
+            _add_reference(taken)
+    return torch._C._cuda_memorySnapshot((0, 0, False))  # type: ignore[no-any-return]
+
+
+@cache
+def _takes_references(torch: ModuleType) -> bool:
+    """Whether this PyTorch takes references of the tuple's elements, tried on numbers of our own."""
+    if sys.version_info >= (3, 12):  # where False and 0 live for ever
+        return False
+    numbers = _Number(0), _Number(0)
+    for lent in (*numbers, False):
+        _add_reference(lent)  # one to lose each
+    before = sys.getrefcount(numbers[0])
+    torch._C._cuda_memorySnapshot((*numbers, False))
+    return sys.getrefcount(numbers[0]) < before
+
+
+class _Number(int):
+    """An int that is not shared with anybody."""
+
+
+def _add_reference(value: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def _segment(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "device": entry["device"],
+        "address": entry["address"],
+        "size_bytes": entry["total_size"],
+        "stream": entry["stream"],
+        "is_small": entry["segment_type"] == "small",
+        "is_expandable": entry.get("is_expandable", False),
+        "pool_id": list(entry.get("segment_pool_id", DEFAULT_POOL)),
+        "blocks": [
+            {
+                "address": block["address"],
+                "size_bytes": block["size"],
+                "requested_bytes": block["requested_size"],
+                "state": block["state"],
+            }
+            for block in entry["blocks"]
+        ],
+    }
+
+
+def _is_routing_apart(torch: ModuleType) -> bool:
+    """Newer PyTorch counts captures apart from mere routing: a `use_mem_pool` no longer holds the default pools.
+
+    Both came together with the statistics by private pool, which is the sign to look for.
+    """
+    return "reserved_bytes_by_private_pools" in torch._C._cuda_memoryStats(0)
+
+
+def _private_pools(segments: list[dict[str, Any]], use: PoolUse) -> list[dict[str, Any]]:
+    seen = sorted({(s["device"], tuple(s["pool_id"])) for s in segments if s["pool_id"] != list(DEFAULT_POOL)})
+    holders = use.holders_of(seen)
+    return [
+        {"device": device, "pool_id": list(pool), "is_freeable": not holder, "holder": holder}
+        for (device, pool), holder in holders.items()
+    ]
+
+
+def _settings_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The settings with what the snapshot says of them, which is the truth for what can change at run time."""
+    values = dict(settings["values"]) | _parse(found.get("PYTORCH_CUDA_ALLOC_CONF", ""))
+    limit = found.get("max_split_size", -1)
+    divisions = found.get("roundup_power2_divisions", {})
+    return settings | {
+        "large_page_bytes": _large_page_bytes(values),
+        "max_split_bytes": limit if limit > 0 else None,
+        "is_expandable": bool(found.get("expandable_segments", settings["is_expandable"])),
+        "values": [[key, value] for key, value in values.items()],
+        "roundup_divisions": [divisions[key] for key in sorted(divisions, key=int)],
+    }
+
+
+def _large_page_bytes(values: dict[str, str]) -> int:
+    megabytes = values.get("large_segment_size_mb", "")
+    return int(megabytes) * 1024**2 if megabytes.isdigit() else LARGE_PAGE_BYTES
+
+
+def _parse(text: str) -> dict[str, str]:
+    """`key:value,key:[a:1,b:2]` as a dict; commas inside brackets belong to the value."""
+    parts, depth, start = [], 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    pairs = (part.partition(":") for part in [*parts, text[start:]])
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}

@@ -1,0 +1,133 @@
+"""What the autograd graph keeps for the backward pass, and which operation keeps it, without running a hook.
+
+Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, which compute a checkpointed forward again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.storages import UNREADABLE
+from gputui.probe.things import Node, Tensor, Thing, Torch
+
+RAW = "_raw_saved_"
+
+INPUTS = {
+    "AddmmBackward0": {"mat1": 1, "mat2": 2},
+    "MmBackward0": {"self": 0, "mat2": 1},
+    "BmmBackward0": {"self": 0, "mat2": 1},
+    "LinearBackward0": {"input": 0, "weight": 1},
+    "ConvolutionBackward0": {"input": 0, "weight": 1},
+    "EmbeddingBackward0": {"weight": 0},
+}
+"""Which input of an operation a saved argument is, for operations that get copies of weights from autocast."""
+
+COPY = "ToCopyBackward0"
+VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0", "UnsafeViewBackward0"})
+LEAF = "AccumulateGrad"
+
+
+class Saved(NamedTuple):
+    """A tensor kept for backward: by which node, its operation ("AddmmBackward0"), as which argument ("mat1")."""
+
+    tensor: Tensor
+    node: Node
+    operation: str
+    argument: str
+
+
+class Graph:
+    """A walk over the graph. It keeps every node it has seen until it is dropped: ids of freed nodes come again."""
+
+    def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
+        self.leaves: list[Any] = []
+        self.is_readable = hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
+        """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+        self._attributes = attributes
+        self._python_node = torch._C._FunctionBase
+        self._tensor = torch.Tensor
+        self._packed: list[Any] = []
+        self._seen: dict[int, Any] = {}
+        self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
+
+    def walk(self, roots: Iterable[Any]) -> Iterator[Saved]:
+        """Every tensor saved by the nodes that can be reached from these and were not reached before."""
+        seen = self._seen
+        stack = [root for root in roots if root is not None]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen[id(node)] = node
+            plan = self._plans.get(type(node)) or self._plan(type(node))
+            for argument, read in plan.saved:
+                yield from self._read(node, plan.operation, argument, read)
+            if plan.operation == LEAF:
+                self.leaves.append(node.variable)
+            elif plan.is_python:
+                self._packed += self._attributes.read(node).values()
+            stack += [child for child, _ in plan.edges(node) if child is not None]
+
+    def take_packed(self) -> list[Any]:
+        """What was met in place of tensors since the last call: what saved-tensor hooks (checkpointing, offloading)
+        have put there, the hooks themselves, and what custom functions keep on their `ctx`."""
+        packed, self._packed = self._packed, []
+        return packed
+
+    def copied_from(self, saved: Saved) -> Tensor:
+        """The leaf of which the saved tensor is a copy in another type, as autocast makes them; None otherwise."""
+        position = INPUTS.get(saved.operation, {}).get(saved.argument)
+        edges = saved.node.next_functions if position is not None else ()
+        node = edges[position][0] if position is not None and position < len(edges) else None
+        is_copy = False
+        while node is not None and (type(node).__name__ in VIEWS or type(node).__name__ == COPY):
+            is_copy = is_copy or type(node).__name__ == COPY
+            node = node.next_functions[0][0]
+        return node.variable if is_copy and node is not None and type(node).__name__ == LEAF else None
+
+    def _read(self, node: Node, operation: str, argument: str, read: Callable[[Any], Any]) -> Iterator[Saved]:
+        try:
+            held = read(node)
+        except UNREADABLE:  # a list of tensors that backward has released
+            return
+        for saved in held if type(held) is tuple else (held,):
+            data = getattr(saved, "data", None)
+            if data is None:
+                continue
+            if issubclass(type(data), self._tensor):
+                yield Saved(data, node, operation, argument)
+            else:
+                self._packed += (data, saved.unpack_hook)
+
+    def _plan(self, kind: type) -> _Plan:
+        is_python = issubclass(kind, self._python_node)
+        base: Thing = self._python_node if is_python else kind
+        saved = [
+            (name.removeprefix(RAW), getter.__get__)
+            for name, getter in vars(base).items()
+            if name.startswith(RAW) and self.is_readable
+        ]
+        edges = base.next_functions.__get__ if is_python else _edges
+        plan = self._plans[kind] = _Plan(kind.__name__, is_python, edges, saved)
+        if not is_python:
+            _plans_of_cpp_nodes[kind] = plan
+        return plan
+
+
+class _Plan(NamedTuple):
+    """How to read one type of node."""
+
+    operation: str
+    is_python: bool
+    edges: Callable[[Any], Any]
+    saved: list[tuple[str, Callable[[Any], Any]]]
+
+
+def _edges(node: Node) -> Thing:
+    return node.next_functions
+
+
+_plans_of_cpp_nodes: dict[type, _Plan] = {}
+"""Kept from look to look: these types are PyTorch's own and live as long as the process."""

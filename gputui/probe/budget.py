@@ -1,0 +1,50 @@
+"""Which looks may be taken that nobody pressed a key for: none that would hold up the program's threads for long.
+
+What a look costs is told beforehand from the number of live blocks, and from how much dearer than that the last one of
+its kind was. What a look costs is its processor time: a machine that is busy with others makes no program dear.
+"""
+
+from __future__ import annotations
+
+LIMIT_MS = 5.0
+"""The longest that a look may take which nobody asked for."""
+
+# What a look takes: milliseconds at least, and for each live block. A GPT of 24 layers (1,877 storages) takes 8 ms by
+# walk, 10,000 blocks take 4 ms on the map, and a scan goes over the 250,000 objects that PyTorch alone makes.
+EXPECTED_MS = {"scan": (50.0, 0.005), "walk": (1.0, 0.005), "": (0.3, 0.0005)}
+WAYS = tuple(EXPECTED_MS)
+"""The dearest first: each is what is left of the one before."""
+
+ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only (key u)."
+TENSORS_ON_REQUEST = "Tensors are looked at on request only (key u): with them a look takes about {:.0f} ms."
+RECORDS = (
+    "The program records its memory history, in which each look leaves an entry: looks are taken on request only"
+    " (key u)."
+)
+
+
+class Budget:
+    """What looks at this program are expected to take."""
+
+    def __init__(self) -> None:
+        self._factors = dict.fromkeys(WAYS, 1.0)
+
+    def note(self, how: str, blocks: int, took_ms: float) -> None:
+        """Learn from a look."""
+        self._factors[how] = took_ms / _expected_ms(how, blocks)
+
+    def way(self, how: str, blocks: int) -> tuple[str | None, str]:
+        """What may be taken of a look by `how` (None: nothing), and a sentence where that is not all."""
+        wanted_ms = self._predicted_ms(how, blocks)
+        for way in WAYS[WAYS.index(how) :]:
+            if self._predicted_ms(way, blocks) <= LIMIT_MS:
+                return way, "" if way == how or way else TENSORS_ON_REQUEST.format(wanted_ms)
+        return None, ON_REQUEST.format(wanted_ms)
+
+    def _predicted_ms(self, how: str, blocks: int) -> float:
+        return _expected_ms(how, blocks) * self._factors[how]
+
+
+def _expected_ms(how: str, blocks: int) -> float:
+    at_least_ms, block_ms = EXPECTED_MS[how]
+    return at_least_ms + blocks * block_ms

@@ -1,0 +1,172 @@
+"""A look: statistics, block map and inventory of one moment, taken in the main thread, with what it cost."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from time import perf_counter, thread_time, time
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from gputui.probe import compiler, mainthread, program
+from gputui.probe.budget import RECORDS, Budget
+
+if TYPE_CHECKING:
+    from gputui.probe.reading import Reader
+
+SHARE_OF_TIME = 0.01
+"""What looks that nobody pressed a key for may take of the program's time."""
+MIN_INTERVAL_S = 1.0
+"""The least time between two of them."""
+_INTERRUPTED = "A signal of the program arrived in the middle of the look, and went first: look again."
+_NO_TORCH = "The program has not imported PyTorch: there is nothing to look at."
+
+
+class Looker:
+    """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._main = mainthread.PendingCall()
+        self._reader: Reader | None = None
+        self._taken: dict[str, Any] | None = None
+        self._wait_s = 0.0
+        self._budget = Budget()
+        self._is_urgent = True
+        self.how: str | None = None
+        """The inventory of the look under way, None where there is none."""
+        self.deadline = 0.0
+        """When (`perf_counter`) to stop waiting for the main thread."""
+        self.free_at = 0.0
+        """When (`perf_counter`) the next look may be taken that nobody asked for."""
+
+    def begin(self, how: str, wait_s: float, *, is_urgent: bool) -> None:
+        """Ask the main thread for a look; the wake function is called once it is there.
+
+        One that is not urgent is what `way` says there is left of it.
+        """
+        torch = self._torch()
+        way = how if is_urgent else self.way(how)[0]
+        self._taken, self.how, self._is_urgent = None, how, is_urgent
+        self._wait_s, self.deadline = wait_s, perf_counter() + wait_s
+        compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
+        self._main.request(lambda: self._take_in_the_main_thread(torch, way or ""))
+
+    def finished(self) -> dict[str, Any] | None:
+        """The look, once it was taken or the wait for it is over; afterwards another may begin."""
+        if self.how is None:
+            return None
+        if self._taken is None and perf_counter() >= self.deadline and self._main.withdraw():
+            self._taken = self._take(self._torch(), "", [self._why_not()])
+        taken = self._taken
+        if taken is not None:
+            self._learn(taken)
+            taken["how"], taken["stamp"], taken["is_urgent"] = (
+                self.how,
+                self.stamp(taken["statistics"]),
+                self._is_urgent,
+            )
+            self._taken = self.how = None
+        return taken
+
+    def way(self, how: str) -> tuple[str | None, str]:
+        """What may be taken now of a look by `how` that nobody asked for (None: nothing), and why not all."""
+        torch = self._torch()
+        if torch is None:
+            return how, ""
+        from gputui.probe.allocator import is_history_enabled
+        from gputui.probe.reading import statistics_of
+
+        if is_history_enabled(torch):
+            return None, RECORDS
+        return self._budget.way(how, _blocks(statistics_of(torch, [])))
+
+    def account(self, cost_s: float) -> None:
+        """Note what a look cost, so that looks nobody asked for stay within their share of the time."""
+        self.free_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
+
+    def statistics(self) -> dict[str, Any]:
+        """The fields of `model.target.Statistics`, read at once in this thread."""
+        torch = self._torch()
+        if torch is None:
+            return {"time": time(), "devices": [], "pinned_bytes": None, "problems": []}
+        from gputui.probe.reading import read_statistics
+
+        way, why_less = self.way("walk")
+        return read_statistics(torch, [why_less] if why_less else []) | {"unasked": way}
+
+    def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
+        """What differs once memory came or went, of these statistics or of now."""
+        torch = self._torch()
+        if torch is None:
+            return None
+        from gputui.probe.reading import stamp_of, statistics_of
+
+        return stamp_of(statistics_of(torch, []) if statistics is None else statistics)
+
+    def _torch(self) -> ModuleType | None:
+        """PyTorch, once it is there; then with a reader, whose imports are not to be waited for in the main thread."""
+        torch = program.loaded_torch()
+        if torch is not None and self._reader is None:
+            from gputui.probe.reading import reader
+
+            self._reader = reader
+        return torch
+
+    def _learn(self, taken: dict[str, Any]) -> None:
+        if self._reader is None or (taken["map"] is None and taken["inventory"] is None):
+            return  # nothing was read
+        how = taken["inventory"]["how"] if taken["inventory"] else ""
+        took_ms = taken["cost"]["probe_cpu_ms"] - self._reader.pools.walked_ms  # that walk is not made every time
+        self._budget.note(how, _blocks(taken["statistics"]), took_ms)
+
+    def _take_in_the_main_thread(self, torch: ModuleType | None, how: str) -> None:
+        taken = _empty([_INTERRUPTED])  # what there is, should one of the program's signals end this
+        try:
+            taken = self._take(torch, how, [])
+        finally:
+            self._taken = taken
+            self._wake()
+
+    def _take(self, torch: ModuleType | None, how: str, problems: list[str]) -> dict[str, Any]:
+        """A look, with the inventory where `how` says how; collections of garbage wait until it is over."""
+        began, began_cpu = perf_counter(), thread_time()
+        look = _empty(problems)
+        collects = gc.isenabled()
+        try:
+            gc.disable()
+            if torch is None or self._reader is None:
+                problems.append(_NO_TORCH)
+            else:
+                self._reader.read(torch, how, look, may_walk=self._is_urgent)
+        finally:
+            if collects:
+                gc.enable()
+        look["cost"]["pause_ms"] = (perf_counter() - began) * 1000
+        look["cost"]["probe_cpu_ms"] = (thread_time() - began_cpu) * 1000
+        return look
+
+    def _why_not(self) -> str:
+        place = program.where_the_main_thread_is()
+        return (
+            f"The program's main thread did not come back to Python within {self._wait_s:g} s"
+            f"{f' (it is at {place})' if place else ''}: tensors could not be looked at, and the map is of a moment "
+            "in the middle of what it does."
+        )
+
+
+def _blocks(statistics: list[dict[str, Any]]) -> int:
+    return sum(each["blocks"] for each in statistics)
+
+
+def _empty(problems: list[str]) -> dict[str, Any]:
+    return {
+        "type": "look",
+        "time": time(),
+        "statistics": [],
+        "settings": None,
+        "map": None,
+        "inventory": None,
+        "problems": problems,
+        "cost": {"pause_ms": 0.0, "probe_cpu_ms": 0.0},
+    }

@@ -1,0 +1,90 @@
+"""Reading PyTorch: statistics, block map and inventory, each with a sentence where it cannot be read.
+
+To be imported once the program has imported PyTorch, and with it `threading`: that module takes the thread which
+imports it first for the main one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import time
+from types import ModuleType
+from typing import Any
+
+from gputui.probe import allocator, inventory, mainthread, program
+from gputui.probe.pools import PoolWatch
+
+
+class Reader:
+    """What is kept from one reading to the next."""
+
+    def __init__(self) -> None:
+        self.pools = PoolWatch()
+
+    def read(self, torch: ModuleType, how: str, look: dict[str, Any], *, may_walk: bool) -> None:
+        """Fill in the fields of `model.target.Look`, the inventory where `how` says how.
+
+        `may_walk`: see `PoolWatch.look`.
+        """
+        problems = look["problems"]
+        look["statistics"] = statistics_of(torch, problems)
+        if program.has_cuda(torch):
+            look["map"] = attempt("The allocator's map", problems, self._read_map, torch, may_walk)
+            look["settings"] = _copied(look["map"]["settings"]) if look["map"] else _settings(torch, problems)
+        if how:
+            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, how)
+        if look["inventory"] is not None:
+            look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], statistics_of(torch, problems))
+
+    def _read_map(self, torch: ModuleType, may_walk: bool) -> dict[str, Any] | None:  # noqa: FBT001 (see `attempt`)
+        return allocator.read_map(torch, self.pools, may_walk=may_walk)
+
+
+reader = Reader()
+"""The one of this process: what it has found its way to holds for every viewer."""
+
+
+def read_statistics(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
+    """The fields of `model.target.Statistics`."""
+    devices, pinned_bytes = statistics_of(torch, problems), None
+    if program.has_cuda(torch):
+        pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
+    return {"time": time(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
+
+
+def statistics_of(torch: ModuleType, problems: list[str]) -> list[dict[str, Any]]:
+    """The fields of `model.allocator.AllocatorStatistics` for each device; none before CUDA is initialised."""
+    if not program.has_cuda(torch):
+        return []
+    return attempt("The allocator's statistics", problems, allocator.read_statistics, torch) or []
+
+
+def stamp_of(statistics: list[dict[str, Any]]) -> object:
+    """What differs once memory came or went; None where there is no device to tell, and any look may be new."""
+    return tuple(each["generation"] for each in statistics) or None
+
+
+def attempt(what: str, problems: list[str], function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    """What `function` returns, or None and a sentence among the problems; the program's own exceptions pass through."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # whatever PyTorch's internals raise stays out of somebody's training job
+        if mainthread.is_of_the_program(error):
+            raise
+        problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
+        return None
+
+
+def _settings(torch: ModuleType, problems: list[str]) -> Any:  # noqa: ANN401
+    return attempt("The allocator's settings", problems, allocator.read_settings, torch)
+
+
+def _copied(settings: dict[str, Any]) -> dict[str, Any]:
+    """With lists of its own: what is sent is consumed by the encoding."""
+    return {name: list(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
+def _is_one_moment(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return has_gil and stamp_of(before) == stamp_of(after)

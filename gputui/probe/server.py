@@ -1,0 +1,248 @@
+"""Serving viewers: one loop over all of them, in the probe's only thread, for as long as there are any."""
+
+from __future__ import annotations
+
+import _socket
+from collections.abc import Callable
+from select import POLLIN, POLLOUT, poll
+from time import monotonic, perf_counter, thread_time
+from typing import Any, Protocol
+
+import gputui
+from gputui.probe import program, sockets
+from gputui.probe.connection import Connection, Gone
+from gputui.probe.encoding import encode_gently
+from gputui.probe.look import Looker
+from gputui.probe.requests import LookRequest, Request, RequestError, read_request
+from gputui.probe.wake import Wake
+from gputui.protocol import frames
+
+MAX_VIEWERS = 4
+_LONGEST_WAIT_S = 1.0
+
+
+class StopToken(Protocol):
+    """Tells that this thread is to end."""
+
+    is_asked: bool
+
+
+class Viewer:
+    """A connection with what its viewer has asked for and was told."""
+
+    def __init__(self, connection: Connection, last_mark: int) -> None:
+        self.connection = connection
+        self.interval_s: float | None = None
+        self.due = 0.0
+        self.wanted: LookRequest | None = None
+        self.seen: object = None
+        self.greeting: dict[str, Any] = {}
+        self.last_mark = last_mark
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a small message."""
+        self.connection.send(frames.encode(message))
+
+
+class Server:
+    """All viewers of this process. `marks` are (number, time, label), and `mark` adds one."""
+
+    def __init__(
+        self, listener: _socket.socket, wake: Wake, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
+    ) -> None:
+        self._listener = listener
+        self._wake = wake
+        self._marks = marks
+        self._viewers: list[Viewer] = []
+        self._looker = Looker(wake.up)
+        self._requests: dict[Request, Callable[[Viewer, Any], None]] = {
+            Request.HELLO: self._hello,
+            Request.STATISTICS: self._subscribe,
+            Request.LOOK: self._want_look,
+            Request.MARK: lambda _viewer, label: mark(label),
+            Request.BYE: self._bye,
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are viewers."""
+        return bool(self._viewers)
+
+    def run(self, stop: StopToken) -> None:
+        """Serve until the last viewer has gone or `stop` is asked for."""
+        while not stop.is_asked:
+            for fd in self._wait():
+                self._serve(fd)
+            for viewer in list(self._viewers):
+                self._attempt(viewer, self._keep_up)
+            self._serve_looks()
+            if not self._viewers:
+                return
+
+    def say_last(self) -> None:
+        """Tell those who follow the counters how they stand at the end, as far as their sockets take it at once."""
+        for viewer in list(self._viewers):
+            viewer.due = 0.0
+            self._attempt(viewer, self._keep_up)
+
+    def close(self) -> None:
+        """Let every viewer go."""
+        for viewer in self._viewers:
+            viewer.connection.close()
+        self._viewers.clear()
+
+    def _wait(self) -> list[int]:
+        waiting = poll()
+        waiting.register(self._listener.fileno(), POLLIN)
+        waiting.register(self._wake.fileno(), POLLIN)
+        for viewer in self._viewers:
+            waiting.register(viewer.connection.fileno(), POLLOUT if viewer.connection.has_unsent else POLLIN)
+        ready = waiting.poll(self._timeout_ms() if self._viewers else 0)
+        self._wake.clear()
+        return [fd for fd, _ in ready]
+
+    def _timeout_ms(self) -> int:
+        times = [monotonic() + _LONGEST_WAIT_S]
+        times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None]
+        if self._looker.how is not None:
+            times.append(monotonic() + self._looker.deadline - perf_counter())
+        return max(1, int((min(times) - monotonic()) * 1000) + 1)
+
+    def _serve(self, fd: int) -> None:
+        if fd == self._listener.fileno():
+            self._accept()
+        for viewer in list(self._viewers):
+            if viewer.connection.fileno() == fd:
+                self._attempt(viewer, self._receive)
+
+    def _accept(self) -> None:
+        socket = sockets.accept(self._listener)
+        if socket is None:
+            return
+        viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
+        self._viewers.append(viewer)
+        if not sockets.is_allowed(socket):
+            self._attempt(viewer, lambda each: self._refuse(each, "This process belongs to another user."))
+        elif len(self._viewers) > MAX_VIEWERS:
+            self._attempt(viewer, lambda each: self._refuse(each, f"{MAX_VIEWERS} viewers are connected already."))
+
+    def _attempt(self, viewer: Viewer, action: Callable[[Viewer], None]) -> None:
+        """Do something with a viewer; what goes wrong between the two of us ends here."""
+        try:
+            try:
+                action(viewer)
+            except (frames.FrameError, RequestError) as error:
+                self._refuse(viewer, f"What the viewer sent cannot be understood: {error}.")
+        except Gone:
+            viewer.connection.close()
+            self._viewers.remove(viewer)
+
+    def _receive(self, viewer: Viewer) -> None:
+        viewer.connection.flush()
+        if viewer.connection.has_unsent:
+            return  # one that does not read is not listened to: what waits for it stays bounded
+        for message in viewer.connection.receive():
+            if viewer.connection.is_ending:
+                return
+            request, content = read_request(message)
+            if not viewer.connection.is_greeted and request is not Request.HELLO:
+                raise RequestError("it did not say hello first")
+            self._requests[request](viewer, content)
+
+    def _keep_up(self, viewer: Viewer) -> None:
+        connection = viewer.connection
+        connection.check_patience()
+        if not connection.is_greeted or connection.is_ending or connection.has_unsent:
+            return
+        for number, when, label in list(self._marks):
+            if number > viewer.last_mark:
+                viewer.last_mark = number
+                viewer.send({"type": "mark", "time": when, "label": label})
+        if viewer.interval_s is not None and monotonic() >= viewer.due:
+            viewer.due = max(viewer.due + viewer.interval_s, monotonic())
+            self._send_statistics(viewer)
+
+    def _send_statistics(self, viewer: Viewer) -> None:
+        self._send_greeting(viewer)
+        viewer.send({"type": "statistics", **self._looker.statistics()})
+
+    def _send_greeting(self, viewer: Viewer) -> None:
+        """Introduce the program, again where it has changed since (PyTorch imported, CUDA initialised)."""
+        greeting = program.greeting()
+        if greeting != viewer.greeting:
+            viewer.greeting = greeting
+            viewer.send({"type": "greeting", **greeting})
+
+    def _serve_looks(self) -> None:
+        taken = self._looker.finished()
+        if taken is not None:
+            self._answer(taken)
+        if self._looker.how is None:
+            ready = [
+                viewer.wanted for viewer in self._viewers if viewer.wanted and self._is_time(viewer, viewer.wanted)
+            ]
+            if ready:
+                wanted = max(ready, key=lambda each: each.is_urgent)
+                self._looker.begin(wanted.how, wanted.wait_s, is_urgent=wanted.is_urgent)
+
+    def _is_time(self, viewer: Viewer, wanted: LookRequest) -> bool:
+        if wanted.is_urgent:
+            return True
+        if perf_counter() < self._looker.free_at or viewer.connection.has_unsent:
+            return False
+        if viewer.seen is not None and viewer.seen == self._looker.stamp():
+            return False
+        return self._looker.way(wanted.how)[0] is not None
+
+    def _answer(self, taken: dict[str, Any]) -> None:
+        how, is_urgent, stamp = taken.pop("how"), taken.pop("is_urgent"), taken.pop("stamp")
+        waiting = [viewer for viewer in self._viewers if _is_answered(viewer.wanted, how, is_urgent=is_urgent)]
+        pieces, cost_s = _encode(taken)
+        self._looker.account(cost_s)
+        for viewer in waiting:
+            viewer.wanted, viewer.seen = None, stamp
+            self._attempt(viewer, lambda each: each.connection.send(*pieces))
+
+    def _hello(self, viewer: Viewer, protocol: int) -> None:
+        if protocol != frames.VERSION:
+            self._refuse(viewer, f"The probe speaks version {frames.VERSION} of the protocol, the viewer {protocol}.")
+            return
+        viewer.connection.is_greeted = True
+        viewer.send({"type": "hello", "protocol": frames.VERSION, "gputui": gputui.__version__})
+        viewer.greeting = {}
+        self._send_greeting(viewer)
+
+    def _subscribe(self, viewer: Viewer, interval_s: float | None) -> None:
+        viewer.interval_s, viewer.due = interval_s, monotonic()
+
+    def _want_look(self, viewer: Viewer, wanted: LookRequest) -> None:
+        if wanted.is_urgent or viewer.wanted is None or not viewer.wanted.is_urgent:
+            viewer.wanted = wanted
+
+    def _bye(self, _viewer: Viewer, _content: None) -> None:
+        raise Gone
+
+    def _refuse(self, viewer: Viewer, reason: str) -> None:
+        viewer.connection.is_ending = True
+        refusal = {"type": "refused", "protocol": frames.VERSION, "gputui": gputui.__version__, "reason": reason}
+        viewer.send(refusal)
+
+
+def _is_answered(wanted: LookRequest | None, how: str, *, is_urgent: bool) -> bool:
+    """Whether a look by `how` is what was wanted; one that was not urgent may be less than one that is."""
+    return wanted is not None and wanted.how == how and (is_urgent or not wanted.is_urgent)
+
+
+def _encode(taken: dict[str, Any]) -> tuple[list[bytes], float]:
+    """A look as the pieces of a frame, and the seconds it cost the program's main thread and the probe's in all."""
+    began = thread_time()
+    cost = taken.pop("cost")
+    pieces = encode_gently(taken)
+    cost["probe_cpu_ms"] += (thread_time() - began) * 1000
+    pieces[-1:] = [b',"cost":', *encode_gently(cost), b"}"]
+    size = sum(map(len, pieces))
+    if size > frames.MAX_REPLY_BYTES:
+        reason = f"The look takes {size} bytes to send, and {frames.MAX_REPLY_BYTES} are allowed."
+        pieces = encode_gently({"type": "failed", "reason": reason})
+        size = sum(map(len, pieces))
+    return [frames.header(size), *pieces], max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000

@@ -1,0 +1,138 @@
+"""The ledger of storages: each counted once, under the first name that was found for it.
+
+Everything is read through the descriptors of PyTorch's own base class, so that neither a subclass's properties nor its
+`__torch_function__` run, and the address through `_data_address`: `data_ptr()` makes a copy-on-write tensor copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.things import Tensor, Thing, Torch
+
+HOST = -1
+UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
+"""What PyTorch raises for a tensor that has no storage of its own, or no sizes."""
+
+SPARSE_PARTS = ("_indices", "_values", "crow_indices", "ccol_indices", "row_indices", "col_indices", "values")
+DEPTH_OF_WRAPPERS = 3
+WORTH_ASKING = 1 << 16
+"""Bytes from which host memory is asked whether it is pinned, which is a call of the CUDA driver."""
+
+
+class Ledger:
+    """Storages by address. The caller holds `torch._C.DisableTorchFunction()` while it records."""
+
+    def __init__(self, torch: Torch, attributes: AttributeReader, *, asks_pinned: bool) -> None:
+        self._attributes = attributes
+        self.entries: dict[int, dict[str, Any]] = {}
+        self._tensor = torch.Tensor
+        self._functorch = getattr(torch._C, "_functorch", None)
+        self._plain_types = {torch.Tensor, torch.nn.Parameter}
+        base = tensor_base(torch)
+        self._base = base
+        self._storage = base.untyped_storage
+        self._address = getattr(torch._C, "_data_address", self._address_before_copy_on_write)
+        self._get_device = base.get_device
+        self._is_cpu = base.is_cpu.__get__
+        self._is_cuda = base.is_cuda.__get__
+        self._shape = base.shape.__get__
+        self._dtype = base.dtype.__get__
+        self._is_pinned = base.is_pinned if asks_pinned else None
+        self._dtype_names: dict[Any, str] = {}
+
+    def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
+        """Give the tensor's storage an owner, unless it has one; return its entry, None where it has no memory.
+
+        A tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) gives its owner to those.
+        """
+        try:
+            address = self._address(tensor)
+        except UNREADABLE:
+            address = 0
+        if address:
+            entry = self.entries.get(address)
+            return entry if entry is not None else self._add(tensor, address, category, owner)
+        if depth < DEPTH_OF_WRAPPERS:
+            for part in self._parts(tensor):
+                self.record(part, category, owner, depth + 1)
+        return None
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Whether the tensor's storage has an owner already."""
+        try:
+            return self._address(tensor) in self.entries
+        except UNREADABLE:
+            return False
+
+    def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
+        device = self._get_device(tensor)
+        if not (self._is_cuda(tensor) if device >= 0 else self._is_cpu(tensor)):
+            return None
+        size_bytes = self._storage(tensor).nbytes()
+        try:
+            shape = list(self._shape(tensor))
+        except UNREADABLE:  # a nested tensor has memory and no sizes
+            shape = []
+        if not size_bytes:
+            return None
+        entry = {
+            "device": device if device >= 0 else HOST,
+            "address": address,
+            "size_bytes": size_bytes,
+            "category": category,
+            "owner": owner,
+            "type": type(tensor).__name__,
+            "shape": shape,
+            "dtype": self._dtype_name(self._dtype(tensor)),
+            "saved_by": "",
+            "is_pinned": device < 0 and size_bytes >= WORTH_ASKING and self._asks_whether_pinned(tensor),
+        }
+        self.entries[address] = entry
+        return entry
+
+    def _asks_whether_pinned(self, tensor: Tensor) -> bool:
+        return self._is_pinned is not None and bool(self._is_pinned(tensor))
+
+    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
+        """Call a storage by another tensor of it."""
+        known = self.entries.pop(entry["address"])
+        renamed = self._add(tensor, known["address"], known["category"], owner)
+        if renamed is None:
+            self.entries[known["address"]] = known
+        else:
+            renamed["saved_by"] = known["saved_by"]
+
+    def _dtype_name(self, dtype: Thing) -> str:
+        name = self._dtype_names.get(dtype)
+        if name is None:
+            name = self._dtype_names[dtype] = str(dtype).removeprefix("torch.")
+        return name
+
+    def _parts(self, tensor: Tensor) -> list[Tensor]:
+        """The tensors inside one that has no memory of its own."""
+        if type(tensor) not in self._plain_types:
+            return [part for part in self._attributes.read(tensor).values() if issubclass(type(part), self._tensor)]
+        if self._functorch is not None and self._functorch.is_functorch_wrapped_tensor(tensor):
+            return [self._functorch.get_unwrapped(tensor)]
+        return self._sparse_parts(tensor)
+
+    def _sparse_parts(self, tensor: Tensor) -> list[Any]:
+        if "sparse" not in str(self._base.layout.__get__(tensor)):
+            return []
+        return [part for name in SPARSE_PARTS if (part := self._sparse_part(tensor, name)) is not None]
+
+    def _sparse_part(self, tensor: Tensor, name: str) -> Tensor:
+        try:
+            return getattr(self._base, name)(tensor)
+        except UNREADABLE:  # each sparse layout has two or three of these
+            return None
+
+    def _address_before_copy_on_write(self, tensor: Tensor) -> int:
+        return int(self._storage(tensor).data_ptr())
+
+
+def tensor_base(torch: Torch) -> Thing:
+    """PyTorch's C base class of tensors, whose name lost its underscore in 2.2."""
+    return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

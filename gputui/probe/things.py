@@ -1,0 +1,12 @@
+"""Names for what belongs to the program. PyTorch is not imported, so its types are only names here."""
+
+from typing import Any, TypeAlias
+
+Torch: TypeAlias = Any
+"""The `torch` module, of whatever version the program has."""
+Tensor: TypeAlias = Any
+Module: TypeAlias = Any
+Node: TypeAlias = Any
+"""A node of the autograd graph."""
+Thing: TypeAlias = Any
+"""Any object of the program's."""

@@ -1,0 +1,73 @@
+"""Where sockets lie and how they are named: `<folder>/<pid>-<start time>.sock`, in a folder of the user's own."""
+
+from __future__ import annotations
+
+import _socket  # `socket` wraps it in enums and costs 7 ms
+import os
+import stat
+
+MAX_SOCKET_PATH_BYTES = 107
+"""What `sun_path` holds, without its closing zero."""
+
+
+def folder_of(uid: int, runtime_dir: str | None) -> str:
+    """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` where that is set and short enough, else in /tmp."""
+    in_runtime_dir = f"{runtime_dir}/gputui"
+    longest_name = len("/.4194304-18446744073709551615.sock")
+    if (
+        runtime_dir
+        and runtime_dir[0] == "/"
+        and len(os.fsencode(in_runtime_dir)) + longest_name <= MAX_SOCKET_PATH_BYTES
+    ):
+        return in_runtime_dir
+    return f"/tmp/gputui-{uid}"
+
+
+def fault_of_folder(folder: str, uid: int) -> str | None:
+    """Why a folder may not be trusted, as the end of a sentence, or None; raises OSError where it is not there."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is not a folder"
+    if status.st_uid != uid:
+        return f"{folder} belongs to user {status.st_uid} and not to {uid}"
+    if status.st_mode & 0o077:
+        return f"{folder} is open to other users (mode {stat.S_IMODE(status.st_mode):o})"
+    return None
+
+
+def socket_name(pid: int, started: int) -> str:
+    """The name of a process's socket; `started` is its start time in clock ticks since boot."""
+    return f"{pid}-{started}.sock"
+
+
+def process_of_name(name: str) -> tuple[int, int] | None:
+    """PID and start time from a socket's name, None for another file."""
+    pid, _, started = name.removesuffix(".sock").partition("-")
+    if name.endswith(".sock") and pid.isdecimal() and started.isdecimal():
+        return int(pid), int(started)
+    return None
+
+
+def started_at(pid: int | str) -> int | None:
+    """When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); None where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # the command before it may contain anything
+    except OSError:
+        return None
+    return int(fields[19])
+
+
+def is_dead(path: str) -> bool:
+    """Whether nobody listens at a socket's file any more; holds across PID namespaces, unlike a look into /proc."""
+    attempt = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        attempt.setblocking(False)
+        attempt.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False  # gone, full, or not ours to judge
+    finally:
+        attempt.close()
+    return False
