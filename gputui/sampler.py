@@ -1,0 +1,102 @@
+"""The sampler: one daemon thread that takes a snapshot each interval and hands it to a listener."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from gputui.model.process import Identity
+from gputui.model.snapshot import Attention, Snapshot
+
+Listener = Callable[[Snapshot], None]
+
+
+class Machine(Protocol):
+    """What can be looked at: the real machine or a demonstration."""
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """One moment of everything; returns in time even where a driver call hangs."""
+        ...
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Send a signal to exactly this process; raises GputuiError with the sentence of a refusal."""
+        ...
+
+    def close(self) -> None:
+        """Give up handles and threads; never waits."""
+        ...
+
+
+class Sampler:
+    """Takes snapshots of a machine; the methods may be called from any thread and return at once.
+
+    An `Event` paces the thread: waiting is interruptible, and a thread stuck in a driver call is a daemon that
+    quitting does not wait for.
+    """
+
+    def __init__(self, machine: Machine, listener: Listener, interval_s: float) -> None:
+        self._machine = machine
+        self._listener = listener
+        self._interval_s = interval_s
+        self._attention = Attention()
+        self._is_paused = False
+        self._is_stopped = False
+        self._wake = threading.Event()
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name="gputui-sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first snapshot is taken at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End without waiting for a look under way."""
+        self._is_stopped = True
+        self._wake.set()
+
+    def set_interval(self, interval_s: float) -> None:
+        """Take a snapshot every `interval_s` seconds from now on."""
+        self._interval_s = interval_s
+        self._wake.set()
+
+    def set_paused(self, is_paused: bool) -> None:  # noqa: FBT001 - the state itself, not a switch of behaviour
+        """While paused nothing is read."""
+        self._is_paused = is_paused
+        self._wake.set()
+
+    def set_attention(self, attention: Attention) -> None:
+        """Say what is looked at; a look follows at once when something new is."""
+        changed, self._attention = attention != self._attention, attention
+        if changed:
+            self._wake.set()
+
+    def refresh(self) -> None:
+        """Take a snapshot now."""
+        self._wake.set()
+
+    def replace(self, machine: Machine) -> None:
+        """Look at another machine from now on."""
+        old, self._machine = self._machine, machine
+        old.close()
+        self._wake.set()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._is_stopped:
+            if self._is_paused:
+                self._wake.wait()
+            else:
+                self._take()
+                due = max(due + self._interval_s, time.monotonic())
+                self._wake.wait(max(0.0, due - time.monotonic()))
+            if self._wake.is_set():
+                self._wake.clear()
+                due = time.monotonic()
+        self._machine.close()
+
+    def _take(self) -> None:
+        snapshot = self._machine.look(self._attention, self._interval_s)
+        if not self._is_stopped:
+            self._listener(snapshot)

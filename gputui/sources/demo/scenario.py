@@ -1,0 +1,201 @@
+"""Who does what on the demonstration's node: eight devices, their jobs, and the processes that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gputui.model.process import Rank
+from gputui.sources.demo.curves import Curve, around, bursts, constant, noise, staircase, training
+from gputui.sources.procfs import PID_MAX
+
+FIRST_PID = PID_MAX + 1
+"""A process of the demonstration is never a real one."""
+
+SYSTEMD, SLURMSTEPD, SCRIPT, TORCHRUN, SHELL, DOCKER, JUPYTER = range(FIRST_PID, FIRST_PID + 7)
+RANKS = range(FIRST_PID + 20, FIRST_PID + 60, 10)
+FINETUNE, SERVER, KERNEL, PPO, NOTEBOOK = range(FIRST_PID + 100, FIRST_PID + 600, 100)
+EVALUATION = FIRST_PID + 1000
+"""The first of its PIDs: every run of the evaluation is a process of its own."""
+
+PIPE = "data from pipe:[88213] (read)"
+EVENTS = "an event on its files or sockets (epoll_wait)"
+NOTHING = "nothing: it runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A process on one device; `load` is its share of the device's time, 0 to 1, memory in GiB."""
+
+    pid: int
+    parent_pid: int
+    user: str
+    command: str
+    device: str
+    memory_gib: Curve
+    load: Curve
+    age_s: float
+    cpu_percent: Curve
+    rss_gib: float
+    threads: int
+    waiting_for: str
+    workers: int = 0
+    worker_gib: float = 1.4
+    rank: Rank | None = None
+    has_probe: bool = False
+    is_zombie: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A process without a device that stands above one with."""
+
+    parent_pid: int
+    user: str
+    command: str
+    rss_gib: float
+    threads: int
+
+
+RELATIVES = {
+    SYSTEMD: Relative(0, "root", "/usr/lib/systemd/systemd --system", 0.012, 1),
+    SLURMSTEPD: Relative(SYSTEMD, "root", "slurmstepd: [48213.batch]", 0.011, 4),
+    SCRIPT: Relative(SLURMSTEPD, "ana", "/bin/bash /var/spool/slurmd/job48213/slurm_script", 0.004, 1),
+    TORCHRUN: Relative(SCRIPT, "ana", "python torchrun --standalone --nproc-per-node=4 train.py", 0.31, 9),
+    SHELL: Relative(SYSTEMD, "ben", "-bash", 0.005, 1),
+    DOCKER: Relative(SYSTEMD, "root", "/usr/bin/containerd-shim-runc-v2 -namespace moby", 0.013, 12),
+    JUPYTER: Relative(SYSTEMD, "carla", "python -m jupyterhub.singleuser --port=40219", 0.14, 6),
+}
+
+_EVALUATION_EVERY_S, _EVALUATION_FROM_S, _EVALUATION_TO_S, _EVALUATION_GONE_S = 150.0, 15.0, 96.0, 102.0
+
+HIDDEN_GIB = {"GPU-4": 0.62, "GPU-7": 0.17}
+"""Held by no process of the list: one in somebody's container, and what MIG itself costs."""
+
+
+def jobs(seed: int, time_s: float) -> list[Job]:
+    """The jobs of a moment."""
+    return [*_ranks(seed), *_others(seed), *_evaluation(seed, time_s)]
+
+
+def _ranks(seed: int) -> Iterator[Job]:
+    for rank, pid in enumerate(RANKS):
+        wander = noise(seed, f"rank {rank}")
+        yield Job(
+            pid=pid,
+            parent_pid=TORCHRUN,
+            user="ana",
+            command="python -u train.py --config configs/gpt-1.3b.yaml --fsdp --compile",
+            device=f"GPU-{rank}",
+            memory_gib=around(71.4 if rank == 0 else 69.8, 0.25, wander),
+            load=training(0.97, wander),
+            age_s=5 * 3600 + 1240,
+            cpu_percent=around(101, 4, wander),
+            rss_gib=9.6,
+            threads=214,
+            waiting_for=NOTHING,
+            workers=4,
+            rank=Rank(rank=rank, world_size=4, local_rank=rank, launcher_pid=TORCHRUN),
+            has_probe=True,
+        )
+
+
+def _others(seed: int) -> Iterator[Job]:
+    wander = noise(seed, "others")
+    yield Job(
+        pid=FINETUNE,
+        parent_pid=SHELL,
+        user="ben",
+        command="python finetune_lora.py --model mistral-7b --dataset tickets.jsonl --grad-accum 8",
+        device="GPU-4",
+        memory_gib=staircase(17.5, 71.0, step_s=20, steps=24),
+        load=training(0.84, wander, pause_every_s=20, pause_s=3),
+        age_s=47 * 60,
+        cpu_percent=around(97, 5, wander),
+        rss_gib=14.2,
+        threads=96,
+        waiting_for=PIPE,
+        workers=2,
+        worker_gib=0.8,
+        has_probe=True,
+    )
+    yield Job(
+        pid=SERVER,
+        parent_pid=DOCKER,
+        user="llm",
+        command="python3 -m vllm.entrypoints.openai.api_server --model llama-3.1-8b-instruct --port 8000",
+        device="GPU-5",
+        memory_gib=constant(71.7),
+        load=bursts(0.72, noise(seed, "requests")),
+        age_s=12 * 86400 + 3 * 3600,
+        cpu_percent=around(34, 25, noise(seed, "requests")),
+        rss_gib=6.3,
+        threads=178,
+        waiting_for=EVENTS,
+    )
+    yield Job(
+        pid=KERNEL,
+        parent_pid=JUPYTER,
+        user="carla",
+        command="python -m ipykernel_launcher -f /home/carla/.local/share/jupyter/runtime/kernel-8c1f.json",
+        device="GPU-6",
+        memory_gib=constant(3.1),
+        load=constant(0.0),
+        age_s=2 * 86400 + 5 * 3600,
+        cpu_percent=constant(0.3),
+        rss_gib=2.2,
+        threads=41,
+        waiting_for=EVENTS,
+    )
+    yield Job(
+        pid=PPO,
+        parent_pid=SYSTEMD,
+        user="dmitri",
+        command="python ppo.py --env halfcheetah --num-envs 64",
+        device="MIG-7-1",
+        memory_gib=around(8.4, 0.1, wander),
+        load=training(0.42, wander),
+        age_s=3 * 3600 + 312,
+        cpu_percent=around(780, 60, wander),
+        rss_gib=5.1,
+        threads=83,
+        waiting_for=NOTHING,
+    )
+    yield Job(
+        pid=NOTEBOOK,
+        parent_pid=JUPYTER,
+        user="carla",
+        command="python -m ipykernel_launcher -f /home/carla/.local/share/jupyter/runtime/kernel-1d77.json",
+        device="MIG-7-5",
+        memory_gib=constant(1.7),
+        load=constant(0.0),
+        age_s=1800,
+        cpu_percent=constant(0.2),
+        rss_gib=1.1,
+        threads=38,
+        waiting_for=EVENTS,
+    )
+
+
+def _evaluation(seed: int, time_s: float) -> Iterator[Job]:
+    run, second = divmod(time_s, _EVALUATION_EVERY_S)
+    if not _EVALUATION_FROM_S <= second < _EVALUATION_GONE_S:
+        return
+    wander = noise(seed, "evaluation")
+    is_over = second >= _EVALUATION_TO_S
+    loaded = min(1.0, (second - _EVALUATION_FROM_S) / 12)
+    yield Job(
+        pid=EVALUATION + int(run),
+        parent_pid=SHELL,
+        user="ana",
+        command="python eval.py --checkpoint runs/gpt-1.3b/step_12000.pt --tasks hellaswag,arc",
+        device="GPU-6",
+        memory_gib=constant(0.5 + 22.0 * loaded),
+        load=constant(0.0) if is_over or loaded < 1 else around(0.58, 0.2, wander),
+        age_s=-(run * _EVALUATION_EVERY_S + _EVALUATION_FROM_S),
+        cpu_percent=constant(0.0) if is_over else around(99, 2, wander),
+        rss_gib=0.0 if is_over else 4.0 * loaded,
+        threads=1 if is_over else 57,
+        waiting_for=f"its parent, PID {SHELL}, to collect it: it has ended" if is_over else NOTHING,
+        is_zombie=is_over,
+    )

@@ -1,0 +1,136 @@
+"""A machine to look at: the real one, whose driver may hang, or the demonstration."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gputui.model.device import DeviceLook
+from gputui.model.process import Identity
+from gputui.model.snapshot import Attention, Snapshot
+from gputui.sources.host import HostSource
+from gputui.sources.nvml import NvmlSource
+from gputui.sources.probe.presence import ProbePresence
+from gputui.sources.processes import ProcessSource
+from gputui.sources.signals import send_signal
+
+PATIENCE_S = 0.7
+"""So long a look waits for the driver before it goes on with what is known; at short intervals, one interval."""
+
+
+class LiveMachine:
+    """NVML in a thread of its own, host and processes in the caller's."""
+
+    def __init__(self) -> None:
+        self._devices = DeviceReader(NvmlSource)
+        self._host = HostSource()
+        self._processes = ProcessSource(has_probe=ProbePresence())
+        self._number = 0
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """One moment of everything; a driver call that hangs delays it by at most `PATIENCE_S`."""
+        self._devices.request(attention.devices)
+        host = self._host.read()
+        devices, age_s = self._devices.result(min(PATIENCE_S, interval_s))
+        self._number += 1
+        return Snapshot(
+            time=time.time(),
+            number=self._number,
+            interval_s=interval_s,
+            devices=devices,
+            devices_age_s=age_s,
+            host=host,
+            processes=self._processes.read(devices),
+            details=self._processes.details(attention.process) if attention.process else None,
+        )
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Send a signal to exactly this process."""
+        send_signal(identity, number)
+
+    def close(self) -> None:
+        """End the driver's thread without waiting for it."""
+        self._devices.close()
+
+
+class DeviceReader:
+    """Reads the devices on request in a daemon thread, so that a driver call that hangs holds up nobody else."""
+
+    def __init__(self, open_source: Callable[[], NvmlSource], clock: Callable[[], float] = time.monotonic) -> None:
+        self._open_source = open_source
+        self._clock = clock
+        self._wanted = threading.Event()
+        self._done = threading.Event()
+        self._is_closed = False
+        self._watched: frozenset[str] = frozenset()
+        self._look = DeviceLook()
+        self._looked_at: float | None = None
+        self._started_at = clock()
+        self._thread: threading.Thread | None = None
+
+    def request(self, watched: frozenset[str]) -> None:
+        """Ask for a look, with the link rates of the `watched` devices; nothing where one is under way."""
+        self._watched = watched
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="gputui-nvml", daemon=True)
+            self._thread.start()
+        if not self._wanted.is_set():
+            self._done.clear()
+            self._wanted.set()
+
+    def result(self, timeout_s: float) -> tuple[DeviceLook, float]:
+        """The newest look and 0, or after `timeout_s` the last one with its age in seconds."""
+        if self._done.wait(timeout_s):
+            return self._look, 0.0
+        since = self._started_at if self._looked_at is None else self._looked_at
+        return self._look, self._clock() - since
+
+    def close(self) -> None:
+        """Let the thread end when its call returns."""
+        self._is_closed = True
+        self._wanted.set()
+
+    def _run(self) -> None:
+        source = self._open_source()
+        while not self._is_closed:
+            self._wanted.wait()
+            if not self._is_closed:
+                source.watch(self._watched)
+                self._look = source.read()
+                self._looked_at = self._clock()
+                self._wanted.clear()
+                self._done.set()
+        source.close()
+
+
+class DemoMachine:
+    """The demonstration; it never changes anything on this machine."""
+
+    def __init__(self) -> None:
+        from gputui.sources.demo import DemoSource
+
+        self._source = DemoSource()
+        self._number = 0
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """One moment of the demonstration."""
+        devices, host, processes = self._source.read()
+        self._number += 1
+        return Snapshot(
+            time=time.time(),
+            number=self._number,
+            interval_s=interval_s,
+            is_demo=True,
+            devices=devices,
+            host=host,
+            processes=processes,
+            details=self._source.details(attention.process) if attention.process else None,
+        )
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Always refused."""
+        self._source.send_signal(identity, number)
+
+    def close(self) -> None:
+        """Nothing to give up."""

@@ -1,0 +1,103 @@
+"""nvidia-ml-py, found out to be the right one, initialised, and asked one call at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias, cast
+
+from gputui.sources.nvml.codes import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
+from gputui.sources.nvml.versions import versions
+
+Handle = object
+"""A device's handle: opaque, and good for nothing but further calls."""
+Raw: TypeAlias = Any
+"""What nvidia-ml-py returns: numbers, strings and structures without types."""
+
+_LIBRARY = "libnvidia-ml.so.1"
+
+_NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "nvmlDeviceGetComputeRunningProcesses_v3")
+"""What nvidia-ml-py has since 12.535 and the other packages that bring a module `pynvml` lack."""
+
+_REPAIR = "Run `pip uninstall pynvml nvidia-ml-py3` and then `pip install --force-reinstall nvidia-ml-py`."
+
+
+class Nvml:
+    """NVML, initialised; `close` ends it. Raises `NvmlUnusableError` where it cannot be used."""
+
+    def __init__(self) -> None:
+        self._module = _with_current_library(_binding())
+        try:
+            self.call("nvmlInit")
+        except NvmlError as error:
+            is_mismatch = error.code == Code.LIB_RM_VERSION_MISMATCH
+            raise problem_of(error, versions(_mapped_libraries()) if is_mismatch else "") from error
+
+    def call(self, function: str, *arguments: object) -> Raw:
+        """What `function` returns. Raises `CallError`, `GpuLostError` or `NvmlGoneError`."""
+        try:
+            return getattr(self._module, function)(*arguments)
+        except self._module.NVMLError as error:
+            raise KINDS.get(error.value, CallError)(error.value, str(error)) from error
+        except AttributeError as error:
+            if hasattr(self._module, function):
+                raise
+            raise CallError(Code.FUNCTION_NOT_FOUND, "not known to this version of nvidia-ml-py") from error
+
+    def close(self) -> None:
+        """Give NVML back. What does not answer any more has nothing left to give back."""
+        try:
+            self.call("nvmlShutdown")
+        except NvmlError:
+            return
+
+
+def _binding() -> ModuleType:
+    try:
+        module = importlib.import_module("pynvml")
+    except (ImportError, SyntaxError) as error:  # nvidia-ml-py3 is a module for Python 2
+        if isinstance(error, ModuleNotFoundError) and error.name == "pynvml":
+            cause, remedy = "The Python package nvidia-ml-py is not installed.", "Run `pip install nvidia-ml-py`."
+        else:
+            cause, remedy = f"The Python module pynvml cannot be imported ({error}).", _REPAIR
+        raise NvmlUnusableError(cause, remedy) from error
+    if all(hasattr(module, name) for name in _NEEDED):
+        return module
+    where = module.__file__ or "an unknown place"
+    cause = f"The Python module pynvml at {where} is not that of nvidia-ml-py 12.535 or newer."
+    raise NvmlUnusableError(cause, _REPAIR)
+
+
+def _with_current_library(module: ModuleType) -> ModuleType:
+    """`module`, or after a driver upgrade a fresh copy of it that has the library on disk, not the one it had loaded.
+
+    The loader answers the library's name with what is loaded already, so the new file is named by its path. The old
+    library and module stay as they are: another thread may be in a call.
+    """
+    mapped = _mapped_libraries()
+    for folder in {path.parent for path in mapped}:
+        current = folder / _LIBRARY
+        if not current.exists() or current.stat().st_ino in mapped.values():
+            continue
+        try:
+            library = ctypes.CDLL(str(current.resolve()))
+        except OSError as error:  # the upgrade is still under way
+            raise problem_of(NvmlGoneError(Code.LIBRARY_NOT_FOUND, str(error))) from error
+        del sys.modules["pynvml"]
+        fresh: Raw = importlib.import_module("pynvml")
+        fresh.nvmlLib = library
+        return cast(ModuleType, fresh)
+    return module
+
+
+def _mapped_libraries() -> dict[Path, int]:
+    """Path and inode of each NVML library in this process, also of those whose file is gone by now."""
+    found = {}
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        fields = line.removesuffix(" (deleted)").split(maxsplit=5)
+        if len(fields) == 6 and Path(fields[5]).name.startswith("libnvidia-ml.so"):
+            found[Path(fields[5])] = int(fields[4])
+    return found

@@ -1,0 +1,144 @@
+"""NVML's error numbers, and what they mean to a person: reasons of one reading, of one device, of NVML as a whole."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from gputui.errors import GputuiError
+
+
+class Code(IntEnum):
+    """`nvmlReturn_t`, as far as a monitor acts on it; the numbers are NVML's binary interface and do not change."""
+
+    SUCCESS = 0
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    NOT_FOUND = 6
+    INSUFFICIENT_POWER = 8
+    DRIVER_NOT_LOADED = 9
+    TIMEOUT = 10
+    IRQ_ISSUE = 11
+    LIBRARY_NOT_FOUND = 12
+    FUNCTION_NOT_FOUND = 13
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    OPERATING_SYSTEM = 17
+    LIB_RM_VERSION_MISMATCH = 18
+    ARGUMENT_VERSION_MISMATCH = 25
+    DEPRECATED = 26
+    GPU_NOT_FOUND = 28
+    UNKNOWN = 999
+
+
+class NvmlError(Exception):
+    """A call that failed. `reason` says why in a few words, for a reading that is absent."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+        self.reason = REASONS.get(code, words)
+
+
+class CallError(NvmlError):
+    """NVML refused this one call."""
+
+
+class GpuLostError(NvmlError):
+    """The device behind the call does not answer any more; no other call about it makes sense."""
+
+
+class NvmlGoneError(NvmlError):
+    """NVML as a whole does not answer any more: it has to be initialised afresh."""
+
+
+class NvmlUnusableError(GputuiError):
+    """NVML cannot be used; the sentence is what `DeviceLook.problem` shows."""
+
+
+REASONS: dict[int, str] = {
+    Code.INVALID_ARGUMENT: "not known for this device",
+    Code.NOT_SUPPORTED: "not supported by this device",
+    Code.NO_PERMISSION: "insufficient permissions",
+    Code.NOT_FOUND: "not found",
+    Code.TIMEOUT: "the driver did not answer in time",
+    Code.FUNCTION_NOT_FOUND: "not known to this driver",
+    Code.GPU_IS_LOST: "GPU is lost",
+    Code.RESET_REQUIRED: "GPU needs a reset",
+    Code.OPERATING_SYSTEM: "blocked by the operating system",
+    Code.ARGUMENT_VERSION_MISMATCH: "not known to this driver",
+    Code.DEPRECATED: "no longer supported by this driver",
+    Code.UNKNOWN: "unknown error in the driver",
+}
+"""An error as the reason of an absent reading; NVML's own words stand for those that are not here."""
+
+UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
+"""Errors that the same call on the same device will give again, until NVML is initialised afresh."""
+
+KINDS: dict[int, type[NvmlError]] = {
+    Code.GPU_IS_LOST: GpuLostError,
+    Code.RESET_REQUIRED: GpuLostError,
+    Code.GPU_NOT_FOUND: GpuLostError,
+    Code.UNINITIALIZED: NvmlGoneError,
+    Code.DRIVER_NOT_LOADED: NvmlGoneError,
+    Code.LIBRARY_NOT_FOUND: NvmlGoneError,
+    Code.LIB_RM_VERSION_MISMATCH: NvmlGoneError,
+}
+"""Errors that are about more than the one call."""
+
+LOST: dict[int, str] = {
+    Code.GPU_IS_LOST: (
+        "GPU is lost: it has fallen off the bus or stopped answering (`dmesg | grep -i xid` says why); "
+        "close all that uses it, this monitor too, and reset it with `nvidia-smi --gpu-reset`, or reboot."
+    ),
+    Code.RESET_REQUIRED: (
+        "GPU needs a reset after an error (`dmesg | grep -i xid` says which): close all that uses it, this "
+        "monitor too, and run `nvidia-smi --gpu-reset`, or reboot."
+    ),
+    Code.GPU_NOT_FOUND: "GPU is not on the bus any more: check its seating and power, and reboot.",
+    Code.NO_PERMISSION: "No permission to open this GPU: check the access rights of its /dev/nvidia* file.",
+    Code.INSUFFICIENT_POWER: "GPU has too little power: check that its power cables are attached.",
+    Code.IRQ_ISSUE: "The kernel has an interrupt problem with this GPU (see `dmesg`): reboot.",
+}
+"""Why a device does not answer at all, with the remedy."""
+
+_NOT_INITIALISED: dict[int, tuple[str, str]] = {
+    Code.LIBRARY_NOT_FOUND: (
+        "NVIDIA's driver library libnvidia-ml.so.1 was not found.",
+        "Install the NVIDIA driver; in a container, start it with GPU access (`docker run --gpus all`).",
+    ),
+    Code.DRIVER_NOT_LOADED: (
+        "The NVIDIA kernel driver is not loaded.",
+        "Load it with `sudo modprobe nvidia`, or reboot if it was just installed.",
+    ),
+    Code.LIB_RM_VERSION_MISMATCH: (
+        "The NVIDIA kernel driver and the driver library have different versions, as after a driver upgrade.",
+        "Reboot, or stop all GPU programs and reload the kernel modules (`rmmod` and `modprobe nvidia`).",
+    ),
+    Code.NO_PERMISSION: (
+        "No permission to talk to the NVIDIA driver.",
+        "Check the access rights of /dev/nvidiactl and /dev/nvidia*, and the groups of this user.",
+    ),
+    Code.FUNCTION_NOT_FOUND: (
+        "The NVIDIA driver is too old: its library lacks a function that is needed.",
+        "Upgrade the driver.",
+    ),
+    Code.UNINITIALIZED: ("NVML was shut down.", "It is being initialised again."),
+    Code.UNKNOWN: (
+        "The NVIDIA driver failed with an unknown error.",
+        "In a container, restart it: it may have lost its access to /dev/nvidia*. Otherwise see `dmesg`, and reboot.",
+    ),
+}
+
+
+def lost_sentence(error: NvmlError) -> str:
+    """Why a device does not answer, and what to do."""
+    return LOST.get(error.code, f"GPU cannot be opened: {error.reason}; see `dmesg`, and reboot if it stays so.")
+
+
+def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:
+    """Why NVML as a whole cannot be used, and what to do; `detail` is a sentence between the two."""
+    generic = (f"NVML could not be used: {error.reason}.", "See `dmesg` for messages of the NVIDIA driver.")
+    cause, remedy = _NOT_INITIALISED.get(error.code, generic)
+    return NvmlUnusableError(f"{cause} {detail}".rstrip(), remedy)

@@ -1,0 +1,64 @@
+"""NVLink: which links of a device are up, and how much goes through all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gputui.model.device import NvLinks
+from gputui.model.reading import Absent, Reading
+from gputui.sources.nvml.answers import Answers
+from gputui.sources.nvml.table import EVERY_LOOK, SELDOM, Ask, field_value
+
+_ALL_LINKS = 0xFFFFFFFF
+_COUNT = Ask("nvmlDeviceGetFieldValues", ((91,),))
+"""NVML_FI_DEV_NVLINK_LINK_COUNT."""
+_TRAFFIC = Ask("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), EVERY_LOOK)
+"""NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: despite the name, KiB since the driver was loaded."""
+_NO_LINKS = Absent("this device has no NVLinks")
+
+
+class _Traffic(NamedTuple):
+    time: float
+    tx_bytes: float
+    rx_bytes: float
+
+
+class NvLinkReader:
+    """Reads the links of one device; rates are those between one look and the next."""
+
+    def __init__(self) -> None:
+        self._last: _Traffic | None = None
+
+    def read(self, answers: Answers, now: float) -> Reading[NvLinks]:
+        """The links there are now; the rates are None at the first look and where NVML does not count."""
+        answer = answers.answer(_COUNT, now)
+        count = Absent(answer.error.reason) if answer.error else field_value(answer.value[0])
+        if isinstance(count, Absent):
+            return count
+        if not count:
+            return _NO_LINKS
+        states = [answers.answer(Ask("nvmlDeviceGetNvLinkState", (link,), SELDOM), now) for link in range(int(count))]
+        last, self._last = self._last, _traffic(answers, now)
+        tx, rx = _rates(last, self._last)
+        return NvLinks(sum(state.value == 1 for state in states), int(count), tx, rx)
+
+    def rest(self) -> None:
+        """Nobody looks at the device for now, so that the next look is the first again."""
+        self._last = None
+
+
+def _traffic(answers: Answers, now: float) -> _Traffic | None:
+    answer = answers.answer(_TRAFFIC, now)
+    if answer.error is not None:
+        return None
+    tx_kib, rx_kib = (field_value(value) for value in answer.value)
+    if isinstance(tx_kib, Absent) or isinstance(rx_kib, Absent):
+        return None
+    return _Traffic(now, tx_kib * 1024, rx_kib * 1024)
+
+
+def _rates(last: _Traffic | None, this: _Traffic | None) -> tuple[float | None, float | None]:
+    if last is None or this is None or this.time <= last.time or this.tx_bytes < last.tx_bytes:
+        return None, None  # counters start again where the driver was loaded anew
+    seconds = this.time - last.time
+    return (this.tx_bytes - last.tx_bytes) / seconds, (this.rx_bytes - last.rx_bytes) / seconds

@@ -1,0 +1,78 @@
+"""NVML from one initialisation to the next: the GPUs there are, and one look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gputui.model.device import DeviceLook, Driver
+from gputui.model.reading import Absent, Reading
+from gputui.sources.nvml.binding import Handle, Nvml, Raw
+from gputui.sources.nvml.codes import CallError
+from gputui.sources.nvml.gpu import Gpu
+from gputui.sources.nvml.table import SELDOM
+
+
+class Session:
+    """Looks at all devices. `nvml` is initialised; `NvmlGoneError` is raised where it does not answer any more."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self.nvml = nvml
+        self._gpus: list[Gpu] = []
+        self._count_holds_until = float("-inf")
+        self._driver: Driver | None = None
+
+    def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
+        """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
+
+        A GPU has NVML's index. Instances have none of their own there and are numbered on from the last GPU, in the
+        order of the list: a number holds until instances are made or removed, and the key for good.
+        """
+        if self._driver is None:
+            self._driver = self._read_driver()
+        self._count(now)
+        for gpu in self._gpus:
+            gpu.read(now)
+        self._number_instances()
+        uses = [use for gpu in self._gpus for use in gpu.processes(now).uses]
+        for gpu in self._gpus:
+            gpu.look_at_links(now, is_watched=gpu.whole.device.key in watched)
+        devices = [reader.device for gpu in self._gpus for reader in (gpu.whole, *gpu.instances)]
+        return DeviceLook(self._driver, tuple(devices), tuple(uses))
+
+    def handles(self) -> Mapping[str, Handle]:
+        """The handles of the GPUs that answer, by the device's key."""
+        readers = [gpu.whole for gpu in self._gpus]
+        return {reader.device.key: reader.handle for reader in readers if reader.handle is not None}
+
+    def close(self) -> None:
+        """Give NVML back."""
+        self.nvml.close()
+
+    def _count(self, now: float) -> None:
+        if now < self._count_holds_until:
+            return
+        self._count_holds_until = now + SELDOM
+        count = self.nvml.call("nvmlDeviceGetCount")
+        if count != len(self._gpus):
+            self._gpus = [Gpu(self.nvml, index) for index in range(count)]
+
+    def _number_instances(self) -> None:
+        instances = [reader for gpu in self._gpus for reader in gpu.instances]
+        for number, reader in enumerate(instances, start=len(self._gpus)):
+            reader.device = replace(reader.device, index=number)
+
+    def _read_driver(self) -> Driver:
+        cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2")
+        return Driver(self._system("nvmlSystemGetDriverVersion"), _cuda_version(cuda_version))
+
+    def _system(self, function: str) -> Raw:
+        try:
+            return self.nvml.call(function)
+        except CallError as error:
+            return Absent(error.reason)
+
+
+def _cuda_version(number: Reading[int]) -> Reading[str]:
+    """13000 is CUDA 13.0."""
+    return number if isinstance(number, Absent) else f"{number // 1000}.{number % 1000 // 10}"

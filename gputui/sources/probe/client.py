@@ -1,0 +1,211 @@
+"""A conversation with one probe. Blocking, with time limits: screens hold it in a thread of their own."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import TypeVar, Union
+
+from gputui import __version__
+from gputui.errors import GputuiError
+from gputui.model.target import Greeting, Look, Mark, Statistics
+from gputui.protocol import frames
+from gputui.sources.probe.decode import DecodeError, decode, printable
+
+Message = Union[Greeting, Statistics, Look, Mark]
+M = TypeVar("M", Greeting, Statistics, Look, Mark)
+
+_MESSAGES: dict[str, type[Greeting] | type[Statistics] | type[Look] | type[Mark]] = {
+    "greeting": Greeting,
+    "statistics": Statistics,
+    "look": Look,
+    "mark": Mark,
+}
+_READ_BYTES = 256 * 1024
+ANSWER_WITHIN_S = 10.0
+
+
+class ProbeError(GputuiError):
+    """The probe cannot be talked to (any more), with the reason in a sentence."""
+
+
+class ProbeDeadError(ProbeError):
+    """Nobody listens at the socket any more: the process has ended, or has become another program."""
+
+
+class ProbeClient:
+    """A connection to a probe, greeted: `greeting` is what it said of its process last.
+
+    Every method raises ProbeError where the process has ended or the probe does not keep to the protocol.
+    """
+
+    def __init__(self, path: str, pid: int) -> None:
+        self._pid = pid
+        self._unpacker = frames.Unpacker(frames.MAX_REPLY_BYTES)
+        self._payloads: list[bytes] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(ANSWER_WITHIN_S)
+            self._socket.connect(path)
+            self.greeting = self._greet()
+        except ConnectionRefusedError as error:
+            self.close()
+            cause = f"Process {pid} has ended."
+            raise ProbeDeadError(cause) from error
+        except OSError as error:
+            raise self._gone(error) from error
+        except ProbeError:
+            self.close()
+            raise
+
+    def __enter__(self) -> ProbeClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """What to poll on for the next message."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._socket.close()
+
+    def subscribe(self, interval_s: float | None) -> None:
+        """Have statistics sent now and every `interval_s` seconds, or no more (None)."""
+        self._send({"type": "statistics", "interval_s": interval_s})
+
+    def ask_look(self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0) -> None:
+        """Ask for a look: with the inventory by "walk" or "scan", or without one ("").
+
+        `when` is "now", or "changed": once something has changed and looks are within their share of the time.
+        After `wait_s` in which the main thread does not come back to Python, the look is what can be had without it.
+        """
+        self._send({"type": "look", "how": how, "when": when, "wait_s": wait_s})
+
+    def mark(self, label: str) -> None:
+        """Name this moment, for all viewers of the process."""
+        self._send({"type": "mark", "label": label})
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """The next message, or None where none arrives within `timeout_s`."""
+        payload = self._next_payload(timeout_s)
+        if payload is None:
+            return None
+        message = self._decoded(payload)
+        kind = _MESSAGES.get(str(message["type"]))
+        if kind is None:
+            raise self._refused(message)
+        try:
+            decoded: Message = decode(kind, message)
+        except DecodeError as error:
+            raise self._broken(str(error)) from error
+        if isinstance(decoded, Greeting):
+            self.greeting = decoded
+        return decoded
+
+    def waiting(self) -> Iterator[Message]:
+        """The messages that have arrived, without waiting for more than the rest of one that has begun."""
+        yield from filter(None, [self.receive(ANSWER_WITHIN_S)])
+        while self._payloads:
+            yield from filter(None, [self.receive(0)])
+
+    def look(self, how: str = "walk", *, wait_s: float = 3.0) -> Look:
+        """A look, now."""
+        self.ask_look(how, wait_s=wait_s)
+        return self._await(Look, wait_s + ANSWER_WITHIN_S)
+
+    def statistics(self) -> Statistics:
+        """The statistics, now."""
+        self.subscribe(3600.0)
+        statistics = self._await(Statistics, ANSWER_WITHIN_S)
+        self.subscribe(None)
+        return statistics
+
+    def _await(self, kind: type[M], timeout_s: float) -> M:
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            message = self.receive(left)
+            if isinstance(message, kind):
+                return message
+        cause = f"The probe in process {self._pid} did not answer within {timeout_s:g} s."
+        raise ProbeError(cause, "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call.")
+
+    def _greet(self) -> Greeting:
+        with suppress(OSError):  # a probe that refuses says why and hangs up, before it has heard anything
+            self._socket.sendall(frames.encode({"type": "hello", "protocol": frames.VERSION, "gputui": __version__}))
+        payload = self._next_payload(ANSWER_WITHIN_S)
+        if payload is None:
+            cause = f"The probe in process {self._pid} does not answer."
+            raise ProbeError(cause, "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call.")
+        hello = self._decoded(payload)
+        if hello["type"] != "hello" or hello.get("protocol") != frames.VERSION:
+            raise self._refused(hello)
+        return self._await_greeting()
+
+    def _await_greeting(self) -> Greeting:
+        message = self.receive(ANSWER_WITHIN_S)
+        if isinstance(message, Greeting):
+            return message
+        reason = "it did not introduce itself"
+        raise self._broken(reason)
+
+    def _send(self, message: dict[str, object]) -> None:
+        try:
+            self._socket.settimeout(ANSWER_WITHIN_S)
+            self._socket.sendall(frames.encode(message))
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _next_payload(self, timeout_s: float) -> bytes | None:
+        deadline = time.monotonic() + timeout_s
+        while not self._payloads:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except TimeoutError:
+                return None
+            except OSError as error:
+                raise self._gone(error) from error
+            if not data:
+                raise self._gone(None)
+            try:
+                self._payloads += self._unpacker.feed(data)
+            except frames.FrameError as error:
+                raise self._broken(str(error)) from error
+        return self._payloads.pop(0)
+
+    def _decoded(self, payload: bytes) -> dict[str, object]:
+        try:
+            return frames.decode(payload)
+        except frames.FrameError as error:
+            raise self._broken(str(error)) from error
+
+    def _refused(self, message: dict[str, object]) -> ProbeError:
+        theirs, version = message.get("protocol"), printable(str(message.get("gputui", "an unknown version")))[:40]
+        if message["type"] in ("hello", "refused") and theirs != frames.VERSION:
+            return ProbeError(
+                f"The probe in process {self._pid} is of gputui {version} and this is gputui {__version__}: "
+                "the two cannot talk to each other.",
+                "Use the same version on both sides: update the older one and start the program again.",
+            )
+        reason = printable(str(message.get("reason", "it gave no reason")))[:500]
+        return ProbeError(f"The probe in process {self._pid} refused: {reason}")
+
+    def _broken(self, reason: str) -> ProbeError:
+        self.close()
+        return ProbeError(
+            f"What process {self._pid} sent is not what a probe sends: {reason}.",
+            "Use the same version of gputui on both sides.",
+        )
+
+    def _gone(self, error: OSError | None) -> ProbeError:
+        self.close()
+        reason = f": {error.strerror or error}" if error else ""
+        return ProbeError(f"Process {self._pid} has ended, or its probe was stopped{reason}.")

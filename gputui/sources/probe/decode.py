@@ -1,0 +1,129 @@
+"""From the probe's messages to the model's dataclasses, trusting nothing: types, ranges, lengths and characters.
+
+A decoder is made once for each dataclass, from its type annotations; a field that is missing takes its default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+MAX_TEXT = 4096
+MAX_ITEMS = 4_000_000
+MAX_INTEGER = 2**64
+
+T = TypeVar("T")
+Decoder = Callable[[object], Any]
+
+
+class DecodeError(Exception):
+    """What a probe sent does not have the form that its message must have."""
+
+
+def decode(cls: type[T], value: object) -> T:
+    """`value`, as JSON gave it, as an instance of the dataclass `cls`; raises DecodeError."""
+    kind: Any = cls
+    return cast("T", _decoder(kind)(value))
+
+
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey, and not longer than a screen can use."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:MAX_TEXT])
+
+
+@cache
+def _decoder(kind: Any) -> Decoder:  # noqa: ANN401
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if dataclasses.is_dataclass(kind):
+        return _object_decoder(cast("type[Any]", kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _enum_decoder(kind)
+    if get_origin(kind) is tuple:
+        return _tuple_decoder(get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
+        inner = _decoder(next(each for each in get_args(kind) if each is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    raise TypeError(kind)
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int or not -MAX_INTEGER < value < MAX_INTEGER:
+        _fail("an integer", value)
+    return value
+
+
+def _float(value: object) -> float:
+    if type(value) not in (int, float) or not math.isfinite(number := cast("float", value)):
+        _fail("a number", value)
+    return float(number)
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        _fail("a text", value)
+    return value if value.isprintable() and len(value) <= MAX_TEXT else printable(value)
+
+
+def _truth(value: object) -> bool:
+    if type(value) is not bool:
+        _fail("true or false", value)
+    return value
+
+
+_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth}
+
+
+def _object_decoder(cls: type[Any]) -> Decoder:
+    hints = get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    decoders = {field.name: _decoder(hints[field.name]) for field in fields}
+    required = {field.name for field in fields if field.default is dataclasses.MISSING}
+
+    def decode_object(value: object) -> object:
+        if not isinstance(value, dict):
+            _fail(cls.__name__, value)
+        if missing := required - value.keys():
+            _fail(f"{cls.__name__}.{min(missing)}", value)
+        given = cast("dict[str, object]", value)
+        return cls(**{name: decoder(given[name]) for name, decoder in decoders.items() if name in given})
+
+    return decode_object
+
+
+def _enum_decoder(kind: type[Enum]) -> Decoder:
+    members: dict[object, Enum] = {member.value: member for member in kind}
+
+    def decode_member(value: object) -> Enum:
+        if not isinstance(value, str) or value not in members:
+            _fail(kind.__name__, value)
+        return members[value]
+
+    return decode_member
+
+
+def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
+    """A sequence of one kind and any length (`tuple[X, ...]`), or of one kind for each place."""
+    is_open = kinds[-1] is Ellipsis
+    decoders = [_decoder(kind) for kind in kinds if kind is not Ellipsis]
+    one = decoders[0]
+
+    def decode_tuple(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > MAX_ITEMS or not (is_open or len(value) == len(decoders)):
+            _fail("a list", value)
+        items = cast("list[object]", value)
+        if is_open:
+            return tuple([one(item) for item in items])
+        return tuple([decoder(item) for decoder, item in zip(decoders, items, strict=True)])
+
+    return decode_tuple
+
+
+def _fail(expected: str, value: object) -> NoReturn:
+    cause = f"{expected} is expected where {printable(repr(value)[:60])} stands"
+    raise DecodeError(cause)

@@ -1,0 +1,152 @@
+"""A daemon thread that holds the conversation with one probe and turns it into moments."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+
+from gputui.errors import GputuiError
+from gputui.explain.drivers import driver_facts
+from gputui.explain.moment import Heard, layouts_of, moment_of
+from gputui.model.moment import HostMoment, TargetMoment
+from gputui.model.reading import Absent, Reading
+from gputui.model.snapshot import Snapshot
+from gputui.model.target import Greeting, Look, Mark, Statistics
+from gputui.model.tensors import HOST
+from gputui.sources.probe.client import Message, ProbeClient
+from gputui.sources.probe.resident import resident_bytes
+
+Listener = Callable[[TargetMoment], None]
+MARKS_AT_MOST = 200
+
+SHORTEST_S = 0.25
+"""No screen asks a program for its counters more often."""
+
+Request = Callable[[ProbeClient], None]
+
+PATIENCE_S = 0.2
+"""So long a request of a screen may wait for the thread, which listens to the probe meanwhile."""
+
+
+class TargetFeed:
+    """Reads one probe until the process ends or `stop`; its methods may be called from any thread and return at once.
+
+    `snapshot` gives the newest snapshot of the machine, for what NVML says of the process.
+    """
+
+    def __init__(
+        self, client: ProbeClient, snapshot: Callable[[], Snapshot], listener: Listener, interval_s: float = 1.0
+    ) -> None:
+        self._client = client
+        self._snapshot = snapshot
+        self._listener = listener
+        self._interval_s = interval_s
+        self._requests: SimpleQueue[Request] = SimpleQueue()
+        self._is_stopped = False
+        self._is_waiting = False
+        """Whether the probe was asked for a look once there is something new."""
+        self._unasked: str | None = "walk"
+        self._heard = Heard(client.greeting)
+        self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
+
+    @property
+    def pid(self) -> int:
+        """The process's PID."""
+        return self._client.greeting.pid
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End without waiting."""
+        self._is_stopped = True
+
+    def look(self, how: str = "walk") -> None:
+        """Ask for a look now; "scan" looks at every Python object."""
+        self._requests.put(lambda client: client.ask_look(how))
+
+    def mark(self, label: str) -> None:
+        """Name this moment, for all viewers."""
+        self._requests.put(lambda client: client.mark(label))
+
+    def _run(self) -> None:
+        try:
+            with self._client as client:
+                client.subscribe(self._interval_s)
+                self._await_change(client)
+                while not self._is_stopped:
+                    self._send_requests(client)
+                    self._take(client, client.receive(PATIENCE_S))
+        except GputuiError as error:
+            self._deliver(ended=str(error))
+
+    def _send_requests(self, client: ProbeClient) -> None:
+        while True:
+            try:
+                request = self._requests.get_nowait()
+            except Empty:
+                return
+            request(client)
+
+    def _take(self, client: ProbeClient, message: Message | None) -> None:
+        heard = self._heard
+        if isinstance(message, Statistics):
+            self._heard = replace(
+                heard, statistics=message.devices, pinned_bytes=message.pinned_bytes, problems=message.problems
+            )
+            self._unasked = message.unasked
+            if message.unasked == "walk":
+                self._await_change(client)
+            self._deliver()
+        elif isinstance(message, Look):
+            counted = message.statistics or heard.statistics
+            self._heard = replace(heard, statistics=counted, look=message, layouts=layouts_of(message))
+            self._is_waiting = False
+            if message.inventory is None or self._unasked == "walk":  # else somebody asked for it, and it stays
+                self._await_change(client)
+            self._deliver()
+        elif isinstance(message, Mark):
+            self._heard = replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
+        elif isinstance(message, Greeting):
+            self._heard = replace(heard, greeting=message)
+
+    def _await_change(self, client: ProbeClient) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            client.ask_look("walk", when="changed")
+
+    def _deliver(self, ended: str = "") -> None:
+        drivers = driver_facts(self._heard.greeting, self._snapshot().devices, self.pid)
+        moment = moment_of(time.time(), self._heard, drivers, self._host(), ended)
+        if not self._is_stopped:
+            self._listener(moment)
+
+    def _host(self) -> HostMoment:
+        look, pinned_bytes = self._heard.look, self._heard.pinned_bytes
+        known = look.inventory.storages if look and look.inventory else ()
+        storages = tuple(storage for storage in known if storage.device == HOST)
+        pinned: Reading[int] = Absent("this PyTorch does not tell") if pinned_bytes is None else pinned_bytes
+        return HostMoment(
+            rss_bytes=resident_bytes(self.pid),
+            pinned_bytes=pinned,
+            tensor_bytes=sum(storage.size_bytes for storage in storages),
+            storages=storages,
+        )
+
+
+def feed_opener(interval_s: float) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
+    """From the way to the newest snapshot to a function that attaches to a PID; the latter raises GputuiError."""
+
+    def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
+        def open_feed(pid: int, listener: Listener) -> TargetFeed:
+            from gputui.sources.probe.listing import attach
+
+            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S))
+
+        return open_feed
+
+    return with_snapshots

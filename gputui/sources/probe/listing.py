@@ -1,0 +1,213 @@
+"""Finding probes: the socket of a process, or the sentence that says why it has none that can be used from here."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputui.errors import GputuiError
+from gputui.model.allocator import AllocatorStatistics
+from gputui.model.target import Greeting
+from gputui.protocol import places
+from gputui.sources.probe.client import ProbeClient, ProbeDeadError, ProbeError
+
+REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
+
+
+class CannotAttachError(GputuiError):
+    """A process that cannot be attached to, with the reason and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process with a probe: its greeting and the devices it holds memory of, or why it did not answer."""
+
+    pid: int
+    user: str
+    greeting: Greeting | None
+    held: tuple[AllocatorStatistics, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """What /proc/PID/status says: state letter, effective user, and the PID inside the process's own namespace."""
+
+    state: str
+    uid: int
+    inner_pid: int
+    parent_pid: int
+
+
+def attach(pid: int) -> ProbeClient:
+    """A connection to the probe of a process; raises CannotAttachError or ProbeError with their sentences."""
+    status = _status_of(pid)
+    _check_state(pid, status)
+    for folder in _folders_of(pid, status):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            client = _connect(folder, pid, status)
+            if client is not None:
+                return client
+    raise _without_probe(pid)
+
+
+def list_probes() -> tuple[Found, ...]:
+    """Every process that can be attached to from here, by PID; files of dead processes are removed on the way."""
+    found: dict[int, Found] = {}
+    for folder in _all_folders():
+        for path in sorted(folder.glob("*.sock")):
+            process = places.process_of_name(path.name)
+            if process is not None and process[0] not in found and (one := _find(path, *process)):
+                found[one.pid] = one
+    return tuple(found[pid] for pid in sorted(found))
+
+
+def children_with_probes(pid: int) -> tuple[int, ...]:
+    """The processes below `pid` that can be attached to: the ranks that a launcher has started."""
+    return tuple(found.pid for found in list_probes() if pid in _ancestors(found.pid))
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _status_of(pid: int) -> _Status:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError as error:
+        cause = f"There is no process {pid} here."
+        raise CannotAttachError(
+            cause, "`gputui attach` lists what can be attached to; in a container, PIDs differ from the host's."
+        ) from error
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return _Status(
+        state=fields["State"].split()[0],
+        uid=int(fields["Uid"].split()[1]),
+        inner_pid=int(fields.get("NSpid", str(pid)).split()[-1]),
+        parent_pid=int(fields["PPid"]),
+    )
+
+
+def _check_state(pid: int, status: _Status) -> None:
+    if status.state in "ZX":
+        cause = f"Process {pid} has ended: only its exit status is left."
+        raise CannotAttachError(cause)
+    if status.uid != os.geteuid() and os.geteuid() != 0:
+        cause = f"Process {pid} belongs to {user_name(status.uid)}."
+        raise CannotAttachError(cause, f"Attach as that user, or as root: sudo gputui attach {pid}.")
+    if status.state in "Tt":
+        cause = f"Process {pid} is stopped (Ctrl-Z or a debugger), and cannot answer."
+        raise CannotAttachError(cause, f"Let it go on first: kill -CONT {pid}.")
+
+
+def _folders_of(pid: int, status: _Status) -> Iterator[Path]:
+    """Where the socket of a process can be: as its own environment says, and at the usual places."""
+    runtime_dirs = [_environment_of(pid).get("XDG_RUNTIME_DIR"), f"/run/user/{status.uid}", None]
+    root = _root_of(pid, status)
+    for folder in dict.fromkeys(places.folder_of(status.uid, each) for each in runtime_dirs):
+        yield root / folder.lstrip("/")
+
+
+def _root_of(pid: int, status: _Status) -> Path:
+    """`/`, or the process's own where it sees other files: it is in a container."""
+    try:
+        if os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:  # noqa: PTH116
+            return Path("/")
+        os.listdir(f"/proc/{pid}/root")  # noqa: PTH208
+    except OSError as error:
+        inside = f", where it has PID {status.inner_pid}" if status.inner_pid != pid else ""
+        cause = f"Process {pid} runs in another container, whose files cannot be reached from here."
+        raise CannotAttachError(cause, f"Run gputui inside that container{inside}, or as root on the host.") from error
+    return Path(f"/proc/{pid}/root")
+
+
+def _connect(folder: Path, pid: int, status: _Status) -> ProbeClient | None:
+    fault = places.fault_of_folder(str(folder), status.uid)
+    if fault:
+        cause = f"The socket of process {pid} cannot be trusted: {fault}."
+        raise CannotAttachError(cause, "Remove that folder and start the program again.")
+    for path in folder.glob(f"{status.inner_pid}-*.sock"):
+        named = places.process_of_name(path.name)
+        if named and named[1] == places.started_at(pid):
+            return _client_or_nobody(path, pid)
+    return None
+
+
+def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:
+    """The probe at a socket; where nobody listens any more, its file is removed."""
+    try:
+        return ProbeClient(str(path), pid)
+    except ProbeDeadError:
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+
+def _without_probe(pid: int) -> CannotAttachError:
+    children = " ".join(map(str, children_with_probes(pid)))
+    if children:
+        cause = f"Process {pid} has no probe, but processes that it started have one."
+        return CannotAttachError(cause, f"Attach to those: gputui attach {children}.")
+    if _environment_of(pid).get("GPUTUI_PROBE") == "0":
+        return CannotAttachError(f"Process {pid} has no probe: it was started with GPUTUI_PROBE=0.", REMEDY)
+    return CannotAttachError(f"Process {pid} has no probe.", REMEDY)
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        try:
+            pid = _status_of(pid).parent_pid
+        except CannotAttachError:
+            return
+        yield pid
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
+
+
+def _all_folders() -> list[Path]:
+    """The folders of sockets that this user may look into; for root, those of all users."""
+    uid = os.geteuid()
+    runtime_dirs = [os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None]
+    folders = [Path(places.folder_of(uid, each)) for each in runtime_dirs]
+    if uid == 0:
+        folders += [*Path("/tmp").glob("gputui-*"), *Path("/run/user").glob("*/gputui")]
+    return [folder for folder in dict.fromkeys(folders) if _is_trusted(folder)]
+
+
+def _is_trusted(folder: Path) -> bool:
+    try:
+        return places.fault_of_folder(str(folder), folder.lstat().st_uid) is None
+    except OSError:
+        return False
+
+
+def _find(path: Path, pid: int, started: int) -> Found | None:
+    if places.started_at(pid) != started:
+        if places.is_dead(str(path)):  # it may live in another container, where the PID means something else
+            path.unlink(missing_ok=True)
+        return None
+    uid = path.lstat().st_uid
+    try:
+        _check_state(pid, _status_of(pid))
+        client = _client_or_nobody(path, pid)
+        if client is None:
+            return None
+        with client:
+            held = tuple(each for each in client.statistics().devices if each.reserved_bytes)
+            return Found(pid, user_name(uid), client.greeting, held)
+    except (CannotAttachError, ProbeError) as error:
+        return Found(pid, user_name(uid), None, problem=str(error))

@@ -1,0 +1,43 @@
+"""Which processes have a probe, cheaply enough to ask at every look: folders are listed only when they changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gputui.model.reading import Reading
+from gputui.protocol import places
+
+
+class ProbePresence:
+    """Knows the sockets of this user's probes; that of a dead process counts until somebody clears it."""
+
+    def __init__(self) -> None:
+        uid = os.geteuid()
+        runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
+        self._folders = tuple(dict.fromkeys(Path(places.folder_of(uid, each)) for each in runtime_dirs))
+        self._changed: tuple[int, ...] = ()
+        self._pids: frozenset[int] = frozenset()
+
+    def __call__(self, pid: int, _user: Reading[str]) -> bool:
+        """Whether a process has a socket; the folders are looked at again where one has changed."""
+        changed = tuple(_changed_at(folder) for folder in self._folders)
+        if changed != self._changed:
+            self._changed = changed
+            self._pids = frozenset(pid for folder in self._folders for pid in _pids_in(folder))
+        return pid in self._pids
+
+
+def _changed_at(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _pids_in(folder: Path) -> list[int]:
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+    return [process[0] for name in names if (process := places.process_of_name(name))]

@@ -1,0 +1,32 @@
+"""CPU percent of processes: a difference between two looks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from gputui.model.reading import Reading
+from gputui.sources.procfs import SECOND_LOOK, Stat
+
+
+class CpuShares:
+    """Remembers the CPU seconds of the processes of the last look, and of no others."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._time = 0.0
+        self._last: dict[tuple[int, float], float] = {}
+
+    def look(self, stats: Iterable[Stat]) -> dict[int, Reading[float]]:
+        """Percent of one core by PID; absent for a process seen for the first time."""
+        now = self._clock()
+        seconds, self._time = now - self._time, now
+        before, self._last = self._last, {(stat.pid, stat.started): stat.cpu_s for stat in stats}
+        return {
+            pid: _percent(cpu_s - before[pid, started], seconds) if (pid, started) in before else SECOND_LOOK
+            for (pid, started), cpu_s in self._last.items()
+        }
+
+
+def _percent(cpu_s: float, seconds: float) -> Reading[float]:
+    return max(0.0, 100.0 * cpu_s / seconds) if seconds > 0 else SECOND_LOOK

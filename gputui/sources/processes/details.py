@@ -1,0 +1,154 @@
+"""All about one process: its tree, its environment, its memory to the page, what it waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from gputui.model.process import Identity, ProcessDetails, TreeEntry
+from gputui.model.reading import NOT_READ, Absent, Reading
+from gputui.sources.processes.cpu import CpuShares
+from gputui.sources.processes.facts import command
+from gputui.sources.processes.family import Family
+from gputui.sources.processes.rollup import Rollup, Rollups
+from gputui.sources.processes.waiting import waiting_for
+from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs, Stat, fields_of
+
+T = TypeVar("T")
+
+
+class _Traffic(NamedTuple):
+    """Bytes that a process caused to be read from and written to storage so far, at a moment."""
+
+    identity: Identity
+    time_s: float
+    read_bytes: int
+    written_bytes: int
+
+
+class DetailsReader:
+    """Reads the details of the process that somebody looks at, one at a time."""
+
+    def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
+        self._proc, self._clock = proc, clock
+        self._family = Family(proc, clock)
+        self._cpu = CpuShares(clock)
+        # Somebody looks: every two seconds, and for up to a twentieth of the time.
+        self._rollups = Rollups(proc, interval_s=2.0, share=0.05)
+        self._commands: dict[tuple[int, float, str], str] = {}
+        self._traffic: _Traffic | None = None
+
+    def read(self, identity: Identity) -> ProcessDetails:
+        """The process as it is now; every field is absent with the reason if it is not the same any more."""
+        pid, stat = identity.pid, self._proc.stat(identity.pid)
+        if stat is None or stat.started != identity.started:
+            return without_process(identity, self._why_not_here(identity, stat))
+        memory = self._memory(stat)
+        read_rate, write_rate = self._io_rates(identity)
+        return ProcessDetails(
+            identity=identity,
+            tree=self._tree(stat),
+            environment=self._try(pid, lambda: tuple(self._proc.environment(pid))),
+            working_directory=self._try(pid, lambda: self._proc.link(pid, "cwd")),
+            executable=self._try(pid, lambda: self._proc.link(pid, "exe")),
+            command_line=self._try(pid, lambda: self._proc.arguments(pid)),
+            waiting_for=waiting_for(self._proc, stat),
+            threads=stat.threads,
+            open_files=self._try(pid, lambda: self._proc.count(pid, "fd")),
+            pss_bytes=memory if isinstance(memory, Absent) else memory.pss_bytes,
+            shared_bytes=memory if isinstance(memory, Absent) else memory.shared_bytes,
+            swap_bytes=memory if isinstance(memory, Absent) else memory.swap_bytes,
+            read_bytes_per_s=read_rate,
+            write_bytes_per_s=write_rate,
+        )
+
+    def _why_not_here(self, identity: Identity, stat: Stat | None) -> Absent:
+        if identity.started is None:
+            return Absent("a process of another PID namespace, or one that ended before it was seen")
+        if stat is not None:
+            return Absent("the process has ended, and its PID is another process now")
+        return Absent("hidden: /proc is mounted with hidepid") if self._proc.is_hidden(identity.pid) else ENDED
+
+    def _try(self, pid: int, read: Callable[[], T]) -> Reading[T]:
+        try:
+            return read()
+        except OSError as error:
+            return self._proc.why_unreadable(pid, error)
+
+    def _memory(self, stat: Stat) -> Reading[Rollup]:
+        self._rollups.refresh([stat])
+        return self._rollups.of(stat) or NOT_READ
+
+    def _io_rates(self, identity: Identity) -> tuple[Reading[float], Reading[float]]:
+        fields = self._try(identity.pid, lambda: fields_of(self._proc.file(identity.pid, "io")))
+        if isinstance(fields, Absent):
+            return fields, fields
+        if "read_bytes" not in fields:  # a kernel without CONFIG_TASK_IO_ACCOUNTING
+            return NOT_OFFERED, NOT_OFFERED
+        now = _Traffic(identity, self._clock(), int(fields["read_bytes"]), int(fields["write_bytes"]))
+        before, self._traffic = self._traffic, now
+        if before is None or before.identity != identity:
+            return SECOND_LOOK, SECOND_LOOK
+        seconds = now.time_s - before.time_s
+        if seconds <= 0:
+            return SECOND_LOOK, SECOND_LOOK
+        return (
+            (now.read_bytes - before.read_bytes) / seconds,
+            (now.written_bytes - before.written_bytes) / seconds,
+        )
+
+    def _tree(self, stat: Stat) -> tuple[TreeEntry, ...]:
+        self._family.refresh(now=stat.pid not in self._family)
+        places = list(self._places(stat))
+        cpu = self._cpu.look([member for member, _ in places])
+        last, self._commands = self._commands, {}
+        return tuple(self._entry(member, depth, cpu, last) for member, depth in places)
+
+    def _places(self, stat: Stat) -> Iterator[tuple[Stat, int]]:
+        """The members of the tree that are here, with their depth below the first ancestor."""
+        above = [found for pid in self._family.ancestors(stat.pid) if (found := self._proc.stat(pid))]
+        yield from ((ancestor, depth) for depth, ancestor in enumerate(reversed(above)))
+        yield stat, len(above)
+        for pid, depth in self._family.descendants(stat.pid):
+            if descendant := self._proc.stat(pid):
+                yield descendant, len(above) + depth
+
+    def _entry(
+        self, stat: Stat, depth: int, cpu: Mapping[int, Reading[float]], last: Mapping[tuple[int, float, str], str]
+    ) -> TreeEntry:
+        key = (stat.pid, stat.started, stat.name)
+        if key not in self._commands:
+            self._commands[key] = last.get(key) or self._command(stat)
+        return TreeEntry(
+            identity=Identity(stat.pid, stat.started),
+            depth=depth,
+            state=stat.state,
+            command=self._commands[key],
+            cpu_percent=cpu[stat.pid],
+            rss_bytes=stat.rss_bytes,
+            threads=stat.threads,
+        )
+
+    def _command(self, stat: Stat) -> str:
+        text = command(self._proc, stat)
+        return f"[{stat.name}]" if isinstance(text, Absent) else text
+
+
+def without_process(identity: Identity, why: Absent) -> ProcessDetails:
+    """The details of a process that is not there: every field is absent."""
+    return ProcessDetails(
+        identity=identity,
+        environment=why,
+        working_directory=why,
+        executable=why,
+        command_line=why,
+        waiting_for=why,
+        threads=why,
+        open_files=why,
+        pss_bytes=why,
+        shared_bytes=why,
+        swap_bytes=why,
+        read_bytes_per_s=why,
+        write_bytes_per_s=why,
+    )

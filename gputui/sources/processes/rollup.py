@@ -1,0 +1,95 @@
+"""/proc/PID/smaps_rollup: memory with shared pages shared out (PSS). Exact, and dear: the kernel walks every page."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gputui.model.reading import Absent, Reading
+from gputui.sources.procfs import ENDED, ProcFs, Stat, fields_of, kib
+
+
+class Rollup(NamedTuple):
+    """`pss_bytes` counts a page that n processes map as 1/n; `shared_bytes` are pages that others map too."""
+
+    pss_bytes: int
+    shared_bytes: int
+    swap_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    started: float
+    due: float
+    rollup: Reading[Rollup]
+
+
+class Rollups:
+    """Reads rollups seldom and remembers them.
+
+    Each process is read again after `interval_s`, or later where reading it took more than `share` of that time. One
+    refresh reads the most overdue first and starts no other once `budget_s` is spent, so many spread over many looks.
+    """
+
+    def __init__(
+        self,
+        proc: ProcFs,
+        interval_s: float = 10.0,
+        share: float = 0.01,
+        budget_s: float = 0.002,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._proc, self._interval_s, self._share, self._budget_s = proc, interval_s, share, budget_s
+        self._clock = clock
+        self._entries: dict[int, _Entry] = {}
+
+    def refresh(self, stats: Iterable[Stat]) -> None:
+        """Read what is due of these processes and forget all others."""
+        start = now = self._clock()
+        last, self._entries = self._entries, {}
+        due: list[tuple[float, Stat]] = []
+        for stat in stats:
+            entry = last.get(stat.pid)
+            is_known = entry is not None and entry.started == stat.started
+            if entry and is_known:
+                self._entries[stat.pid] = entry
+            if not entry or not is_known or entry.due <= now:
+                due.append((entry.due if entry and is_known else -math.inf, stat))
+        for _, stat in sorted(due):
+            self._entries[stat.pid] = self._read(stat)
+            if self._clock() - start > self._budget_s:
+                break
+
+    def of(self, stat: Stat) -> Reading[Rollup] | None:
+        """What is remembered of a process: None where it has not been its turn yet."""
+        entry = self._entries.get(stat.pid)
+        return entry.rollup if entry and entry.started == stat.started else None
+
+    def _read(self, stat: Stat) -> _Entry:
+        before = self._clock()
+        try:
+            rollup: Reading[Rollup] = _parse(self._proc.file(stat.pid, "smaps_rollup"))
+        except OSError as error:
+            # Permission does not come back: not asked again while the process lives.
+            return _Entry(stat.started, math.inf, self._proc.why_unreadable(stat.pid, error))
+        now = self._clock()
+        return _Entry(stat.started, now + max(self._interval_s, (now - before) / self._share), rollup)
+
+
+def _parse(data: bytes) -> Reading[Rollup]:
+    fields = fields_of(data)
+    if "Pss" not in fields:  # a process that has ended has no pages left
+        return ENDED
+    return Rollup(
+        pss_bytes=kib(fields["Pss"]),
+        shared_bytes=kib(fields["Shared_Clean"]) + kib(fields["Shared_Dirty"]),
+        swap_bytes=kib(fields.get("Swap", "0")),
+    )
+
+
+def pss_of(rollup: Reading[Rollup]) -> Reading[int]:
+    """The part of it that adds up."""
+    return rollup if isinstance(rollup, Absent) else rollup.pss_bytes

@@ -1,0 +1,181 @@
+"""The process source: joins what NVML says of PIDs with what the host knows of them."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputui.model.device import DeviceLook, DeviceUse
+from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
+from gputui.model.reading import NOT_READ, Absent, Reading
+from gputui.sources.processes.cpu import CpuShares
+from gputui.sources.processes.facts import Facts, FactsOfProcesses
+from gputui.sources.processes.family import Family
+from gputui.sources.processes.namespace import Namespace, Strangers
+from gputui.sources.processes.ranks import Ranks
+from gputui.sources.processes.rollup import Rollup, Rollups, pss_of
+from gputui.sources.processes.unattributed import unattributed
+from gputui.sources.processes.workers import WorkerPids, sum_of
+from gputui.sources.procfs import ENDED, ProcFs, Stat
+
+if TYPE_CHECKING:
+    from gputui.sources.processes.details import DetailsReader
+
+_MISSING = {
+    ProcessState.VANISHED: ENDED,
+    ProcessState.HIDDEN: Absent("hidden: /proc is mounted with hidepid"),
+    ProcessState.ELSEWHERE: Absent("a process outside this PID namespace"),
+}
+"""Why nothing is known of a PID that is not here."""
+
+
+def no_probe(_pid: int, _user: Reading[str]) -> bool:
+    """Where nobody looks for probes."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _HostLook:
+    """What the host says of the GPU processes and their workers at one look."""
+
+    stats: Mapping[int, Stat]
+    facts: Mapping[int, Facts]
+    cpu: Mapping[int, Reading[float]]
+    workers: Mapping[int, list[Stat]]
+    rollups: Mapping[int, Reading[Rollup] | None]
+    ranks: Mapping[int, Rank]
+
+
+class ProcessSource:
+    """Called from one thread, about once a second; remembers what does not change and what rates need.
+
+    `has_probe` is asked at every look for each process and must be cheap. `in_private_namespace` overrules what
+    `/proc/self/ns/pid` says.
+    """
+
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        has_probe: Callable[[int, Reading[str]], bool] = no_probe,
+        *,
+        in_private_namespace: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._proc = ProcFs(proc)
+        self._has_probe = has_probe
+        self._namespace = Namespace(self._proc, private=in_private_namespace)
+        self._family = Family(self._proc, clock)
+        self._facts = FactsOfProcesses(self._proc, clock)
+        self._cpu = CpuShares(clock)
+        self._workers = WorkerPids(self._proc, self._family)
+        self._rollups = Rollups(self._proc)
+        self._ranks = Ranks(self._proc, self._family)
+        self._clock = clock
+        self._details: DetailsReader | None = None
+        self._last: dict[int, Process] = {}
+
+    def read(self, devices: DeviceLook) -> ProcessLook:
+        """One row for each PID that NVML names, in NVML's order, and what no row accounts for."""
+        uses: dict[int, list[DeviceUse]] = defaultdict(list)
+        for use in devices.uses:
+            uses[use.pid].append(use)
+        named = {pid: self._proc.stat(pid) for pid in uses}
+        strangers = self._namespace.strangers(named)
+        here = {pid: stat for pid, stat in named.items() if stat and pid not in strangers.pids}
+        look = self._look_at_host(here)
+        processes = tuple(
+            self._present(here[pid], tuple(held), look) if pid in here else self._missing(pid, tuple(held), strangers)
+            for pid, held in uses.items()
+        )
+        self._last = {process.pid: process for process in processes}
+        return ProcessLook(
+            processes=processes,
+            unattributed=unattributed(devices, processes, is_private=self._namespace.private),
+            problem=_problem(processes),
+        )
+
+    def details(self, identity: Identity) -> ProcessDetails:
+        """All about one process; rates and CPU are absent at the first call for it."""
+        if self._details is None:
+            from gputui.sources.processes.details import DetailsReader
+
+            self._details = DetailsReader(self._proc, self._clock)
+        return self._details.read(identity)
+
+    def _look_at_host(self, here: Mapping[int, Stat]) -> _HostLook:
+        is_new = bool(here) and self._family.refresh(now=not here.keys() <= self._last.keys())
+        if is_new:
+            self._ranks.forget()
+        self._workers.refresh(frozenset(here), relation_is_new=is_new)
+        workers = self._workers.stats()
+        members = [stat for stats in workers.values() for stat in stats]
+        families = [*(here[pid] for pid in workers), *members]
+        self._rollups.refresh(families)
+        facts = self._facts.look(here.values())
+        places = {pid: fact.place for pid, fact in facts.items() if fact.place}
+        return _HostLook(
+            stats=here,
+            facts=facts,
+            cpu=self._cpu.look([*here.values(), *members]),
+            workers=workers,
+            rollups={stat.pid: self._rollups.of(stat) for stat in families},
+            ranks=self._ranks.of(places, {pid: here[pid].parent_pid for pid in places}),
+        )
+
+    def _present(self, stat: Stat, uses: tuple[DeviceUse, ...], look: _HostLook) -> Process:
+        pid, facts, workers = stat.pid, look.facts[stat.pid], look.workers.get(stat.pid)
+        rollup = look.rollups.get(pid)
+        return Process(
+            identity=Identity(pid, stat.started),
+            state=stat.state,
+            uses=uses,
+            parent_pid=stat.parent_pid,
+            user=facts.user,
+            command=facts.command,
+            cpu_percent=look.cpu[pid],
+            rss_bytes=stat.rss_bytes,
+            pss_bytes=NOT_READ if rollup is None else pss_of(rollup),
+            workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
+            rank=look.ranks.get(pid),
+            has_probe=self._has_probe(pid, facts.user),
+        )
+
+    def _missing(self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers) -> Process:
+        """A PID that is not here; one that was keeps its identity, its user and its command."""
+        last = self._last.get(pid)
+        was_here = last is not None and last.identity.started is not None
+        if pid in strangers.pids:
+            state = ProcessState.ELSEWHERE
+        elif self._proc.is_hidden(pid):
+            state = ProcessState.HIDDEN
+        elif strangers.missing_are and not was_here:
+            state = ProcessState.ELSEWHERE
+        else:
+            state = ProcessState.VANISHED
+        why = _MISSING[state]
+        is_known = last is not None and state is ProcessState.VANISHED
+        return Process(
+            identity=last.identity if last and is_known else Identity(pid, None),
+            state=state,
+            uses=uses,
+            user=last.user if last and is_known else why,
+            command=last.command if last and is_known else why,
+            cpu_percent=why,
+            rss_bytes=why,
+            pss_bytes=why,
+        )
+
+
+def _problem(processes: tuple[Process, ...]) -> str | None:
+    count = sum(process.state is ProcessState.ELSEWHERE for process in processes)
+    if not count:
+        return None
+    they = "1 process on the devices is" if count == 1 else f"{count} processes on the devices are"
+    return (
+        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in a PID namespace of its "
+        "own. Start the container with --pid=host (Kubernetes: hostPID: true)."
+    )

@@ -1,0 +1,134 @@
+"""What a device holds that no visible process accounts for, and why that is likely so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse
+from gputui.model.process import Process, ProcessState, Unattributed
+from gputui.model.reading import Absent, Reading
+from gputui.units import GIB, MIB
+
+WORTH_SAYING_BYTES = 16 * MIB
+"""The driver's own bookkeeping is below; no process has a CUDA context that small."""
+
+INSTANCE_WORTH_SAYING_BYTES = 64 * MIB
+"""A MIG instance holds some tens of MiB without any process."""
+
+_RESERVE_AT_MOST_BYTES = 2 * GIB
+"""The driver reserves up to about a hundredth of a board's memory for itself; more has another cause."""
+
+
+class Case(NamedTuple):
+    """A device with more in use than its processes hold."""
+
+    device: Device
+    memory: DeviceMemory
+    remainder_bytes: int
+    holders: tuple[tuple[DeviceUse, Process], ...]
+    is_private: bool
+
+    @property
+    def unknown(self) -> list[DeviceUse]:
+        """Uses whose memory NVML does not give."""
+        return [use for use, _ in self.holders if isinstance(use.used_bytes, Absent)]
+
+    def pids(self, *states: ProcessState) -> str:
+        """Those in one of these states, in words; "" where there are none."""
+        pids = sorted({process.pid for _, process in self.holders if process.state in states})
+        return f"PID {', '.join(map(str, pids))}" if pids else ""
+
+
+def _unknown(case: Case) -> str:
+    if not case.unknown:
+        return ""
+    pids = ", ".join(str(use.pid) for use in case.unknown)
+    reason = next(use.used_bytes.reason for use in case.unknown if isinstance(use.used_bytes, Absent))
+    return f"an upper bound: what PID {pids} holds is not known ({reason}) and contained in it"
+
+
+def _ended(case: Case) -> str:
+    pids = case.pids(ProcessState.ZOMBIE, ProcessState.VANISHED)
+    return f"what is left of {pids}, which ended without its memory being freed yet" if pids else ""
+
+
+def _mps(case: Case) -> str:
+    has_server = any("M" in use.kind or _is_mps_server(process) for use, process in case.holders)
+    return "the MPS server, which holds memory for its clients" if has_server else ""
+
+
+def _container(case: Case) -> str:
+    outside = "processes outside this container (to see them, start it with --pid=host)"
+    return outside if case.is_private else ""
+
+
+def _instance(case: Case) -> str:
+    return "processes of this MIG instance that NVML does not name to this user" if case.device.mig else ""
+
+
+def _parent(case: Case) -> str:
+    is_parent = _is_enabled(case.device.mig_mode)
+    return "what the driver keeps for MIG outside the instances" if is_parent else ""
+
+
+def _version_1(case: Case) -> str:
+    is_contained = case.memory.driver_reserved_bytes is None and case.remainder_bytes < _RESERVE_AT_MOST_BYTES
+    return "the driver's own reserve, which this driver counts as used" if is_contained else ""
+
+
+def _display(case: Case) -> str:
+    return "the display, which the driver serves" if _is_enabled(case.device.display_active) else ""
+
+
+def _otherwise(case: Case) -> str:
+    if case.holders:
+        return "the driver, or a process that ended or is hidden (another container, another user's)"
+    return "a process that is hidden (another container, another user's) or ended without freeing it"
+
+
+CAUSES: tuple[Callable[[Case], str], ...] = (
+    _unknown,
+    _ended,
+    _mps,
+    _version_1,
+    _container,
+    _instance,
+    _parent,
+    _display,
+    _otherwise,
+)
+"""The likeliest first; the first that applies is said."""
+
+
+def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> tuple[Unattributed, ...]:
+    """The remainder of each device that has one worth saying."""
+    cases = (_case(device, look, processes, is_private=is_private) for device in look.devices)
+    return tuple(
+        Unattributed(case.device.key, case.remainder_bytes, next(filter(None, (cause(case) for cause in CAUSES))))
+        for case in cases
+        if case and case.remainder_bytes >= (INSTANCE_WORTH_SAYING_BYTES if case.device.mig else WORTH_SAYING_BYTES)
+    )
+
+
+def _case(device: Device, look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> Case | None:
+    if isinstance(device.memory, Absent) or device.shares_host_memory:
+        return None
+    holders = tuple((use, process) for process in processes for use in process.uses if use.device == device.key)
+    held = sum(use.used_bytes for use, _ in holders if not isinstance(use.used_bytes, Absent))
+    remainder = device.memory.used_bytes - held - _instances_bytes(device, look)
+    return Case(device, device.memory, remainder, holders, is_private)
+
+
+def _instances_bytes(device: Device, look: DeviceLook) -> int:
+    """What a GPU's MIG instances hold: they are devices of their own and account for it themselves."""
+    instances = (other for other in look.devices if not device.mig and other.mig and other.mig.parent == device.index)
+    return sum(other.memory.used_bytes for other in instances if not isinstance(other.memory, Absent))
+
+
+def _is_enabled(mode: Reading[str]) -> bool:
+    return not isinstance(mode, Absent) and mode.casefold() == "enabled"
+
+
+def _is_mps_server(process: Process) -> bool:
+    return not isinstance(process.command, Absent) and "nvidia-cuda-mps" in process.command

@@ -1,0 +1,77 @@
+"""Signals to a process by its identity: never to another one that got its PID."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from gputui.errors import GputuiError
+from gputui.model.process import Identity, ProcessState
+from gputui.model.reading import Absent
+from gputui.sources.processes.facts import user
+from gputui.sources.procfs import ProcFs, Stat
+
+
+class SignalRefused(GputuiError):  # noqa: N818 - it is a refusal, said to a person
+    """The signal was not sent; the sentence says why."""
+
+
+def send_signal(identity: Identity, number: int) -> None:
+    """Send signal `number` to exactly this process.
+
+    Raises SignalRefused with a sentence: it has ended, its PID is another process now, it is somebody else's.
+    """
+    if identity.pid <= 0 or identity.started is None:
+        raise SignalRefused(f"PID {identity.pid} cannot be told apart from other processes: not sent.")
+    descriptor = _hold(identity)
+    try:
+        _check(identity, ProcFs().stat(identity.pid))
+        _send(identity, number, descriptor)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _hold(identity: Identity) -> int | None:
+    """A descriptor that goes on meaning this process even if its PID is used again.
+
+    None where the kernel (before 5.3), a sandbox or a Python built for older kernels (conda's) does not offer it.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        raise _ended(identity) from None
+    except OSError:
+        return None
+
+
+def _check(identity: Identity, stat: Stat | None) -> None:
+    if stat is None and ProcFs().is_hidden(identity.pid):
+        raise SignalRefused(f"PID {identity.pid} is hidden from this user: not permitted.")
+    if stat is None:
+        raise _ended(identity)
+    if stat.started != identity.started:
+        raise SignalRefused(f"PID {identity.pid} is another process now.")
+    if stat.state is ProcessState.ZOMBIE:
+        cause = f"PID {identity.pid} has ended: a zombie until its parent, PID {stat.parent_pid}, collects it."
+        raise SignalRefused(cause)
+
+
+def _send(identity: Identity, number: int, descriptor: int | None) -> None:
+    try:
+        if descriptor is None:
+            os.kill(identity.pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        raise _ended(identity) from None
+    except PermissionError:
+        owner = user(ProcFs(), identity.pid)
+        by_whom = "" if isinstance(owner, Absent) else f" is owned by {owner}"
+        raise SignalRefused(f"PID {identity.pid}{by_whom}: not permitted.") from None
+
+
+def _ended(identity: Identity) -> SignalRefused:
+    return SignalRefused(f"PID {identity.pid} has ended.")
