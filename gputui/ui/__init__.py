@@ -1,0 +1,1 @@
+"""The screens: the only part of gputui that knows Textual."""

@@ -1,0 +1,63 @@
+"""The part of the application that deals with attached processes: it opens feeds, takes moments, switches screens."""
+
+from __future__ import annotations
+
+from gputui.errors import GputuiError
+from gputui.model.moment import TargetMoment
+from gputui.ui.messages import MomentTaken
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.targets import OpenFeed, Targets
+from gputui.ui.terminal_app import TerminalApp
+
+
+class AttachingApp(TerminalApp):
+    """Holds the attached processes; the attach screens draw them."""
+
+    def __init__(self, open_feed: OpenFeed) -> None:
+        super().__init__()
+        self.targets = Targets(open_feed)
+        self.first_pids: tuple[int, ...] = ()
+        """Processes to attach to as soon as there is a screen."""
+
+    def attach(self, *pids: int) -> None:
+        """Attach to processes and show the first; those that cannot be attached to are said."""
+        attached = [pid for pid in pids if self._is_attached(pid)]
+        if attached:
+            self.targets.select(attached[0])
+            self.show_attach_screen("memory")
+
+    def _is_attached(self, pid: int) -> bool:
+        try:
+            self.targets.attach(pid, self._deliver_moment)
+        except GputuiError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return False
+        return True
+
+    def _deliver_moment(self, moment: TargetMoment) -> None:
+        self.post_message(MomentTaken(moment))
+
+    def on_moment_taken(self, message: MomentTaken) -> None:
+        """Keep it, and let an attach screen on top draw it."""
+        self.targets.take(message.moment)
+        if isinstance(self.screen, AttachScreen) and self.screen.is_mounted:
+            self.screen.update_from_monitor()
+
+    def show_attach_screen(self, name: str) -> None:
+        """Go to an attach screen, in the place of the one that is there."""
+        if isinstance(self.screen, AttachScreen):
+            if name != self.screen.NAME:
+                self.switch_screen(ATTACH_SCREENS[name]())
+        else:
+            self.push_screen(ATTACH_SCREENS[name]())
+
+    def jump_to(self, name: str, address: int) -> None:
+        """Go to an attach screen, with the cursor on what lies at an address."""
+        self.show_attach_screen(name)
+
+        def jump() -> None:
+            if isinstance(self.screen, AttachScreen):
+                self.screen.jump(address)
+
+        self.call_after_refresh(jump)

@@ -1,0 +1,1 @@
+"""Drawing of attached processes: pure functions from moments and a width to lines."""

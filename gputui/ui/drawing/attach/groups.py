@@ -1,0 +1,194 @@
+"""The segments of a device in groups that never share memory, sorted, as rows of the map."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gputui.explain.release import DEFAULT_POOL
+from gputui.model.allocator import Block
+from gputui.model.moment import DeviceLayout
+from gputui.model.verdict import Pin, SegmentRelease
+from gputui.units import format_bytes
+
+SMALLEST_SHARE = 4
+"""A segment smaller than this part of the largest gets a scale of its own: its blocks could not be seen."""
+
+LINES_OF_FEW = 16
+"""So many lines the segments of one scale share where they are few; where they are more, each has one."""
+
+CELLS_A_BLOCK = 2
+"""So many cells a block should have on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One way to sort segments: the letter after `o`, and the words in the menu."""
+
+    name: str
+    letter: str
+    title: str
+    value: Callable[[SegmentRelease], int]
+    is_largest_first: bool = True
+
+
+ORDERS = (
+    Order("address", "a", "address", lambda release: release.segment.address, is_largest_first=False),
+    Order("size", "z", "size", lambda release: release.segment.size_bytes),
+    Order("stuck", "k", "stuck bytes", lambda release: release.stuck_bytes),
+    Order("releasable", "e", "releasable bytes", lambda release: release.releasable_bytes),
+)
+ORDER_BY_NAME = {order.name: order for order in ORDERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """The order of groups, and of segments within them."""
+
+    order: str = "address"
+    is_reversed: bool = False
+
+
+Releases = tuple[SegmentRelease, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Segments that may serve the same requests: one pool, small or large, on one stream."""
+
+    pool_id: tuple[int, int]
+    stream: int
+    is_small: bool
+    releases: Releases
+
+    @property
+    def title(self) -> str:
+        """In words, with the holder of a private pool."""
+        size = "Small" if self.is_small else "Large"
+        return f"{size} pool{self._private}, {stream_name(self.stream)}"
+
+    @property
+    def _private(self) -> str:
+        if self.pool_id == DEFAULT_POOL:
+            return ""
+        holder = next((release.held_by for release in self.releases if release.held_by), "nobody")
+        return f" {self.pool_id[0]},{self.pool_id[1]} of {holder.removeprefix('torch.cuda.')}"
+
+    def bytes_of(self, order: Order) -> int:
+        """The value by which groups are sorted among each other."""
+        return sum(order.value(release) for release in self.releases)
+
+    @property
+    def scales(self) -> list[tuple[int, Releases]]:
+        """Segments drawn on one scale, as (bytes of the largest, segments in order); scales by their first segment."""
+        found: list[tuple[int, Releases]] = []
+        rest = self.releases
+        while rest:
+            largest = max(release.segment.size_bytes for release in rest)
+            smallest = largest / SMALLEST_SHARE
+            found.append((largest, tuple(release for release in rest if release.segment.size_bytes >= smallest)))
+            rest = tuple(release for release in rest if release.segment.size_bytes < smallest)
+        return sorted(found, key=lambda scale: self.releases.index(scale[1][0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The line above a group, or above its segments of one scale, with what a cell is worth there."""
+
+    title: str
+    releases: Releases
+    cell_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """A line of a segment: `room` cells of its `cells` from `line * room` on."""
+
+    release: SegmentRelease
+    cells: int
+    line: int
+    room: int
+
+    @property
+    def shown(self) -> int:
+        """How many cells this line has."""
+        return min(self.room, self.cells - self.line * self.room)
+
+    def cells_of_block(self, block: int) -> range:
+        """The cells of this line that a block touches."""
+        size, left = self.release.segment.size_bytes, self.line * self.room
+        start = self.release.segment.blocks[block].address - self.release.segment.address
+        last = start + self.release.segment.blocks[block].size_bytes - 1
+        first, end = start * self.cells // size - left, last * self.cells // size + 1 - left
+        return range(max(0, first), max(0, min(end, self.shown)))
+
+    def address_at(self, cell: int) -> int:
+        """The byte in the middle of a cell of this line."""
+        segment = self.release.segment
+        place = self.line * self.room + max(0, min(cell, self.shown - 1))
+        return segment.address + (2 * place + 1) * segment.size_bytes // (2 * self.cells)
+
+
+def stream_name(stream: int) -> str:
+    """The default stream, or the handle of another."""
+    return "default stream" if stream == 0 else f"stream {stream:#x}"
+
+
+def groups_of(layout: DeviceLayout, sorting: Sorting = Sorting()) -> tuple[Group, ...]:
+    """The device's segments, grouped and sorted.
+
+    By address, groups stand as default pools first, large before small; otherwise the one with the largest sum first.
+    """
+    found: dict[tuple[tuple[int, int], int, bool], list[SegmentRelease]] = defaultdict(list)
+    for release in layout.release.segments:
+        segment = release.segment
+        found[segment.pool_id, segment.stream, segment.is_small].append(release)
+    order = ORDER_BY_NAME[sorting.order]
+    is_descending = order.is_largest_first != sorting.is_reversed
+    groups = [
+        Group(*key, _sorted(releases, order, is_descending=is_descending)) for key, releases in sorted(found.items())
+    ]
+    if order.is_largest_first:
+        groups.sort(key=lambda group: group.bytes_of(order), reverse=is_descending)
+    return tuple(groups)
+
+
+def _sorted(releases: Iterable[SegmentRelease], order: Order, *, is_descending: bool) -> Releases:
+    by_address = sorted(releases, key=lambda release: release.segment.address)
+    return tuple(sorted(by_address, key=order.value, reverse=is_descending))
+
+
+def rows_of(groups: Iterable[Group], room: int) -> tuple[Heading | SegmentRow, ...]:
+    """Headings and segments from top to bottom, `room` cells in a line."""
+    return tuple(row for group in groups for row in _rows_of(group, room))
+
+
+def _rows_of(group: Group, room: int) -> Iterator[Heading | SegmentRow]:
+    scales = [(largest, largest / (room * _lines(releases, room)), releases) for largest, releases in group.scales]
+    yield Heading(group.title, group.releases, scales[0][1] if len(scales) == 1 else None)
+    for largest, cell_bytes, releases in scales:
+        if len(scales) > 1:
+            yield Heading(f"  up to {format_bytes(largest)}", releases, cell_bytes)
+        for release in releases:
+            cells = max(1, round(release.segment.size_bytes / cell_bytes))
+            yield from (SegmentRow(release, cells, line, room) for line in range(-(-cells // room)))
+
+
+def _lines(releases: Releases, room: int) -> int:
+    """How many lines the largest segment of a scale gets: as many as its blocks deserve where segments are few."""
+    blocks = max(len(release.segment.blocks) for release in releases)
+    return max(1, min(-(-CELLS_A_BLOCK * blocks // room), LINES_OF_FEW // len(releases)))
+
+
+def pin_of(release: SegmentRelease, block: Block) -> Pin | None:
+    """The pin that a live block is."""
+    number = bisect_left(release.pins, block.address, key=lambda pin: pin.block.address)
+    found = release.pins[number] if number < len(release.pins) else None
+    return found if found and found.block.address == block.address else None
+
+
+def name_of(pin: Pin) -> str:
+    """The owner's name, or its category where it has none."""
+    return pin.owner.name or pin.owner.category.value.replace("_", " ")

@@ -1,0 +1,49 @@
+"""The line that says which process and device an attach screen shows, and of which moment."""
+
+from __future__ import annotations
+
+import time
+
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.ui.drawing.line import Line, Piece, fit, spread
+from gputui.units import format_bytes, format_duration
+
+
+def draw_head(moment: TargetMoment, device: DeviceMoment | None, is_past: bool, width: int) -> Line:  # noqa: FBT001
+    """One line of `width` cells; `is_past` marks a moment that the cursor went back to."""
+    greeting = moment.greeting
+    left: list[Piece] = [
+        (f" {greeting.pid}", "title"),
+        (f" {fit(greeting.command, max(8, width // 3)).rstrip()}", "plain"),
+    ]
+    if greeting.rank is not None:
+        left.append((f"  rank {greeting.rank}/{greeting.world_size}", "dim"))
+    if device is not None:
+        left.append((f"  device {device.index}", "accent"))
+        if len(moment.devices) > 1:
+            left.append((f" of {len(moment.devices)}", "dim"))
+    return spread(left, _states(moment, is_past=is_past), width)
+
+
+def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
+    if moment.ended:
+        return [("  ENDED ", "alarm")]
+    if is_past:
+        return [(time.strftime("  at %H:%M:%S ", time.localtime(moment.time)), "fair")]
+    if not moment.look_time or moment.look_cost is None:
+        return [("  no look yet ", "dim")]
+    age = format_duration(moment.time - moment.look_time)
+    return [(f"  looked {age} ago, a pause of {moment.look_cost.pause_ms:.1f} ms ", "dim")]
+
+
+def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
+    """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
+    if not moment.ended:
+        return []
+    last = " Below is what was known last."
+    return [((fit(f" {moment.ended}{last}", width), "alarm"),)]
+
+
+def size_with_share(count: int, total: int | None) -> str:
+    """Bytes, with their share of a total where there is one."""
+    return format_bytes(count) if not total else f"{format_bytes(count):>9} {100 * count / total:5.1f}%"

@@ -1,0 +1,200 @@
+"""The Memory screen: one bar of the whole device, its parts by name, and the counters over time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from gputui.explain.parts import Part, parts_of
+from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
+from gputui.model.reading import Absent
+from gputui.model.target import Mark
+from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.taste import Taste
+from gputui.units import format_bytes
+
+NARROWEST_COLUMN = 38
+
+OUTER = frozenset({"others", "outside", "driver", "free"})
+"""Parts of the device that PyTorch has not reserved."""
+
+
+def draw_bar(parts: Sequence[Part], width: int, taste: Taste) -> list[Line]:
+    """The parts to scale, left to right; each has at least one cell, and its letter stands in its first."""
+    if not parts or width < 1:
+        return []
+    cells = _cells(parts, width)
+    fill = "=" if taste.is_ascii else "█"
+    fills = {part.key: taste.glyphs.empty if part.key == "free" else fill for part in parts}
+    return [join((part.letter + fills[part.key] * (count - 1), f"part-{part.key}") for part, count in cells)]
+
+
+def _cells(parts: Sequence[Part], width: int) -> list[tuple[Part, int]]:
+    """How many cells each part gets: at least one as long as there are enough, the rest in proportion."""
+    shown = sorted(parts, key=lambda part: -part.bytes)[:width]
+    total = sum(part.bytes for part in shown)
+    spare = width - len(shown)
+    counts = {part.key: 1 + spare * part.bytes // total for part in shown}
+    left = width - sum(counts.values())
+    for part in shown[:left]:
+        counts[part.key] += 1
+    return [(part, counts[part.key]) for part in parts if part.key in counts]
+
+
+def draw_legend(parts: Sequence[Part], width: int, taste: Taste) -> list[Line]:
+    """The parts by name with bytes and share, in as many columns as fit."""
+    columns = max(1, min(3, width // NARROWEST_COLUMN))
+    each = width // columns
+    total = sum(part.bytes for part in parts)
+    height = -(-len(parts) // columns)
+    lines = []
+    for row in range(height):
+        cells = [parts[place] for place in range(row, len(parts), height)]
+        lines.append(join(piece for part in cells for piece in _entry(part, total, each, taste)))
+    return lines
+
+
+def _entry(part: Part, total: int, width: int, taste: Taste) -> list[Piece]:
+    swatch = part.letter if taste.is_ascii else f"{part.letter}█"
+    numbers = f"{format_bytes(part.bytes):>9} {100 * part.bytes / total:5.1f}%" if total else format_bytes(part.bytes)
+    room = max(4, width - len(swatch) - len(numbers) - 4)
+    return [(f" {swatch} ", f"part-{part.key}"), (fit(part.name, room), "plain"), (f"{numbers}  "[:width], "plain")]
+
+
+def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
+    """Reserved, active and allocated with peaks, and what was retried or failed."""
+    counted = device.statistics
+    figures = (
+        ("allocated", format_bytes(counted.allocated_bytes), f"peak {format_bytes(counted.peak_allocated_bytes)}"),
+        ("active", format_bytes(counted.active_bytes), f"peak {format_bytes(counted.peak_active_bytes)}"),
+        ("reserved", format_bytes(counted.reserved_bytes), f"peak {format_bytes(counted.peak_reserved_bytes)}"),
+    )
+    pieces: list[Piece] = [(" ", "plain")]
+    for name, now, peak in figures:
+        pieces += [(f"{name} ", "dim"), (now, "plain"), (f" ({peak})  ", "dim")]
+    troubles = (("retries", counted.num_alloc_retries), ("out of memory", counted.num_ooms))
+    for name, count in troubles:
+        pieces += [(f"{name} ", "dim"), (f"{count}  ", "poor" if count else "plain")]
+    return [fit_line(pieces, width)]
+
+
+def fit_line(pieces: Sequence[Piece], width: int) -> Line:
+    """As many whole pieces as fit."""
+    kept: list[Piece] = []
+    left = width
+    for text, role in pieces:
+        kept.append((text[:left], role))
+        left -= len(text)
+        if left <= 0:
+            break
+    return join(kept)
+
+
+class Axis:
+    """Which point of the timeline stands in which column: the newest at the right, one column each `span_s`."""
+
+    def __init__(self, points: Sequence[CounterPoint], width: int, span_s: float, end: float) -> None:
+        self.columns: list[CounterPoint | None] = [None] * width
+        self._first = int(end / span_s) - width + 1
+        self._span_s = span_s
+        for point in points:
+            column = self.column_of(point.time)
+            if 0 <= column < width:
+                self.columns[column] = point
+
+    def column_of(self, moment: float) -> int:
+        """The column of a time; outside 0..width-1 where it is not on the axis."""
+        return int(moment / self._span_s) - self._first
+
+
+def draw_timeline(
+    axis: Axis, device: int, top: int, height: int, cursor: float | None, marks: Sequence[Mark], taste: Taste
+) -> list[Line]:
+    """Allocated, active and reserved as areas in front of each other, with events, marks and the cursor below."""
+    width = len(axis.columns)
+    levels = [_levels(point, device, top, height * 8) for point in axis.columns]
+    at = axis.column_of(cursor) if cursor is not None else -1
+    lines = [_row(levels, row, at, taste) for row in range(height - 1, -1, -1)]
+    return [*lines, _events(axis, device, at, marks, width)]
+
+
+def _levels(point: CounterPoint | None, device: int, top: int, steps: int) -> tuple[int, int, int] | None:
+    counted = next((each for each in point.statistics if each.device == device), None) if point else None
+    if counted is None or not top:
+        return None
+    values = (counted.allocated_bytes, counted.active_bytes, counted.reserved_bytes)
+    allocated, active, reserved = (min(steps, round(steps * value / top)) for value in values)
+    return allocated, active, reserved
+
+
+def _row(levels: Sequence[tuple[int, int, int] | None], row: int, cursor: int, taste: Taste) -> Line:
+    base = row * 8
+    fills = (
+        (("#", "part-allocated"), ("%", "part-pending"), (":", "part-cached"))
+        if taste.is_ascii
+        else (
+            ("█", "part-allocated"),
+            ("▓", "part-pending"),
+            ("░", "part-cached"),
+        )
+    )
+    pieces: list[Piece] = []
+    for column, level in enumerate(levels):
+        piece: Piece = (" ", "plain")
+        if level is not None:
+            piece = next((fill for fill, value in zip(fills, level, strict=True) if value > base + 3), piece)
+        pieces.append((piece[0], "cursor") if column == cursor else piece)
+    return join(pieces)
+
+
+def _events(axis: Axis, device: int, cursor: int, marks: Sequence[Mark], width: int) -> Line:
+    """One cell a column: "!" an out-of-memory error, "r" a retry, "m" a mark of the program or the viewer."""
+    cells: list[Piece] = [(" ", "plain")] * width
+    before: tuple[int, int] | None = None
+    for column, point in enumerate(axis.columns):
+        counted = next((each for each in point.statistics if each.device == device), None) if point else None
+        if counted is None:
+            continue
+        now = (counted.num_ooms, counted.num_alloc_retries)
+        if before is not None and now != before:
+            cells[column] = ("!", "poor") if now[0] > before[0] else ("r", "fair")
+        before = now
+    for mark in marks:
+        column = axis.column_of(mark.time)
+        if 0 <= column < width:
+            cells[column] = ("m", "accent")
+    if 0 <= cursor < width:
+        cells[cursor] = ("^", "cursor")
+    return join(cells)
+
+
+def timeline_top(points: Sequence[CounterPoint], device: int) -> int:
+    """The highest reserved bytes of the points: the top of the axis."""
+    return max(
+        (counted.reserved_bytes for point in points for counted in point.statistics if counted.device == device),
+        default=0,
+    )
+
+
+def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, taste: Taste) -> list[Line]:
+    """Bar, legend and counters of one device."""
+    parts = parts_of(device)
+    total = device.driver.device_total_bytes
+    whole = "" if isinstance(total, Absent) else f" of {format_bytes(total)}"
+    title = f" Device {device.index}{whole}"
+    lines: list[Line] = [((fit(title, width), "title"),)]
+    lines += draw_bar(parts, width, taste)
+    inside = [part for part in parts if part.key not in OUTER]
+    reserved = format_bytes(device.statistics.reserved_bytes)
+    lines.append(((fit(f" Reserved by PyTorch: {reserved}", width), "title"),))
+    lines += draw_bar(inside, width, taste)
+    lines += draw_legend(parts, width, taste)
+    lines += draw_counters(device, width)
+    if device.layout is None and not moment.problems:
+        lines.append(((fit(" The allocator's map has not been looked at yet.", width), "dim"),))
+    return lines
+
+
+def time_of(moment: float) -> str:
+    """A time as the axis shows it."""
+    return time.strftime("%H:%M:%S", time.localtime(moment))

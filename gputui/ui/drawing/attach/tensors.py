@@ -1,0 +1,161 @@
+"""The Tensors screen: rows of a tree with bars, a line above that sums up, and what is under the cursor in full."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from gputui.explain.parts import CATEGORIES
+from gputui.explain.tensor_paths import joined
+from gputui.explain.tensor_tree import HOST, LiveBlock, Node, Row, description
+from gputui.ui.drawing.columns import Column
+from gputui.ui.drawing.line import Line, Piece, fit, join, spread
+from gputui.ui.drawing.meters import meter
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.tensor_view import TensorView
+from gputui.units import format_bytes
+
+DETAIL_LINES = 2
+WHAT_FROM_WIDTH = 110
+"""Below this what a tensor is stands behind its name."""
+
+LETTERS = {category: letter for category, letter, _ in CATEGORIES}
+
+
+def tensor_columns(allocated_bytes: int, grouping: str, width: int, taste: Taste) -> tuple[Column[Row], ...]:
+    """The columns of a table of `width` cells whose shares are of `allocated_bytes`."""
+    is_tree = grouping == "module"
+
+    def share(row: Row) -> float | None:
+        return row.node.bytes / allocated_bytes if allocated_bytes and row.node.key[:1] != HOST else None
+
+    def percent(row: Row) -> Piece:
+        part = share(row)
+        return ("", "plain") if part is None else (f"{100 * part:.1f}%", "dim")
+
+    def bar(row: Row, cells: int) -> Line:
+        part = share(row)
+        return ((" " * cells, "plain"),) if part is None else meter(part, cells, _role(row.node), taste.glyphs)
+
+    def name(row: Row, cells: int) -> Line:
+        return _name(row, cells, taste, is_tree=is_tree, is_told_here=is_tree and width < WHAT_FROM_WIDTH)
+
+    columns: tuple[Column[Row], ...] = (
+        Column("name", "Name", 20, draw=name, grow=4, most=72),
+        Column("what", "Tensor", 30, _what, from_width=WHAT_FROM_WIDTH, grow=2, most=48),
+        Column("count", "Count", 7, _count, align=">"),
+        Column("bytes", "Bytes", 9, lambda row: (format_bytes(row.node.bytes), "plain"), align=">"),
+        Column("asked", "Asked for", 9, _asked, align=">", from_width=100),
+        Column("share", "%", 6, percent, align=">"),
+        Column("bar", "of allocated", 10, draw=bar, from_width=72, grow=1, most=40),
+    )
+    return tuple(column for column in columns if is_tree or column.name not in ("what", "count"))
+
+
+def _what(row: Row) -> Piece:
+    block = row.node.block
+    return (description(block), "dim") if block and block.owner.dtype else ("", "plain")
+
+
+def _count(row: Row) -> Piece:
+    return ("", "plain") if row.node.block else (f"{row.node.count:,}", "plain")
+
+
+def _asked(row: Row) -> Piece:
+    block = row.node.block
+    return ("", "plain") if block is None or not _is_rounded(block) else (format_bytes(block.requested_bytes), "dim")
+
+
+def _is_rounded(block: LiveBlock) -> bool:
+    return format_bytes(block.requested_bytes) != format_bytes(block.bytes)
+
+
+def _role(node: Node) -> str:
+    return f"part-{node.category.value}" if node.category else "dim"
+
+
+def _name(row: Row, width: int, taste: Taste, *, is_tree: bool, is_told_here: bool) -> Line:
+    """The category's letter, branches of the tree and the title; a group with its count, as people print them.
+
+    `is_told_here`: with what a tensor is behind its name.
+    """
+    node = row.node
+    pieces: list[Piece] = [(f"{_letter(node)} ", _role(node)), (f"{'  ' * row.depth}{_sign(row, taste)} ", "dim")]
+    if not is_tree and node.children and node.key != HOST:
+        pieces.append((f"{node.count} x ", "accent"))
+    pieces.append((node.title, "title" if is_tree and row.depth == 0 else "plain"))
+    what = _what(row)
+    if is_told_here and what[0]:
+        pieces.append((f"  {what[0]}", what[1]))
+    return _cut(pieces, width, taste)
+
+
+def _letter(node: Node) -> str:
+    return LETTERS[node.category] if node.category else "H"
+
+
+def _sign(row: Row, taste: Taste) -> str:
+    if not row.node.children:
+        return " "
+    signs = "-+" if taste.is_ascii else "▾▸"
+    return signs[0] if row.is_open else signs[1]
+
+
+def _cut(pieces: list[Piece], width: int, taste: Taste) -> Line:
+    """The pieces in exactly `width` cells: the last that fits is cut, or padded."""
+    cut: list[Piece] = []
+    left = width
+    for place, (text, role) in enumerate(pieces):
+        is_last = place == len(pieces) - 1
+        shown = fit(text, left if is_last else min(left, len(text)), ellipsis=taste.glyphs.ellipsis)
+        cut.append((shown, role))
+        left -= len(shown)
+    return join((*cut, (" " * left, "plain")))
+
+
+def draw_summary(view: TensorView, width: int) -> Line:
+    """What the list is: how many blocks, how they are grouped and sorted, and what the filter leaves of them."""
+    left: list[Piece] = [
+        (f" {format_bytes(view.allocated_bytes)}", "title"),
+        (f" allocated in {view.count:,} blocks", "plain"),
+    ]
+    if view.filter_text:
+        count, size = view.shown
+        left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (view.filter_text, "accent")]
+    how = "by module" if view.grouping == "module" else "by shape and type"
+    return spread(left, [(f"{how}, sorted by {view.order}{' reversed' if view.is_reversed else ''} ", "dim")], width)
+
+
+def draw_detail(row: Row | None, allocated_bytes: int, width: int, taste: Taste) -> tuple[Line, ...]:
+    """The full name and all that is known of what is under the cursor, on `DETAIL_LINES` lines."""
+    if row is None:
+        return ((),) * DETAIL_LINES
+    block = row.node.block
+    first, second = _of_block(block) if block else _of_branch(row.node, allocated_bytes)
+    if block and row.node.key[:1] == HOST:
+        second = f"{description(block)}, {format_bytes(block.bytes)} of host memory"
+    cut = taste.glyphs.ellipsis
+    return (
+        join(((f" {_letter(row.node)} ", _role(row.node)), (fit(first, width - 3, ellipsis=cut), "title"))),
+        ((fit(f"   {second}", width, ellipsis=cut), "plain"),),
+    )
+
+
+def _of_block(block: LiveBlock) -> tuple[str, str]:
+    owner = block.owner
+    facts = [description(block)] if owner.dtype else []
+    facts.append(f"block {block.address:#x} of {format_bytes(block.bytes)}")
+    if block.requested_bytes != block.bytes:
+        facts.append(f"{block.requested_bytes:,} bytes asked for")
+    if owner.saved_by:
+        facts.append(f"saved for backward by {owner.saved_by}")
+    name = owner.name or "a block whose owner is not known"
+    return f"{name}  ({owner.category.value.replace('_', ' ')})", ", ".join(facts)
+
+
+def _of_branch(node: Node, allocated_bytes: int) -> tuple[str, str]:
+    what = "storages" if node.key[:1] == HOST else "blocks"
+    second = f"{node.count:,} {what}, {format_bytes(node.bytes)}"
+    if node.key[:1] != HOST and allocated_bytes:
+        second += f", {100 * node.bytes / allocated_bytes:.1f}% of what is allocated"
+    names = node.key[2:] if node.key[:1] == HOST else node.key[1:]
+    return reduce(joined, names) if names else node.title, second

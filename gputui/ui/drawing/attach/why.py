@@ -1,0 +1,54 @@
+"""The Why screen: findings one below the other, each with its evidence and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gputui.model.finding import Finding, Weight
+from gputui.ui.drawing.line import Line, Piece, fit, join, wrap
+
+LOOKS: dict[Weight, tuple[str, str, str]] = {
+    Weight.PROBLEM: ("!", "poor", "problem"),
+    Weight.ADVICE: ("*", "fair", "piece of advice"),
+    Weight.FACT: ("-", "title", "number"),
+}
+"""By weight: a sign, the role of the title, and the word for it."""
+
+PLURALS = {"piece of advice": "pieces of advice"}
+PLACES = {"map": "the map", "tensors": "the tensors"}
+NOTHING = "There is nothing to say about this device: it was not looked at yet, or holds nothing."
+
+
+def draw_summary(findings: Sequence[Finding], width: int) -> Line:
+    """How many findings there are of each weight."""
+    counts = Counter(finding.weight for finding in findings)
+    pieces: list[Piece] = [(" ", "plain")]
+    for weight, (sign, role, word) in LOOKS.items():
+        if counts[weight]:
+            many = PLURALS.get(word, f"{word}s")
+            pieces += [(sign, role), (f" {counts[weight]} {word if counts[weight] == 1 else many}   ", "dim")]
+    return join(pieces) if len(pieces) > 1 else ((fit(f" {NOTHING}", width), "dim"),)
+
+
+def draw_finding(finding: Finding, width: int, *, is_current: bool) -> list[Line]:
+    """A finding and an empty line; the current one's title is under the cursor and says where Enter leads."""
+    sign, role, _ = LOOKS[finding.weight]
+    title = _indented(finding.title, width, f" {sign} ", role)
+    if is_current:
+        title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
+    lines = title
+    for sentence in finding.evidence:
+        lines += _indented(sentence, width, "     ", "plain")
+    if finding.remedy:
+        lines += _indented(finding.remedy, width, "   > ", "good")
+    if is_current and finding.screen:
+        lines.append(((fit(f"     Enter shows it on {PLACES[finding.screen]}.", width), "dim"),))
+    return [*lines, ()]
+
+
+def _indented(text: str, width: int, lead: str, role: str) -> list[Line]:
+    """Wrapped, the first line behind `lead`, the others below its text."""
+    lines = wrap(text, max(10, width - len(lead) - 1), role)
+    leads = [lead, *[" " * len(lead)] * (len(lines) - 1)]
+    return [join(((before, role), *line)) for before, line in zip(leads, lines, strict=True)]

@@ -1,0 +1,91 @@
+"""Tables of columns: which fit into a width, how wide each is, and a row of them drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gputui.ui.drawing.line import Line, Piece, fit, join
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column as data.
+
+    `text` returns the one piece that stands in the cell, fitted and aligned here; or `draw` returns pieces that fill
+    exactly the width it is given. The column is there from a table width of `from_width` on. What is left over goes
+    to columns with `grow`, in proportion, up to `most` cells each.
+    """
+
+    name: str
+    title: str
+    width: int
+    text: Callable[[T], Piece] | None = None
+    draw: Callable[[T, int], Sequence[Piece]] | None = None
+    align: str = "<"
+    from_width: int = 0
+    grow: int = 0
+    most: int = 1000
+
+
+Layout = tuple[tuple[Column[T], int], ...]
+"""The columns that fit, each with its width; one cell stands between two of them."""
+
+
+def lay_out(columns: Iterable[Column[T]], width: int) -> Layout[T]:
+    """Choose the columns of a table of `width` cells; from the right, those that do not fit go."""
+    chosen = [column for column in columns if column.from_width <= width]
+    while len(chosen) > 1 and _width_of(chosen) > width:
+        chosen.pop()
+    widths = [column.width for column in chosen]
+    left = width - _width_of(chosen)
+    growing = [index for index, column in enumerate(chosen) if column.grow]
+    while left > 0 and growing:
+        weights = sum(chosen[index].grow for index in growing)
+        for index in list(growing):
+            share = max(1, left * chosen[index].grow // weights)
+            share = min(share, left, chosen[index].most - widths[index])
+            widths[index] += share
+            left -= share
+            if widths[index] >= chosen[index].most:
+                growing.remove(index)
+    return tuple(zip(chosen, widths, strict=True))
+
+
+def draw_row(layout: Layout[T], item: T, ellipsis: str = "…") -> Line:
+    """One item, a cell for each column of the layout."""
+    pieces: list[Piece] = []
+    for column, width in layout:
+        if column.text is not None:
+            text, role = column.text(item)
+            pieces.append((fit(text, width, column.align, ellipsis), role))
+        elif column.draw is not None:
+            pieces.extend(column.draw(item, width))
+        pieces.append((" ", "plain"))
+    return join(pieces[:-1])
+
+
+def draw_head(layout: Layout[T], marked: str = "", mark: str = "") -> Line:
+    """The titles; the column named `marked` (the one sorted by) carries `mark`."""
+    titles = []
+    for column, width in layout:
+        title = f"{column.title}{mark}" if column.name == marked else column.title
+        titles.append(fit(title, width, column.align, "")[:width])
+    return ((" ".join(titles), "head"),)
+
+
+def column_at(layout: Layout[T], x: int) -> str | None:
+    """The name of the column under cell `x`, None beyond the last."""
+    left = 0
+    for column, width in layout:
+        if left <= x < left + width + 1:
+            return column.name
+        left += width + 1
+    return None
+
+
+def _width_of(columns: Sequence[Column[T]]) -> int:
+    return sum(column.width for column in columns) + len(columns) - 1

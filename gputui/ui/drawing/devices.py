@@ -1,0 +1,192 @@
+"""A device as one line of the overview: the columns are data, what is absent is a dash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gputui.model.device import Device, DeviceMemory
+from gputui.model.reading import Absent
+from gputui.ui.drawing.columns import Column
+from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.meters import meter, sparkline
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.roles import level_role
+from gputui.units import format_bytes_short
+
+SHORT_WORDS = ("NVIDIA ", "GeForce ", "Tesla ", "Quadro ")
+QUIET_THROTTLES = frozenset({"gpu_idle", "applications_clocks_setting", "sync_boost"})
+"""Reasons for lower clocks that are nobody's trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """What the overview shows of one device: the device, its recent history (0..1), and how to draw it."""
+
+    device: Device
+    history: tuple[float | None, ...]
+    taste: Taste
+
+
+def short_name(name: str) -> str:
+    """The name without the words that every device has."""
+    for word in SHORT_WORDS:
+        name = name.removeprefix(word)
+    return name
+
+
+def label(device: Device) -> str:
+    """The device's number as people say it: "3", and "3.1" for GPU instance 1 of device 3."""
+    return f"{device.mig.parent}.{device.mig.gpu_instance}" if device.mig else str(device.index)
+
+
+def memory_of(device: Device) -> DeviceMemory | None:
+    """The memory split, None where it could not be read."""
+    return None if isinstance(device.memory, Absent) else device.memory
+
+
+def memory_fraction(device: Device) -> float | None:
+    """The part of memory in use, 0..1, driver's own share included."""
+    memory = memory_of(device)
+    return (memory.total_bytes - memory.free_bytes) / memory.total_bytes if memory and memory.total_bytes else None
+
+
+def notes(device: Device) -> list[Piece]:
+    """What a person should know beyond the numbers: throttling, memory errors, problems."""
+    found: list[Piece] = []
+    if not isinstance(device.throttle_reasons, Absent):
+        loud = [reason for reason in device.throttle_reasons if reason not in QUIET_THROTTLES]
+        found += [(reason.replace("_", " "), "fair") for reason in loud]
+    if not isinstance(device.ecc_uncorrected, Absent) and device.ecc_uncorrected:
+        found.append((f"{device.ecc_uncorrected} ECC errors", "poor"))
+    if not isinstance(device.remapped_rows, Absent) and device.remapped_rows.pending:
+        found.append(("row remap pending", "poor"))
+    if device.shares_host_memory:
+        found.append(("shares host memory", "dim"))
+    if device.mig_mode == "enabled" and device.mig is None:
+        found.append(("MIG", "dim"))
+    return found + [(problem, "poor") for problem in device.problems]
+
+
+def _name(row: DeviceRow) -> Piece:
+    name = short_name(row.device.name)
+    if row.device.mig is None:
+        return (name, "plain")
+    return (name[name.find("MIG ") :] if "MIG " in name else name, "dim")
+
+
+def _index(row: DeviceRow) -> Piece:
+    return (label(row.device), "title")
+
+
+def _reading(field: str, shown: Callable[[float], str], role: str) -> Callable[[DeviceRow], Piece]:
+    def text(row: DeviceRow) -> Piece:
+        value = getattr(row.device, field)
+        return (row.taste.absent, "dim") if isinstance(value, Absent) else (shown(value), role)
+
+    return text
+
+
+def _utilization_meter(row: DeviceRow, width: int) -> Line:
+    value = row.device.gpu_utilization_percent
+    if isinstance(value, Absent):
+        return ((" " * width, "plain"),)
+    return meter(value / 100, width, "good", row.taste.glyphs)
+
+
+def _memory_role(row: DeviceRow) -> str:
+    return level_role(100 * (memory_fraction(row.device) or 0), *row.taste.memory_percent)
+
+
+def _memory_meter(row: DeviceRow, width: int) -> Line:
+    fraction = memory_fraction(row.device)
+    return (
+        ((" " * width, "plain"),) if fraction is None else meter(fraction, width, _memory_role(row), row.taste.glyphs)
+    )
+
+
+def _memory(row: DeviceRow, width: int) -> Line:
+    memory = memory_of(row.device)
+    if memory is None:
+        return ((fit("host memory" if row.device.shares_host_memory else row.taste.absent, width, ">"), "dim"),)
+    used = format_bytes_short(memory.used_bytes)
+    total = f"/{format_bytes_short(memory.total_bytes)}"
+    return join(((fit(used, width - len(total), ">"), _memory_role(row)), (total, "dim")))
+
+
+def _memory_percent(row: DeviceRow) -> Piece:
+    fraction = memory_fraction(row.device)
+    return (row.taste.absent, "dim") if fraction is None else (f"{100 * fraction:.0f}%", _memory_role(row))
+
+
+def temperature_role(device: Device, value: float, taste: Taste) -> str:
+    """Fair 15 °C and poor 5 °C below the slowdown temperature, by the user's numbers where the device tells none."""
+    slowdown = device.slowdown_temperature_c
+    fair, poor = taste.temperature_c if isinstance(slowdown, Absent) else (slowdown - 15, slowdown - 5)
+    return level_role(value, fair, poor)
+
+
+def _temperature(row: DeviceRow) -> Piece:
+    value = row.device.temperature_c
+    if isinstance(value, Absent):
+        return (row.taste.absent, "dim")
+    return (f"{value}C" if row.taste.is_ascii else f"{value}°C", temperature_role(row.device, value, row.taste))
+
+
+def _power(row: DeviceRow, width: int) -> Line:
+    power, limit = row.device.power_w, row.device.power_limit_w
+    if isinstance(power, Absent):
+        return ((fit(row.taste.absent, width, ">"), "dim"),)
+    if isinstance(limit, Absent):
+        return ((fit(f"{power:.0f}W", width, ">"), "plain"),)
+    behind = f"/{limit:.0f}W"
+    return join(((fit(f"{power:.0f}", width - len(behind), ">"), "plain"), (behind, "dim")))
+
+
+def _history(row: DeviceRow, width: int) -> Line:
+    return ((fit(sparkline(row.history[-width:], row.taste.glyphs), width, ">"), "good"),)
+
+
+def _notes(row: DeviceRow, width: int) -> Line:
+    pieces: list[Piece] = []
+    for text, role in notes(row.device):
+        pieces += [(" ", "plain")] * bool(pieces) + [(text, role)]
+    text = "".join(text for text, _ in pieces)
+    if len(text) <= width:
+        return join((*pieces, (" " * (width - len(text)), "plain")))
+    return ((fit(text, width, ellipsis=row.taste.glyphs.ellipsis), pieces[0][1]),)
+
+
+def _number(
+    field: str, title: str, width: int, shown: Callable[[float], str], role: str = "dim", from_width: int = 0
+) -> Column[DeviceRow]:
+    return Column(field, title, width, _reading(field, shown, role), align=">", from_width=from_width)
+
+
+COLUMNS: tuple[Column[DeviceRow], ...] = (
+    Column("index", "#", 4, _index, align=">"),
+    Column("name", "Device", 9, _name, grow=9, most=18),
+    _number("gpu_utilization_percent", "GPU", 4, "{}%".format, "good"),
+    Column("gpu_meter", "", 8, draw=_utilization_meter, from_width=100, grow=2, most=30),
+    Column("history", "History", 12, draw=_history, from_width=120, grow=3, most=60),
+    Column("memory", "Memory", 13, draw=_memory, align=">"),
+    Column("memory_percent", "Mem", 4, _memory_percent, align=">"),
+    Column("memory_meter", "", 8, draw=_memory_meter, from_width=100, grow=2, most=30),
+    Column("temperature_c", "Temp", 5, _temperature, align=">"),
+    Column("power_w", "Power", 9, draw=_power, align=">"),
+    _number("fan_percent", "Fan", 4, "{}%".format, from_width=90),
+    _number("pstate", "P", 3, str, from_width=90),
+    _number("sm_clock_mhz", "SM MHz", 6, str, from_width=140),
+    _number("memory_utilization_percent", "Bus", 4, "{}%".format, "plain", from_width=140),
+    _number("pcie_rx_bytes_per_s", "PCIe rx", 7, format_bytes_short, "plain", from_width=170),
+    _number("pcie_tx_bytes_per_s", "PCIe tx", 7, format_bytes_short, "plain", from_width=170),
+    Column("notes", "", 8, draw=_notes, grow=3, most=40, from_width=72),
+)
+
+
+def draw_lost(row: DeviceRow, width: int) -> Line:
+    """A device that does not answer: its number, its name and the reason, over the whole line."""
+    head = fit(label(row.device), 4, ">")
+    name = fit(short_name(row.device.name) or "device", 20)
+    alarm = f"{row.taste.glyphs.alarm} {row.device.lost}"
+    return join(((f"{head} ", "title"), (f"{name} ", "dim"), (fit(alarm, max(1, width - 26)), "alarm")))

@@ -1,0 +1,102 @@
+"""The host in one or two lines: CPU, load, memory, swap, /dev/shm, disk and network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gputui.model.host import Host, HostMemory, Space
+from gputui.model.reading import Absent, Reading
+from gputui.ui.drawing.line import Line, Piece, join, width_of
+from gputui.ui.drawing.meters import meter, sparkline
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.roles import level_role
+from gputui.units import format_bytes_short
+
+LABEL = "dim"
+
+
+def draw_host(host: Host, width: int, taste: Taste) -> tuple[Line, Line]:
+    """Two lines of `width` cells: what is busy, and what is full or flows; parts that do not fit are left out."""
+    meter_width = 0 if width < 100 else 10 if width < 140 else 20
+    first = (_cpu(host, meter_width, taste), _load(host), _rates(host, taste), _cores(host, width, taste))
+    second = (
+        _memory(host.memory, meter_width, taste),
+        _space("swap", host.swap, taste),
+        _space("/dev/shm", host.shm, taste),
+        _uptime(host),
+    )
+    return _fitting(first, width), _fitting(second, width)
+
+
+def _fitting(parts: Iterable[tuple[Piece, ...]], width: int) -> Line:
+    line: tuple[Piece, ...] = ((" ", "plain"),)
+    for part in parts:
+        gap: tuple[Piece, ...] = (("   ", "plain"),) if len(line) > 1 else ()
+        if part and width_of((*line, *gap, *part)) <= width:
+            line = (*line, *gap, *part)
+    return join(line)
+
+
+def _cpu(host: Host, meter_width: int, taste: Taste) -> tuple[Piece, ...]:
+    if isinstance(host.cpu_percent, Absent):
+        return (("CPU ", LABEL), (f"{taste.absent:>4}", "dim"))
+    role = level_role(host.cpu_percent, *taste.cpu_percent)
+    bar = (*meter(host.cpu_percent / 100, meter_width, role, taste.glyphs), (" ", "plain")) if meter_width else ()
+    return (("CPU ", LABEL), *bar, (f"{host.cpu_percent:3.0f}%", role))
+
+
+def _cores(host: Host, width: int, taste: Taste) -> tuple[Piece, ...]:
+    """Each core as one rising cell, or so many of the busiest that there is room for."""
+    if isinstance(host.core_percents, Absent):
+        return ()
+    room = max(8, width // 6)
+    percents = host.core_percents
+    label = f"{len(percents)} cores "
+    if len(percents) > room:
+        percents = tuple(sorted(percents, reverse=True)[:room])
+        label = f"busiest {room} of {len(host.core_percents)} cores "
+    return ((label, LABEL), (sparkline([percent / 100 for percent in percents], taste.glyphs), "good"))
+
+
+def _load(host: Host) -> tuple[Piece, ...]:
+    if isinstance(host.load, Absent):
+        return ()
+    return (("load ", LABEL), (" ".join(f"{value:.1f}" for value in host.load), "plain"))
+
+
+def _rates(host: Host, taste: Taste) -> tuple[Piece, ...]:
+    pairs = (
+        ("disk ", host.disk_read_bytes_per_s, host.disk_write_bytes_per_s),
+        ("net ", host.network_receive_bytes_per_s, host.network_send_bytes_per_s),
+    )
+    pieces: list[Piece] = []
+    for label, first, second in pairs:
+        texts = [taste.absent if isinstance(rate, Absent) else format_bytes_short(rate) for rate in (first, second)]
+        pieces += [("   " if pieces else "", "plain"), (label, LABEL), (f"{texts[0]:>5} in {texts[1]:>5} out", "plain")]
+    return tuple(pieces)
+
+
+def _memory(memory: Reading[HostMemory], meter_width: int, taste: Taste) -> tuple[Piece, ...]:
+    if isinstance(memory, Absent):
+        return (("RAM ", LABEL), (taste.absent, "dim"))
+    fraction = memory.used_bytes / memory.total_bytes
+    role = level_role(100 * fraction, *taste.memory_percent)
+    bar = (*meter(fraction, meter_width, role, taste.glyphs), (" ", "plain")) if meter_width else ()
+    used, total, cache = map(format_bytes_short, (memory.used_bytes, memory.total_bytes, memory.cache_bytes))
+    behind = (f"/{total}", "dim"), (f" {cache} cache {format_bytes_short(memory.shared_bytes)} shared", "dim")
+    return (("RAM ", LABEL), *bar, (f"{100 * fraction:3.0f}% {used}", role), *behind)
+
+
+def _space(name: str, space: Reading[Space], taste: Taste) -> tuple[Piece, ...]:
+    if isinstance(space, Absent) or not space.total_bytes:
+        return ()
+    role = level_role(100 * space.used_bytes / space.total_bytes, *taste.memory_percent)
+    used, total = format_bytes_short(space.used_bytes), format_bytes_short(space.total_bytes)
+    return ((f"{name} ", LABEL), (used, role), (f"/{total}", "dim"))
+
+
+def _uptime(host: Host) -> tuple[Piece, ...]:
+    if isinstance(host.uptime_s, Absent):
+        return ()
+    days, hours = divmod(int(host.uptime_s) // 3600, 24)
+    return (("up ", LABEL), (f"{days}d {hours}h" if days else f"{hours}h", "plain"))

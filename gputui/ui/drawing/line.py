@@ -1,0 +1,79 @@
+"""A line on the screen before it has colours: pieces of text, each with a role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.cells import cell_len, set_cell_size
+
+Piece = tuple[str, str]
+"""Text and the role that decides its look (`gputui.ui.roles`)."""
+
+Line = tuple[Piece, ...]
+
+
+@lru_cache(4096)
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey or misplace: control and format characters become "?"."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
+    """`text` in exactly `width` cells: padded as `align` ("<", ">", "^") says, or cut."""
+    text = printable(text)
+    length = len(text) if text.isascii() else cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + ellipsis if width > 1 else set_cell_size(text, width)
+    space = width - length
+    if align == ">":
+        return " " * space + text
+    if align == "^":
+        return " " * (space // 2) + text + " " * (space - space // 2)
+    return text + " " * space
+
+
+def width_of(line: Iterable[Piece]) -> int:
+    """How many cells a line takes."""
+    return sum(len(text) if text.isascii() else cell_len(text) for text, _ in line)
+
+
+def join(pieces: Iterable[Piece]) -> Line:
+    """Neighbours of the same role in one piece, empty ones gone."""
+    joined: list[Piece] = []
+    last = ""
+    for piece in pieces:
+        text, role = piece
+        if role == last and text:
+            joined[-1] = (joined[-1][0] + text, role)
+        elif text:
+            joined.append(piece)
+            last = role
+    return tuple(joined)
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """The text alone, a line each: what a test compares."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+def spread(left: Iterable[Piece], right: Iterable[Piece], width: int) -> Line:
+    """`left` and `right` at the two ends of a line; where both do not fit, `right` goes."""
+    left, right = tuple(left), tuple(right)
+    space = width - width_of(left) - width_of(right)
+    if space < 1:
+        return join(left)
+    return join((*left, (" " * space, "plain"), *right))
+
+
+def wrap(text: str, width: int, role: str = "plain") -> list[Line]:
+    """`text` broken between words into lines of at most `width` cells."""
+    lines: list[str] = []
+    for word in printable(text).split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(set_cell_size(word, width) if cell_len(word) > width else word)
+    return [((line, role),) for line in lines]

@@ -1,0 +1,210 @@
+"""Which rows the process table has, and in which order: filter, sort and tree as functions of a snapshot and a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from gputui.model.device import Device, DeviceUse
+from gputui.model.process import Identity, Process, Workers
+from gputui.model.reading import NOT_READ, Absent, Reading, value_of
+from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.devices import label, memory_of
+from gputui.ui.drawing.meters import Glyphs
+from gputui.ui.drawing.taste import Taste
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """One row: a process on a device, what no process accounts for, a job's heading, or a process's workers.
+
+    `key` is the same for the same row in the next snapshot. Rows without a process have their words in `note`.
+    """
+
+    key: tuple[object, ...]
+    process: Process | None = None
+    use: DeviceUse | None = None
+    device: str = ""
+    device_total_bytes: int | None = None
+    used_bytes: Reading[int] = NOT_READ
+    cpu_percent: Reading[float] = NOT_READ
+    rss_bytes: Reading[int] = NOT_READ
+    note: str = ""
+    prefix: str = ""
+    time: float = 0.0
+    taste: Taste = Taste()
+
+    @property
+    def identity(self) -> Identity | None:
+        """The process's identity, None for rows without one."""
+        return self.process.identity if self.process else None
+
+
+Predicate = Callable[[ProcessRow], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One way to sort: the letter after `o`, the words in the menu, and the value of a row."""
+
+    name: str
+    letter: str
+    title: str
+    value: Callable[[ProcessRow], tuple[object, ...]]
+    is_descending: bool = False
+
+
+def _number(reading: Reading[float]) -> tuple[object, ...]:
+    value = value_of(reading)
+    return (value is not None, value or 0)
+
+
+def _process_text(read: Callable[[Process], Reading[str]]) -> Callable[[ProcessRow], tuple[object, ...]]:
+    return lambda row: ((value_of(read(row.process)) or "~") if row.process else "~",)
+
+
+def _started(row: ProcessRow) -> tuple[object, ...]:
+    started = row.process.identity.started if row.process else None
+    return (started is not None, row.time - (started or 0.0))
+
+
+def _pid(row: ProcessRow) -> int:
+    return row.process.pid if row.process else 0
+
+
+ORDERS: tuple[Order, ...] = (
+    Order("device", "n", "device and PID (natural)", lambda row: (row.key[0], _pid(row))),
+    Order("memory", "g", "GPU memory", lambda row: _number(row.used_bytes), is_descending=True),
+    Order("sm", "s", "SM use", lambda row: _number(row.use.sm_percent if row.use else NOT_READ), True),
+    Order("pid", "p", "PID", lambda row: (_pid(row),)),
+    Order("user", "u", "user", _process_text(lambda process: process.user)),
+    Order("cpu", "c", "CPU", lambda row: _number(row.cpu_percent), is_descending=True),
+    Order("rss", "m", "host memory", lambda row: _number(row.rss_bytes), is_descending=True),
+    Order("time", "t", "running time", _started, is_descending=True),
+    Order("command", "o", "command", _process_text(lambda process: process.command)),
+)
+"""All orders; the name of an order is the name of the column that it sorts by."""
+
+ORDER_BY_NAME = {order.name: order for order in ORDERS}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the user wants the list: order, filter and tree."""
+
+    order: str = "device"
+    is_reversed: bool = False
+    predicate: Predicate | None = field(default=None, compare=False)
+    filter_text: str = ""
+    is_tree: bool = False
+
+
+def rows_of(snapshot: Snapshot, view: View, taste: Taste) -> tuple[ProcessRow, ...]:
+    """The rows of the table, in order."""
+    places = {device.key: (position, device) for position, device in enumerate(snapshot.devices.devices)}
+    rows = [
+        _process_row(process, use, *places[use.device], snapshot.time, taste)
+        for process in snapshot.processes.processes
+        for use in process.uses
+        if use.device in places
+    ]
+    rows += [
+        ProcessRow(
+            (places[rest.device][0], "rest"),
+            device=label(places[rest.device][1]),
+            device_total_bytes=_total(places[rest.device][1]),
+            used_bytes=rest.used_bytes,
+            note=f"unattributed: {rest.cause}",
+            taste=taste,
+        )
+        for rest in snapshot.processes.unattributed
+        if rest.device in places
+    ]
+    if view.predicate:
+        rows = [row for row in rows if view.predicate(row)]
+    order = ORDER_BY_NAME.get(view.order, ORDERS[0])
+    rows.sort(key=lambda row: (row.key[0], _pid(row)))
+    rows.sort(key=order.value, reverse=order.is_descending != view.is_reversed)
+    rows.sort(key=lambda row: row.process is None)
+    return tuple(_as_tree(rows, taste)) if view.is_tree else tuple(rows)
+
+
+def _process_row(
+    process: Process, use: DeviceUse, position: int, device: Device, time: float, taste: Taste
+) -> ProcessRow:
+    return ProcessRow(
+        (position, process.identity),
+        process,
+        use,
+        label(device),
+        _total(device),
+        use.used_bytes,
+        process.cpu_percent,
+        process.rss_bytes,
+        time=time,
+        taste=taste,
+    )
+
+
+def _total(device: Device) -> int | None:
+    memory = memory_of(device)
+    return memory.total_bytes if memory else None
+
+
+def _as_tree(rows: Iterable[ProcessRow], taste: Taste) -> Iterable[ProcessRow]:
+    """Ranks under their launcher, workers under their process; jobs in the order of their first row."""
+    rows = list(rows)
+    first: dict[int, int] = {}
+    for position, row in enumerate(rows):
+        first.setdefault(_job_of(row, position), position)
+    ordered = sorted(enumerate(rows), key=lambda item: first[_job_of(item[1], item[0])])
+    for _, group in groupby(ordered, key=lambda item: _job_of(item[1], item[0])):
+        members = [row for _, row in group]
+        launcher = _launcher(members[0])
+        if launcher is not None:
+            yield _heading(launcher, members, taste)
+        yield from _branches(members, taste.glyphs, is_nested=launcher is not None)
+
+
+def _launcher(row: ProcessRow) -> int | None:
+    return row.process.rank.launcher_pid if row.process and row.process.rank else None
+
+
+def _job_of(row: ProcessRow, position: int) -> int:
+    launcher = _launcher(row)
+    return launcher if launcher is not None else -1 - position
+
+
+def _heading(launcher: int, members: list[ProcessRow], taste: Taste) -> ProcessRow:
+    known = [row.used_bytes for row in members if not isinstance(row.used_bytes, Absent)]
+    pids = {row.process.pid for row in members if row.process}
+    world = next((row.process.rank.world_size for row in members if row.process and row.process.rank), len(pids))
+    note = f"job of launcher {launcher}: {len(pids)} of {world} ranks here"
+    total: Reading[int] = sum(known) if known else Absent("no rank's memory is known")
+    return ProcessRow(("job", launcher), used_bytes=total, note=note, taste=taste)
+
+
+def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> Iterable[ProcessRow]:
+    for number, row in enumerate(members):
+        is_last = number == len(members) - 1
+        prefix = (glyphs.last_branch if is_last else glyphs.branch) if is_nested else ""
+        yield replace(row, prefix=prefix)
+        workers = row.process.workers if row.process else None
+        if workers and workers.count:
+            trunk = (" " * len(glyphs.trunk) if is_last else glyphs.trunk) if is_nested else ""
+            yield _workers_row(row, workers, trunk + glyphs.last_branch)
+
+
+def _workers_row(row: ProcessRow, workers: Workers, prefix: str) -> ProcessRow:
+    note = f"{workers.count} worker{'s' if workers.count > 1 else ''}"
+    note += "" if workers.is_proportional else " (shared pages counted more than once)"
+    return ProcessRow(
+        (*row.key, "workers"),
+        cpu_percent=workers.cpu_percent,
+        rss_bytes=workers.resident_bytes,
+        note=note,
+        prefix=prefix,
+        taste=row.taste,
+        used_bytes=Absent("workers hold no device memory"),
+    )

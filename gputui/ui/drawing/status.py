@@ -1,0 +1,54 @@
+"""The top line: which machine, which driver, what state the monitor is in, and when the numbers are from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from gputui.model.reading import value_of
+from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.line import Line, Piece, join, spread, width_of
+from gputui.units import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorState:
+    """What the monitor does apart from what it shows."""
+
+    is_paused: bool = False
+    filter_text: str = ""
+    tagged: int = 0
+    is_readonly: bool = False
+
+
+def draw_status(snapshot: Snapshot, state: MonitorState, width: int) -> Line:
+    """One line of `width` cells; where not all fits, the state stays longest."""
+    clock = time.strftime("%H:%M:%S", time.localtime(snapshot.time)) if snapshot.time else ""
+    name: list[Piece] = [(" gputui", "title"), *([(" DEMONSTRATION", "fair")] if snapshot.is_demo else [])]
+    whole = [*name, (f"  {snapshot.host.hostname}", "plain")]
+    states = _states(snapshot, state)
+    timed = [*states, (f"  {snapshot.interval_s:g}s  {clock} ", "dim")]
+    full = [*whole, *_driver(snapshot)]
+    for left, right in ((full, timed), (whole, timed), (whole, states), (name, states)):
+        if width_of((*left, *right)) < width:
+            return spread(left, right, width)
+    return join(states or name)
+
+
+def _driver(snapshot: Snapshot) -> list[Piece]:
+    driver = snapshot.devices.driver
+    named = (("driver", value_of(driver.version)), ("CUDA", value_of(driver.cuda_version)))
+    return [(f"  {words} {value}", "dim") for words, value in named if value]
+
+
+def _states(snapshot: Snapshot, state: MonitorState) -> list[Piece]:
+    pieces: list[Piece] = []
+    if snapshot.devices_age_s:
+        pieces.append((f"  STALE {format_duration(snapshot.devices_age_s)}", "alarm"))
+    if state.is_paused:
+        pieces.append(("  PAUSED", "fair"))
+    if state.tagged:
+        pieces.append((f"  {state.tagged} tagged", "accent"))
+    if state.filter_text:
+        pieces.append((f"  filter: {state.filter_text}", "accent"))
+    return pieces

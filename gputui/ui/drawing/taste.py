@@ -1,0 +1,38 @@
+"""How the user likes it drawn: glyphs, and from which values on a number is fair or poor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.settings import Settings
+from gputui.ui.drawing.meters import ASCII, UNICODE, Glyphs
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """Glyphs and thresholds; each pair says from where on a value is fair and from where on it is poor.
+
+    Temperatures are °C below the device's own slowdown temperature where it tells one, and `temperature_c` where not.
+    """
+
+    glyphs: Glyphs = UNICODE
+    memory_percent: tuple[float, float] = (80.0, 95.0)
+    temperature_c: tuple[float, float] = (75.0, 85.0)
+    cpu_percent: tuple[float, float] = (75.0, 95.0)
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether only ASCII may reach the terminal."""
+        return self.glyphs is ASCII
+
+    @property
+    def absent(self) -> str:
+        """What stands for a reading that is not there."""
+        return "-" if self.is_ascii else "–"
+
+
+def taste_of(settings: Settings) -> Taste:
+    """How the settings say that it shall be drawn."""
+    percent = (float(settings.warm_percent), float(settings.hot_percent))
+    heat = (float(settings.warm_c), float(settings.hot_c))
+    return Taste(ASCII if settings.ascii else UNICODE, memory_percent=percent, temperature_c=heat, cpu_percent=percent)

@@ -1,0 +1,75 @@
+"""Which readings of a snapshot are kept for graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gputui.model.device import Device
+from gputui.model.history import History
+from gputui.model.process import Process
+from gputui.model.reading import Absent
+from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.devices import memory_of
+from gputui.ui.drawing.process_page import history_owner
+from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST
+
+DEVICE_SERIES = (
+    "gpu_utilization_percent",
+    "power_w",
+    "temperature_c",
+    "sm_clock_mhz",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+)
+
+
+def record(history: History, snapshot: Snapshot) -> None:
+    """Take a snapshot into the history; a stale one adds nothing about devices."""
+    time = snapshot.time
+    if not snapshot.devices_age_s:
+        for device in snapshot.devices.devices:
+            history.add(time, device.key, _device_readings(device))
+        history.add(time, ALL_DEVICES, _all_devices(snapshot.devices.devices))
+    history.add(time, HOST, _host_readings(snapshot))
+    for process in snapshot.processes.processes:
+        history.add(time, history_owner(process), _process_readings(process))
+    kept = {device.key for device in snapshot.devices.devices} | {ALL_DEVICES, HOST}
+    history.forget(kept | {history_owner(process) for process in snapshot.processes.processes})
+
+
+def _device_readings(device: Device) -> Iterator[tuple[str, float]]:
+    for name in DEVICE_SERIES:
+        value = getattr(device, name)
+        if not isinstance(value, Absent):
+            yield name, value
+    memory = memory_of(device)
+    if memory:
+        yield "used_bytes", memory.used_bytes
+
+
+def _all_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, float]]:
+    percents = [
+        device.gpu_utilization_percent
+        for device in devices
+        if not isinstance(device.gpu_utilization_percent, Absent) and device.mig is None
+    ]
+    if percents:
+        yield "gpu_utilization_percent", sum(percents) / len(percents)
+    yield "used_bytes", sum(memory.used_bytes for device in devices if not device.mig and (memory := memory_of(device)))
+
+
+def _host_readings(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    if not isinstance(snapshot.host.cpu_percent, Absent):
+        yield "cpu_percent", snapshot.host.cpu_percent
+    if not isinstance(snapshot.host.memory, Absent):
+        yield "used_bytes", snapshot.host.memory.used_bytes
+
+
+def _process_readings(process: Process) -> Iterator[tuple[str, float]]:
+    for name in ("rss_bytes", "cpu_percent"):
+        value = getattr(process, name)
+        if not isinstance(value, Absent):
+            yield name, value
+    for use in process.uses:
+        if not isinstance(use.used_bytes, Absent):
+            yield f"used_bytes {use.device}", use.used_bytes

@@ -1,0 +1,48 @@
+"""What a piece of text means, which decides its look: roles are component classes that styles.tcss dresses."""
+
+from __future__ import annotations
+
+ROLES = (
+    "plain",
+    "dim",
+    "title",
+    "head",
+    "good",
+    "fair",
+    "poor",
+    "alarm",
+    "track",
+    "accent",
+    "key",
+    "cursor",
+    "cursor-blurred",
+    "tagged",
+    "part-driver",
+    "part-others",
+    "part-outside",
+    "part-parameter",
+    "part-gradient",
+    "part-optimizer_state",
+    "part-buffer",
+    "part-activation",
+    "part-workspace",
+    "part-other",
+    "part-unattributed",
+    "part-rounding",
+    "part-pending",
+    "part-stuck",
+    "part-private",
+    "part-releasable",
+    "part-allocated",
+    "part-cached",
+    "part-free",
+)
+
+COMPONENT_CLASSES = {f"role--{role}" for role in ROLES}
+
+
+def level_role(value: float, fair: float, poor: float) -> str:
+    """The role of a value that is good below `fair`, fair below `poor`, and poor from there on."""
+    if value >= poor:
+        return "poor"
+    return "fair" if value >= fair else "good"

@@ -1,0 +1,1 @@
+"""Screens: which widgets stand where, which keys do what."""

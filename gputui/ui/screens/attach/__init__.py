@@ -1,0 +1,1 @@
+"""The attach screens: where the memory of an attached process is, and why."""

@@ -1,0 +1,135 @@
+"""What the attach screens share: the process and device they show, the keys between them, and jumps."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.ui.drawing.attach.head import draw_ending, draw_head
+from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.screens.base import MonitorScreen
+from gputui.ui.targets import Target
+from gputui.ui.widgets.painted import Painted
+
+
+class TargetLine(Painted):
+    """The line below the status: which process, which device, which moment."""
+
+
+class AttachScreen(MonitorScreen):
+    """A screen about the process and device that are looked at; drawn anew with each moment while it is on top."""
+
+    NAME: ClassVar[str] = ""
+    """The screen's name in `ATTACH_SCREENS` (gputui.ui.screens.attach.table)."""
+
+    PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
+    """Widgets of this screen alone that declare keys, for the help."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "show('memory')", "Memory", id="attach.memory", tooltip="one bar of all, and over time"),
+        Binding("2", "show('why')", "Why", id="attach.why", tooltip="what to know, and what to do"),
+        Binding("3", "show('map')", "Map", id="attach.map", tooltip="segments and blocks, drawn"),
+        Binding("4", "show('tensors')", "Tensors", id="attach.tensors", tooltip="whose memory it is"),
+        Binding("5", "show('changes')", "Changes", id="attach.changes", tooltip="what came and went between marks"),
+        Binding("6", "show('ranks')", "Ranks", id="attach.ranks", tooltip="all attached processes"),
+        Binding("d", "next_device", "Device", show=False, id="attach.device", tooltip="the process's next device"),
+        Binding(
+            "tab", "next_target(1)", "Next rank", show=False, id="attach.next", tooltip="the next attached process"
+        ),
+        Binding(
+            "shift+tab",
+            "next_target(-1)",
+            "Previous rank",
+            show=False,
+            id="attach.previous",
+            tooltip="the attached process before",
+        ),
+        Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with later"),
+        Binding("u", "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"),
+        Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
+        Binding("escape,backspace", "leave", "Monitor", show=False, id="attach.back", tooltip="to the monitor"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Status, target, body, keys."""
+        status, *rest = super().compose()
+        yield status
+        yield TargetLine(id="target")
+        yield from rest
+
+    @property
+    def target(self) -> Target | None:
+        """The attached process on screen."""
+        return self.monitor.targets.current
+
+    @property
+    def moment(self) -> TargetMoment | None:
+        """Its moment: the newest, or the one that the cursor went back to."""
+        return self.target.moment if self.target else None
+
+    @property
+    def device(self) -> DeviceMoment | None:
+        """The device that is looked at."""
+        return self.target.device_moment if self.target else None
+
+    def draw_status(self) -> None:
+        """The lines above the body: the status, then the target."""
+        super().draw_status()
+        target, moment = self.target, self.moment
+        width = self.size.width
+        if target is not None and moment is not None and width:
+            head = draw_head(moment, self.device, is_past=target.cursor is not None, width=width)
+            self.query_one(TargetLine).show((head,))
+
+    def jump(self, address: int) -> None:
+        """Put the cursor on what lies at an address; screens without addresses do nothing."""
+
+    def nothing_yet(self, width: int) -> list[Line]:
+        """What stands in the body where there is nothing to draw: why."""
+        moment = self.moment
+        if moment is None:
+            return [((" Waiting for the probe ...", "dim"),)]
+        lines = draw_ending(moment, width)
+        for problem in moment.problems or ("The process holds no memory on a device.",):
+            lines += wrap(f" {problem}", width, "fair")
+        return lines
+
+    def action_show(self, name: str) -> None:
+        """Go to another of the screens."""
+        self.monitor.show_attach_screen(name)
+
+    def action_next_device(self) -> None:
+        """The process's next device."""
+        if self.target:
+            self.target.device += 1
+        self.update_from_monitor()
+
+    def action_next_target(self, steps: int) -> None:
+        """The next attached process."""
+        self.monitor.targets.step(steps)
+        self.update_from_monitor()
+
+    def action_mark(self) -> None:
+        """Name this moment; the probe tells every viewer."""
+        if self.target and self.moment and not self.moment.ended:
+            label = f"mark {len(self.target.marks) + 1}"
+            self.target.feed.mark(label)
+            self.monitor.say(f"{label} is set.", is_error=False)
+
+    def action_look(self) -> None:
+        """Look now, also at what takes too long for a look that nobody asks for; the target line says what it cost."""
+        if self.target:
+            self.target.feed.look("walk")
+
+    def action_scan(self) -> None:
+        """Look at every Python object; the target line says what it cost."""
+        if self.target:
+            self.target.feed.look("scan")
+
+    def action_leave(self) -> None:
+        """Back to the screen below."""
+        self.dismiss()

@@ -1,0 +1,97 @@
+"""The Changes screen: what came and went between two marks, or a mark and now."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.explain.changes import changes
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.ui.drawing.attach.changes import End, draw_changes
+from gputui.ui.drawing.attach.head import draw_ending
+from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.widgets.page import Page
+
+NO_MARK = (
+    "No mark is set. m names this moment; in the program, gputui.probe.mark('after forward') does. Then this screen"
+    " shows what came and went since."
+)
+
+Place = tuple[End, TargetMoment]
+
+
+class ChangesScreen(AttachScreen):
+    """`f` and `t` choose the two moments among the marks and now: at first the last mark, and now."""
+
+    NAME = "changes"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "choose('from', -1)", "From", id="changes.from", tooltip="from an earlier mark"),
+        Binding(
+            "F", "choose('from', 1)", "From later", show=False, id="changes.from-later", tooltip="from a later mark"
+        ),
+        Binding("t", "choose('to', -1)", "To", id="changes.to", tooltip="to an earlier mark"),
+        Binding(
+            "T", "choose('to', 1)", "To later", show=False, id="changes.to-later", tooltip="to a later mark, or now"
+        ),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chosen: dict[str, End | None] = {"from": None, "to": None}
+        """None: the last mark, and now."""
+
+    def compose_body(self) -> ComposeResult:
+        """One page."""
+        yield Page(self._draw_page, id="page")
+
+    def draw(self) -> None:
+        """Draw the page anew."""
+        self.query_one(Page).redraw()
+
+    def action_choose(self, end: str, steps: int) -> None:
+        """Another of the marks, or now; it goes round."""
+        places = self._places()
+        if len(places) > 1:
+            place = (self._index(places, end) + steps) % len(places)
+            self._chosen[end] = places[place][0] if place < len(places) - 1 or end == "from" else None
+        self.draw()
+
+    def _places(self) -> list[Place]:
+        """Every mark and now, oldest first."""
+        target, moment = self.target, self.moment
+        if target is None or moment is None:
+            return []
+        marks = [(End(mark.label, mark.time, kept.look_time), kept) for mark, kept in target.timeline.marked]
+        label = "now" if target.cursor is None else "the cursor"
+        return [*marks, (End(label, moment.time, moment.look_time), moment)]
+
+    def _index(self, places: list[Place], end: str) -> int:
+        wanted = self._chosen[end]
+        default = len(places) - (2 if end == "from" else 1)
+        if wanted is None:
+            return default
+        found = (
+            number for number, (each, _) in enumerate(places) if (each.label, each.time) == (wanted.label, wanted.time)
+        )
+        return next(found, default)
+
+    def _draw_page(self, width: int, _height: int) -> list[Line]:
+        moment, places = self.moment, self._places()
+        if moment is None or self.device is None:
+            return self.nothing_yet(width)
+        lines = draw_ending(moment, width)
+        if len(places) < 2:
+            return [*lines, *wrap(f" {NO_MARK}", width - 1, "dim")]
+        before, after = (places[self._index(places, end)] for end in ("from", "to"))
+        devices = self._device_of(before[1]), self._device_of(after[1])
+        if devices[0] is None or devices[1] is None:
+            return [*lines, *wrap(" The process did not use this device at both moments.", width, "fair")]
+        return [*lines, *draw_changes(changes(devices[0], devices[1]), (before[0], after[0]), width)]
+
+    def _device_of(self, moment: TargetMoment) -> DeviceMoment | None:
+        index = self.device.index if self.device else None
+        return next((device for device in moment.devices if device.index == index), None)

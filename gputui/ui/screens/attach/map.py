@@ -1,0 +1,94 @@
+"""The Map screen: every segment of the device's allocator, drawn, with an inspector of the block under the cursor."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from gputui.ui.drawing.attach.inspector import inspect
+from gputui.ui.drawing.attach.map import draw_legend, kinds_of
+from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.widgets.attach.inspector import Inspector
+from gputui.ui.widgets.attach.map_view import MapView
+from gputui.ui.widgets.painted import Painted
+
+WIDE_FROM = 120
+
+
+class Legend(Painted):
+    """The letters that the map shows, with their words."""
+
+    def set_lines(self, lines: list[Line]) -> None:
+        """Show these lines and take as much height."""
+        if self.styles.height is None or self.styles.height.value != len(lines):
+            self.styles.height = len(lines)
+        self.show(tuple(lines))
+
+
+class MapScreen(AttachScreen):
+    """The map, and the inspector below it, or beside it on a wide terminal."""
+
+    NAME = "map"
+    PARTS_WITH_KEYS = (MapView,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted: int | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """Map and inspector, and the legend below both."""
+        taste = self.monitor.taste
+        yield Container(MapView(taste, id="map"), Inspector(taste, id="inspector"), id="map-body")
+        yield Legend(id="legend")
+
+    def on_mount(self) -> None:
+        """The map has the keyboard."""
+        super().on_mount()
+        self.query_one(MapView).focus()
+
+    def on_resize(self) -> None:
+        """The inspector goes to where there is room."""
+        self.set_class(self.size.width >= WIDE_FROM, "-wide")
+        self.call_after_refresh(self.update_from_monitor)
+
+    def draw(self) -> None:
+        """Hand the device's layout to the map."""
+        layout = self.device.layout if self.device else None
+        map_view = self.query_one(MapView)
+        map_view.set_layout(layout, tuple(self._why_empty()))
+        self.query_one(Legend).set_lines(draw_legend(kinds_of(layout), self.size.width) if layout else [])
+        if layout and self._wanted is not None:
+            address, self._wanted = self._wanted, None
+            if not map_view.jump(address):
+                self.monitor.say(f"Nothing lies at {address:#x} any more.")
+
+    def jump(self, address: int) -> None:
+        """Put the cursor on the block that holds an address, at once or with the next moment."""
+        self._wanted = address
+        if self.query(MapView):
+            self.draw()
+
+    def _why_empty(self) -> list[Line]:
+        moment, device = self.moment, self.device
+        width = self.size.width
+        if moment is None or device is None or moment.ended or moment.problems:
+            return self.nothing_yet(width)
+        if not moment.look_time:
+            return wrap(" No look at the allocator's map yet; the first comes in a moment.", width, "dim")
+        return wrap(f" PyTorch holds no memory on device {device.index}.", width, "dim")
+
+    @on(MapView.Moved)
+    def _moved(self) -> None:
+        map_view = self.query_one(MapView)
+        release = map_view.release
+        inspection = inspect(release, map_view.block, map_view.page_bytes(release)) if release else None
+        self.query_one(Inspector).set_inspection(inspection)
+
+    @on(MapView.Wanted)
+    def _wants_tensor(self, message: MapView.Wanted) -> None:
+        if message.is_live:
+            self.monitor.jump_to("tensors", message.address)
+        else:
+            self.monitor.say("This block is free: no tensor lies in it.", is_error=False)

@@ -1,0 +1,88 @@
+"""The Memory screen: where the device's whole memory is, and how that came."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.model.history import SPANS_S
+from gputui.ui.drawing.attach.head import draw_ending
+from gputui.ui.drawing.attach.memory import Axis, draw_memory, draw_timeline, time_of, timeline_top
+from gputui.ui.drawing.line import Line, fit, join, wrap
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.widgets.page import Page
+from gputui.units import format_bytes
+
+ZOOMS_S = (1.0, *SPANS_S)
+
+
+class MemoryScreen(AttachScreen):
+    """Bar, parts, counters, timeline; left and right move a cursor back in time, and all numbers with it."""
+
+    NAME = "memory"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "go_back(-1)", "Back in time", id="memory.back", tooltip="the moment before"),
+        Binding("right,l", "go_back(1)", "Forward", show=False, id="memory.forward", tooltip="the moment after"),
+        Binding("n", "now", "Now", show=False, id="memory.now", tooltip="back to the present"),
+        Binding("z", "zoom", "Zoom", show=False, id="graph.zoom"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._zoom = 0
+
+    def compose_body(self) -> ComposeResult:
+        """One page."""
+        yield Page(self._draw_page, id="page")
+
+    def draw(self) -> None:
+        """Draw the page anew."""
+        self.query_one(Page).redraw()
+
+    def action_go_back(self, steps: int) -> None:
+        """Move the cursor over the moments; beyond the newest it is the present again."""
+        target = self.target
+        if target is None or target.timeline.latest is None:
+            return
+        newest = target.timeline.latest.time
+        moved = target.timeline.step(newest if target.cursor is None else target.cursor, steps)
+        target.cursor = None if moved >= newest and steps > 0 else moved
+        self.update_from_monitor()
+
+    def action_now(self) -> None:
+        """The present."""
+        if self.target:
+            self.target.cursor = None
+        self.update_from_monitor()
+
+    def action_zoom(self) -> None:
+        """The next resolution of the time axis."""
+        self._zoom = (self._zoom + 1) % len(ZOOMS_S)
+        self.draw()
+
+    def _draw_page(self, width: int, height: int) -> list[Line]:
+        moment, device = self.moment, self.device
+        if moment is None or device is None:
+            return self.nothing_yet(width)
+        taste = self.monitor.taste
+        lines = [*draw_ending(moment, width), *draw_memory(moment, device, width, taste)]
+        lines += self._timeline(width, max(3, height - len(lines) - 4))
+        for problem in moment.problems:
+            lines += wrap(f" {problem}", width, "fair")
+        return lines
+
+    def _timeline(self, width: int, height: int) -> list[Line]:
+        target, device = self.target, self.device
+        if target is None or device is None or target.timeline.latest is None:
+            return []
+        points = target.timeline.points
+        span_s = ZOOMS_S[self._zoom]
+        axis = Axis(points, width, span_s, target.timeline.latest.time)
+        top = timeline_top(points, device.index)
+        at = "" if target.cursor is None else f"  cursor at {time_of(target.cursor)}"
+        title = f" Reserved, active, allocated; top {format_bytes(top)}, each cell {span_s:g} s{at}"
+        drawn = draw_timeline(axis, device.index, top, height, target.cursor, target.marks, self.monitor.taste)
+        return [join(((fit(title, width), "title"),)), *drawn]

@@ -1,0 +1,182 @@
+"""The Tensors screen: whose the allocated memory is, as a tree or by what looks alike."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.explain.tensor_tree import HOST, Row
+from gputui.ui.drawing.attach.head import draw_ending
+from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
+from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.filtering import parse_filter
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.tensor_fields import TENSOR_FIELDS
+from gputui.ui.tensor_view import TensorView
+from gputui.ui.widgets.attach.tensor_list import TensorList
+from gputui.ui.widgets.filter_line import FilterLine
+from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.painted import Painted
+
+PROBLEM_LINES = 2
+NO_LOOK = "Of this moment there are only the counters: no look at the allocator's map was kept."
+
+
+class TensorNotes(Painted):
+    """The lines above the list: what it shows, and what could not be known."""
+
+
+class TensorDetail(Painted):
+    """The lines below the list: what is under the cursor, in full."""
+
+
+class TensorsScreen(AttachScreen):
+    """Enter opens what is under the cursor, or goes to a tensor's block on the map."""
+
+    NAME = "tensors"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open what is under the cursor"),
+        Binding("left,h", "close", "Close", show=False, id="tensors.close", tooltip="close it, or go to what holds it"),
+        Binding("g", "group", "Group", id="tensors.group", tooltip="by module, or by shape and type"),
+        Binding("o", "sort", "Sort", id="tensors.sort", tooltip="by bytes, count or name"),
+        Binding("r", "reverse", "Reverse", show=False, id="tensors.reverse", tooltip="turn the order round"),
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            id="tensors.filter",
+            tooltip="words, or an expression such as dtype==float32 and bytes>10MiB",
+        ),
+        Binding("asterisk", "open_all", "All", key_display="*", id="tensors.all", tooltip="open all, or close all"),
+        Binding("b", "block", "Block", id="tensors.block", tooltip="the tensor's block on the map"),
+    ]
+
+    def compose_body(self) -> ComposeResult:
+        """Notes, list, detail, and the filter line where one is typed."""
+        yield TensorNotes(id="tensor-notes")
+        yield TensorList(self.monitor.taste, id="tensor-list")
+        yield TensorDetail(id="tensor-detail")
+        yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
+
+    def on_mount(self) -> None:
+        """The list has the keyboard."""
+        super().on_mount()
+        self.query_one(TensorList).focus()
+
+    @property
+    def view(self) -> TensorView:
+        """How this process's tensors are looked at."""
+        return self.target.tensors if self.target else TensorView()
+
+    def draw(self) -> None:
+        """Take the newest look in, and draw."""
+        moment, device = self.moment, self.device
+        self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
+        notes = self._notes(self.size.width)
+        widget = self.query_one(TensorNotes)
+        widget.styles.height = len(notes)
+        widget.show(tuple(notes))
+        self.query_one(TensorList).set_view(self.view)
+
+    def _notes(self, width: int) -> list[Line]:
+        moment, device = self.moment, self.device
+        if moment is None or device is None:
+            return self.nothing_yet(width)
+        lines = draw_ending(moment, width)
+        if device.layout is None:
+            return [*lines, *wrap(f" {NO_LOOK}", width, "fair")]
+        problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
+        return [*lines, draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
+
+    def jump(self, address: int) -> None:
+        """Put the cursor on the tensor whose block an address lies in."""
+        self.draw()
+        key = self.view.show(address)
+        if key is not None:
+            tensors = self.query_one(TensorList)
+            tensors.set_view(self.view)
+            tensors.move_to(key)
+
+    @on(TensorList.Moved)
+    def _moved(self) -> None:
+        row = self.query_one(TensorList).current
+        detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.taste)
+        self.query_one(TensorDetail).show(detail)
+
+    @on(TensorList.Turned)
+    def _turned(self, message: TensorList.Turned) -> None:
+        self.view.set_open(message.row.node.key, is_open=message.is_open)
+        self.draw()
+
+    @on(Listing.Chosen)
+    def _chosen(self, message: Listing.Chosen) -> None:
+        row = message.entry
+        if isinstance(row, Row) and row.node.children:
+            self.view.set_open(row.node.key, is_open=not row.is_open)
+            self.draw()
+        else:
+            self.action_block()
+
+    def action_block(self) -> None:
+        """Go to the map, to the block of the tensor under the cursor."""
+        row = self.query_one(TensorList).current
+        if row is None or row.node.block is None:
+            self.monitor.say("A tensor has a block: put the cursor on one.")
+        elif row.node.key[:1] == HOST:
+            self.monitor.say("This tensor is in host memory, of which there is no map.")
+        else:
+            self.monitor.jump_to("map", row.node.block.address)
+
+    def action_open(self) -> None:
+        """Open what is under the cursor, or go into it."""
+        self.query_one(TensorList).open()
+
+    def action_close(self) -> None:
+        """Close what is under the cursor, or go to what holds it."""
+        self.query_one(TensorList).close()
+
+    def action_group(self) -> None:
+        """By module, or by what looks alike."""
+        self.view.group_otherwise()
+        self.draw()
+
+    def action_sort(self) -> None:
+        """The next order."""
+        self.view.sort_otherwise()
+        self.draw()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.view.reverse()
+        self.draw()
+
+    def action_open_all(self) -> None:
+        """Open everything, or close it again."""
+        self.view.open_all()
+        self.draw()
+
+    def action_leave(self) -> None:
+        """Drop the filter first, then leave."""
+        if self.view.filter_text:
+            self.view.filter("")
+            self.draw()
+        else:
+            super().action_leave()
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self.query_one(FilterLine).open(self.view.filter_text)
+
+    @on(FilterLine.Typed)
+    def _filter_typed(self, message: FilterLine.Typed) -> None:
+        self.view.filter(message.text)
+        self.draw()
+
+    @on(FilterLine.Closed)
+    def _filter_closed(self) -> None:
+        self.query_one(TensorList).focus()

@@ -1,0 +1,83 @@
+"""What all full screens share: the top and the bottom line, and being told of snapshots while they are on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from gputui.model.snapshot import Attention
+from gputui.ui.screens.leaving import LeftOnce
+from gputui.ui.widgets.keys_line import KeysLine
+from gputui.ui.widgets.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from gputui.ui.app import GputuiApp
+
+
+class MonitorScreen(Screen[None]):
+    """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    @property
+    def monitor(self) -> GputuiApp:
+        """The application, typed."""
+        from gputui.ui.app import GputuiApp
+
+        app = self.app
+        if not isinstance(app, GputuiApp):
+            raise TypeError(app)
+        return app
+
+    def compose(self) -> ComposeResult:
+        """Status, body, keys."""
+        yield StatusLine(id="status")
+        yield from self.compose_body()
+        yield KeysLine(id="keys")
+
+    def compose_body(self) -> ComposeResult:
+        """The widgets between the two lines."""
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        """Hand the present snapshot to the widgets."""
+        raise NotImplementedError
+
+    def attention(self) -> Attention:
+        """What is looked at here beyond what is always read."""
+        return Attention()
+
+    def update_from_monitor(self) -> None:
+        """Draw the present snapshot and state; nothing on a screen that is being taken down, widget by widget."""
+        if self._pruning or self.app._exit:
+            return
+        self.draw_status()
+        self.draw()
+
+    def draw_status(self) -> None:
+        """The line above the body."""
+        self.query_one(StatusLine).set_status(self.monitor.snapshot, self.monitor.state)
+
+    def on_mount(self) -> None:
+        """Show what there is already."""
+        self.call_after_refresh(self.update_from_monitor)
+
+    def on_screen_resume(self) -> None:
+        """On top again: catch up."""
+        self.monitor.attend()
+        self.call_after_refresh(self.update_from_monitor)
+
+
+class SubScreen(LeftOnce[None], MonitorScreen):
+    """A screen that Escape leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the screen below"),
+    ]
+
+    def action_leave(self) -> None:
+        """Go back to the screen below."""
+        self.dismiss()

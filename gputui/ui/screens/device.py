@@ -1,0 +1,67 @@
+"""The device screen: everything about one device."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.model.device import Device
+from gputui.model.history import SPANS_S
+from gputui.model.snapshot import Attention
+from gputui.ui.drawing.device_page import draw_device_page
+from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.screens.base import SubScreen
+from gputui.ui.widgets.page import Page
+
+
+class DeviceScreen(SubScreen):
+    """All readings of a device with their history; left and right go to its neighbours."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the device before"),
+        Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the device after"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="2, 10 or 60 seconds for each cell"),
+    ]
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self._key = key
+        self._zoom = 0
+
+    def compose_body(self) -> ComposeResult:
+        """One page."""
+        yield Page(self._draw_page, id="page")
+
+    def draw(self) -> None:
+        """Draw the page anew."""
+        self.query_one(Page).redraw()
+
+    def attention(self) -> Attention:
+        """This device's link rates."""
+        return Attention(devices=frozenset({self._key}))
+
+    def action_zoom(self) -> None:
+        """The next resolution of the graphs."""
+        self._zoom = (self._zoom + 1) % len(SPANS_S)
+        self.draw()
+
+    def action_step(self, steps: int) -> None:
+        """Go to a neighbouring device."""
+        keys = [device.key for device in self.monitor.snapshot.devices.devices]
+        if self._key in keys:
+            self._key = keys[(keys.index(self._key) + steps) % len(keys)]
+            self.monitor.attend()
+            self.draw()
+
+    def _device(self) -> Device | None:
+        devices = self.monitor.snapshot.devices.devices
+        return next((device for device in devices if device.key == self._key), None)
+
+    def _draw_page(self, width: int, height: int) -> list[Line]:
+        device = self._device()
+        if device is None:
+            return wrap("This device is not there any more.", width, "fair")
+        monitor = self.monitor
+        return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.taste)

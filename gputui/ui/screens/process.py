@@ -1,0 +1,102 @@
+"""The process screen: everything about one process."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.model.history import SPANS_S
+from gputui.model.process import Process
+from gputui.model.snapshot import Attention
+from gputui.ui.drawing.line import Line, text_of
+from gputui.ui.drawing.process_page import ENVIRONMENT, draw_process_page
+from gputui.ui.screens.base import SubScreen
+from gputui.ui.widgets.page import Page
+
+
+class ProcessScreen(SubScreen):
+    """A process's graphs, tree, waiting and environment; it stays, with what was known last, when the process ends."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "environment", "Environment", id="process.environment", tooltip="its environment variables"),
+        Binding("a", "attach", "Attach", id="process.attach", tooltip="look inside PyTorch, through its probe"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="2, 10 or 60 seconds for each cell"),
+        Binding("T", "signal('SIGTERM')", "Terminate", id="signal.term", tooltip="send SIGTERM: ask it to end"),
+        Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
+        Binding(
+            "I",
+            "signal('SIGINT')",
+            "Interrupt",
+            show=False,
+            id="signal.interrupt",
+            tooltip="send SIGINT, as Ctrl-C does",
+        ),
+        Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
+    ]
+
+    def __init__(self, process: Process, *, at_environment: bool = False) -> None:
+        super().__init__()
+        self._process = process
+        self._is_gone = False
+        self._zoom = 0
+        self._goes_to_environment = at_environment
+
+    def compose_body(self) -> ComposeResult:
+        """One page."""
+        yield Page(self._draw_page, id="page")
+
+    def draw(self) -> None:
+        """Draw the page anew, from the process's newest row."""
+        identity = self._process.identity
+        processes = self.monitor.snapshot.processes.processes
+        newest = next((process for process in processes if process.identity == identity), None)
+        self._is_gone = newest is None
+        self._process = newest or self._process
+        self.query_one(Page).redraw()
+        details = self.monitor.snapshot.details
+        if self._goes_to_environment and details is not None and details.identity == identity:
+            self._goes_to_environment = False
+            self.action_environment()
+
+    def attention(self) -> Attention:
+        """This process's details."""
+        return Attention(process=self._process.identity)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Signals are not there where the user asked for none."""
+        if action in ("signal", "choose_signal"):
+            return not self.monitor.state.is_readonly
+        return super().check_action(action, parameters)
+
+    def action_attach(self) -> None:
+        """Look inside PyTorch."""
+        self.monitor.attach(self._process.pid)
+
+    def action_environment(self) -> None:
+        """Scroll to the environment."""
+        self.query_one(Page).scroll_to_line(lambda line: text_of((line,)).startswith(ENVIRONMENT))
+
+    def action_zoom(self) -> None:
+        """The next resolution of the graphs."""
+        self._zoom = (self._zoom + 1) % len(SPANS_S)
+        self.draw()
+
+    def action_signal(self, name: str) -> None:
+        """Ask, then send a signal."""
+        self.monitor.confirm_signal(name, (self._process,))
+
+    def action_choose_signal(self) -> None:
+        """Choose a signal, ask, then send it."""
+        self.monitor.choose_signal((self._process,))
+
+    def _draw_page(self, width: int, height: int) -> list[Line]:
+        monitor = self.monitor
+        lines = draw_process_page(
+            self._process, monitor.snapshot, monitor.history, self._zoom, (width, height), monitor.taste
+        )
+        if self._is_gone:
+            gone = "This process holds no device memory any more, or has ended; these are its last readings."
+            lines.insert(1, ((gone, "fair"),))
+        return lines

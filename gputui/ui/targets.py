@@ -1,0 +1,126 @@
+"""The attached processes as the screens know them: their feeds, what came of them so far, and where the user looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gputui.errors import GputuiError
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.target import Mark
+from gputui.model.timeline import Timeline
+from gputui.ui.tensor_view import TensorView
+
+
+class Feed(Protocol):
+    """A conversation with one process."""
+
+    @property
+    def pid(self) -> int:
+        """The process's PID."""
+        ...
+
+    def start(self) -> None:
+        """Begin to listen."""
+        ...
+
+    def stop(self) -> None:
+        """End without waiting."""
+        ...
+
+    def look(self, how: str = "walk") -> None:
+        """Ask for a look now."""
+        ...
+
+    def mark(self, label: str) -> None:
+        """Name this moment."""
+        ...
+
+
+OpenFeed = Callable[[int, Callable[[TargetMoment], None]], Feed]
+"""From a PID and a listener to a feed; raises GputuiError with the sentence why there is none."""
+
+
+def no_feed(pid: int, _listener: Callable[[TargetMoment], None]) -> Feed:
+    """Where there are no probes to look for."""
+    cause = f"Process {pid} cannot be attached to from here."
+    raise GputuiError(cause)
+
+
+@dataclass
+class Target:
+    """One attached process: `cursor` is the time that the user went back to, None for now; `tensors` is how its
+    tensors are looked at."""
+
+    feed: Feed
+    timeline: Timeline = field(default_factory=Timeline)
+    cursor: float | None = None
+    device: int = 0
+    tensors: TensorView = field(default_factory=TensorView)
+
+    @property
+    def moment(self) -> TargetMoment | None:
+        """The moment under the cursor, or the newest."""
+        return self.timeline.latest if self.cursor is None else self.timeline.at(self.cursor)
+
+    @property
+    def device_moment(self) -> DeviceMoment | None:
+        """The device that is looked at, at that moment."""
+        moment = self.moment
+        if moment is None or not moment.devices:
+            return None
+        return moment.devices[self.device % len(moment.devices)]
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """All marks so far, the newest last."""
+        return self.timeline.latest.marks if self.timeline.latest else ()
+
+
+class Targets:
+    """All attached processes, in the order they were attached to; one of them is on screen."""
+
+    def __init__(self, open_feed: OpenFeed) -> None:
+        self._open_feed = open_feed
+        self._targets: dict[int, Target] = {}
+        self._current = 0
+
+    def attach(self, pid: int, listener: Callable[[TargetMoment], None]) -> None:
+        """Attach to a process and look at it; one that is attached already is only looked at."""
+        if pid not in self._targets:
+            feed = self._open_feed(pid, listener)
+            self._targets[feed.pid] = Target(feed)
+            feed.start()
+        self._current = list(self._targets).index(pid)
+
+    def take(self, moment: TargetMoment) -> None:
+        """Take a moment of one of the processes in."""
+        target = self._targets.get(moment.pid)
+        if target:
+            target.timeline.add(moment)
+
+    @property
+    def current(self) -> Target | None:
+        """The one on screen."""
+        return self.all[self._current % len(self._targets)] if self._targets else None
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """Every one, in order."""
+        return tuple(self._targets.values())
+
+    def step(self, steps: int) -> None:
+        """Look at a neighbour."""
+        if self._targets:
+            self._current = (self._current + steps) % len(self._targets)
+
+    def select(self, pid: int) -> None:
+        """Look at this one."""
+        if pid in self._targets:
+            self._current = list(self._targets).index(pid)
+
+    def stop(self) -> None:
+        """End every conversation."""
+        for target in self._targets.values():
+            target.feed.stop()

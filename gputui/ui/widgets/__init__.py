@@ -1,0 +1,1 @@
+"""Widgets: each paints one slice of a snapshot, line by line, and refreshes the lines that differ."""

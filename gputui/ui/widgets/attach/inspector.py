@@ -1,0 +1,38 @@
+"""The inspector: everything about the block under the map's cursor."""
+
+from __future__ import annotations
+
+from gputui.ui.drawing.attach.inspector import Inspection, draw_below, draw_beside
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.widgets.painted import Painted
+
+BESIDE_TO_WIDTH = 60
+"""As wide as this it is a column beside the map, wider it lies below."""
+
+
+class Inspector(Painted):
+    """Shows one block; blank where there is none."""
+
+    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._inspection: Inspection | None = None
+
+    def set_inspection(self, inspection: Inspection | None) -> None:
+        """Show this block."""
+        self._inspection = inspection
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw for the present size."""
+        width, height = self.size
+        if self._inspection is None or not width:
+            self.show(())
+        elif width <= BESIDE_TO_WIDTH:
+            self.show(tuple(draw_beside(self._inspection, width, self._taste)[:height]))
+        else:
+            self.show(tuple(draw_below(self._inspection, width, height, self._taste)))
+
+    def on_resize(self) -> None:
+        """The size changed."""
+        self.redraw()

@@ -1,0 +1,94 @@
+"""The tree of tensors as a list whose entries open and close."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from textual.message import Message
+
+from gputui.explain.tensor_tree import Row
+from gputui.ui.drawing.attach.tensors import tensor_columns
+from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
+from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.tensor_view import TensorView
+from gputui.ui.widgets.listing import Listing
+
+
+class TensorList(Listing[Row]):
+    """The rows of a `TensorView`; only those that are visible are drawn."""
+
+    EMPTY = "Nothing matches."
+
+    class Moved(Message):
+        """The cursor stands on another row, or its row has changed."""
+
+    class Turned(Message):
+        """A row is to be opened or closed."""
+
+        def __init__(self, row: Row, *, is_open: bool) -> None:
+            super().__init__()
+            self.row = row
+            self.is_open = is_open
+
+    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._view = TensorView()
+        self._layout: Layout[Row] = ()
+        self._last: Row | None = None
+
+    def set_view(self, view: TensorView) -> None:
+        """Show what a view lets be seen; rows that are the same cost nothing."""
+        self._view = view
+        if view.rows is self.entries:
+            self.redraw()
+        else:
+            self.set_entries(view.rows)
+
+    def redraw(self) -> None:
+        """Draw the visible rows, and tell where the cursor is."""
+        width = self.size.width
+        columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._taste)
+        self._layout = lay_out(columns, width)
+        super().redraw()
+        if self.current is not self._last:
+            self._last = self.current
+            self.post_message(self.Moved())
+
+    def key_of(self, entry: Row) -> Hashable:
+        """A node's key."""
+        return entry.node.key
+
+    def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
+        """Column titles, the sorted one marked."""
+        mark = self._taste.glyphs.up if self._view.is_reversed else self._taste.glyphs.down
+        return draw_head(self._layout, self._view.order, mark)
+
+    def draw_entry(self, entry: Row, width: int) -> Line:  # noqa: ARG002 - laid out already
+        """A row of the tree."""
+        return draw_row(self._layout, entry, self._taste.glyphs.ellipsis)
+
+    def open(self) -> None:
+        """Open a closed row; in an open one go to the first below it."""
+        row = self.current
+        if row is None or not row.node.children:
+            return
+        if row.is_open:
+            self.action_move(1)
+        else:
+            self.post_message(self.Turned(row, is_open=True))
+
+    def close(self) -> None:
+        """Close an open row; else go to the row above that holds it."""
+        row = self.current
+        if row is None:
+            return
+        if row.is_open:
+            self.post_message(self.Turned(row, is_open=False))
+        else:
+            self.action_move(-self._steps_to_holder(row))
+
+    def _steps_to_holder(self, row: Row) -> int:
+        above = reversed(self.entries[: self._cursor])
+        return next((steps for steps, each in enumerate(above, 1) if each.depth < row.depth), 0)

@@ -1,0 +1,71 @@
+"""The devices of the overview, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from gputui.model.device import Device
+from gputui.model.history import History
+from gputui.model.reading import Absent, Reading
+from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
+from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_lost
+from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.widgets.listing import Listing
+
+HISTORY_CELLS = 60
+
+PCIE_FROM_WIDTH = next(column.from_width for column in COLUMNS if column.name.startswith("pcie_"))
+
+
+def _total_bytes(device: Device) -> Reading[float]:
+    return device.memory if isinstance(device.memory, Absent) else float(device.memory.total_bytes)
+
+
+GRAPHS: dict[str, tuple[str, Callable[[Device], Reading[float]]]] = {
+    "utilization": ("gpu_utilization_percent", lambda _: 100.0),
+    "memory": ("used_bytes", _total_bytes),
+    "power": ("power_w", lambda device: device.power_limit_w),
+    "temperature": ("temperature_c", lambda device: device.slowdown_temperature_c),
+}
+"""What the history column can show: the series, and the reading that is its top."""
+
+
+class DeviceList(Listing[DeviceRow]):
+    """One line a device: readings from 80 columns, meters from 100, history from 120."""
+
+    def __init__(self, taste: Taste, graph: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._layout_width = 0
+        self._present_layout: Layout[DeviceRow] = ()
+        self._series, self._top_of = GRAPHS[graph]
+
+    def set_devices(self, devices: tuple[Device, ...], history: History) -> None:
+        """Show these devices with their recent utilisation."""
+        self.set_entries(tuple(DeviceRow(device, self._recent(device, history), self._taste) for device in devices))
+
+    def _recent(self, device: Device, history: History) -> tuple[float | None, ...]:
+        top = self._top_of(device)
+        whole = 100.0 if isinstance(top, Absent) or not top else top
+        points = history.last(device.key, self._series, HISTORY_CELLS)
+        return tuple(None if point is None else point / whole for point in points)
+
+    def key_of(self, entry: DeviceRow) -> Hashable:
+        """A device's key."""
+        return entry.device.key
+
+    def draw_head(self, width: int) -> Line:
+        """Column titles."""
+        return draw_head(self._layout(width))
+
+    def draw_entry(self, entry: DeviceRow, width: int) -> Line:
+        """A device, or why it does not answer."""
+        if entry.device.lost:
+            return draw_lost(entry, width)
+        return draw_row(self._layout(width), entry, self._taste.glyphs.ellipsis)
+
+    def _layout(self, width: int) -> Layout[DeviceRow]:
+        if self._layout_width != width:
+            self._layout_width, self._present_layout = width, lay_out(COLUMNS, width)
+        return self._present_layout

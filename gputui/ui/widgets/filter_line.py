@@ -1,0 +1,74 @@
+"""The line in which a filter is typed; the list narrows meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events
+from textual.message import Message
+from textual.widgets import Input
+
+from gputui.errors import UsageError
+
+
+class FilterLine(Input):
+    """Hidden until it is opened; Enter keeps the filter, Escape drops it. What is wrong in it is said, and not applied.
+
+    `check` raises UsageError with a sentence for a text that is no filter.
+    """
+
+    class Typed(Message):
+        """There is another filter, which can be understood."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Closed(Message):
+        """The line is gone: something else needs the keyboard."""
+
+    def __init__(self, check: Callable[[str], object], placeholder: str) -> None:
+        super().__init__(id="filter", placeholder=placeholder)
+        self._check = check
+        self._fault = ""
+        self.cursor_blink = False
+        self.display = False
+
+    def open(self, text: str) -> None:
+        """Show the line with the filter as it is, and give it the keyboard."""
+        self.value = text
+        self.display = True
+        self.screen.set_focus(self)  # at once, as `focus` is not: what is typed next belongs here
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Tell of each text that can be understood."""
+        event.stop()
+        try:
+            self._check(event.value)
+        except UsageError as error:
+            self._fault = str(error)
+        else:
+            self._fault = ""
+            self.post_message(self.Typed(event.value))
+        self.border_subtitle = self._fault
+        self.set_class(bool(self._fault), "-wrong")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter, unless it is wrong."""
+        event.stop()
+        if self._fault:
+            self.app.notify(self._fault, severity="error", markup=False)
+        else:
+            self._close()
+
+    def on_key(self, event: events.Key) -> None:
+        """Escape drops the filter."""
+        if event.key == "escape":
+            event.stop()
+            event.prevent_default()
+            self.value = ""
+            self._close()
+
+    def _close(self) -> None:
+        self.display = False
+        self.post_message(self.Closed())

@@ -1,0 +1,68 @@
+"""A band of graphs on the overview of a large terminal: devices together, and the host."""
+
+from __future__ import annotations
+
+from gputui.model.history import History
+from gputui.model.reading import Absent
+from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.ui.drawing.devices import memory_of
+from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.widgets.painted import Painted
+from gputui.units import format_bytes
+
+GRAPHS = 4
+ALL_DEVICES = "all devices"
+HOST = "host"
+
+
+def band_graphs(snapshot: Snapshot, history: History, count: int) -> list[Graph]:
+    """GPU utilisation and memory of all devices together, the host's CPU and memory."""
+    boards = [device for device in snapshot.devices.devices if device.mig is None]
+    memories = [memory for device in boards if (memory := memory_of(device))]
+    total = sum(memory.total_bytes for memory in memories)
+    used = sum(memory.used_bytes for memory in memories)
+    utilization = history.last(ALL_DEVICES, "gpu_utilization_percent", count)
+    now = next((point for point in reversed(utilization) if point is not None), None)
+    host = snapshot.host
+    cpu = "" if isinstance(host.cpu_percent, Absent) else f"{host.cpu_percent:.0f}%"
+    resident = "" if isinstance(host.memory, Absent) else format_bytes(host.memory.used_bytes)
+    whole = 1.0 if isinstance(host.memory, Absent) else host.memory.total_bytes
+    return [
+        Graph("GPU mean", "" if now is None else f"{now:.0f}%", utilization, 100),
+        Graph(
+            "GPU memory",
+            format_bytes(used) if memories else "",
+            history.last(ALL_DEVICES, "used_bytes", count),
+            total,
+            "accent",
+        ),
+        Graph("CPU", cpu, history.last(HOST, "cpu_percent", count), 100),
+        Graph("RAM", resident, history.last(HOST, "used_bytes", count), whole, "accent"),
+    ]
+
+
+class GraphBand(Painted):
+    """Four graphs beside each other."""
+
+    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._snapshot = NOTHING_YET
+        self._history = History()
+
+    def set_snapshot(self, snapshot: Snapshot, history: History) -> None:
+        """Show this moment's history."""
+        self._snapshot, self._history = snapshot, history
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw for the present size."""
+        width, height = self.size
+        if width and height > 1:
+            graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS))
+            self.show(tuple(draw_graphs(graphs, width, height - 1, self._taste)[:height]))
+
+    def on_resize(self) -> None:
+        """The size changed."""
+        self.redraw()

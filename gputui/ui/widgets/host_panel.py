@@ -1,0 +1,31 @@
+"""The host in two lines."""
+
+from __future__ import annotations
+
+from gputui.model.host import Host
+from gputui.ui.drawing.host import draw_host
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.widgets.painted import Painted
+
+
+class HostPanel(Painted):
+    """CPU, memory, swap, /dev/shm, disk and network."""
+
+    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._host = Host()
+
+    def set_host(self, host: Host) -> None:
+        """Show this host."""
+        self._host = host
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw for the present width."""
+        if self.size.width:
+            self.show(draw_host(self._host, self.size.width, self._taste))
+
+    def on_resize(self) -> None:
+        """The width changed."""
+        self.redraw()

@@ -1,0 +1,164 @@
+"""A list with a cursor: a head line, as many entries as fit, keys and mouse; only visible entries are ever drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar, Generic, TypeVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from gputui.ui.drawing.line import Line, fit, text_of
+from gputui.ui.widgets.painted import Wheeled
+
+E = TypeVar("E")
+
+
+class Listing(Wheeled, Generic[E], can_focus=True):
+    """Entries of type `E`, one line each; the cursor stays on its entry by key while the list changes around it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down"),
+        Binding("home", "move(-1000000)", "First", show=False, id="list.first"),
+        Binding("end,G", "move(1000000)", "Last", show=False, id="list.last"),
+        Binding("enter", "choose", "Open", show=False, id="list.open"),
+    ]
+
+    EMPTY: ClassVar[str] = ""
+    """What stands in a list without entries."""
+
+    class Chosen(Message):
+        """Enter or a second click on an entry."""
+
+        def __init__(self, entry: object) -> None:
+            super().__init__()
+            self.entry = entry
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._entries: tuple[E, ...] = ()
+        self._cursor = 0
+        self._top = 0
+
+    def key_of(self, entry: E) -> Hashable:
+        """What identifies an entry in the next list."""
+        raise NotImplementedError
+
+    def draw_head(self, width: int) -> Line:
+        """The line above the entries."""
+        raise NotImplementedError
+
+    def draw_entry(self, entry: E, width: int) -> Line:
+        """One entry."""
+        raise NotImplementedError
+
+    def role_of(self, entry: E) -> str:  # noqa: ARG002 - for subclasses
+        """The role that an entry's whole line takes; "" leaves each piece its own."""
+        return ""
+
+    @property
+    def entries(self) -> tuple[E, ...]:
+        """All entries, in order."""
+        return self._entries
+
+    @property
+    def current(self) -> E | None:
+        """The entry under the cursor."""
+        return self._entries[self._cursor] if self._cursor < len(self._entries) else None
+
+    def set_entries(self, entries: tuple[E, ...]) -> None:
+        """Replace the entries; the cursor follows its entry, or stays at its height where that is gone."""
+        key = self.key_of(self.current) if self.current is not None else None
+        self._entries = entries
+        if key is not None:
+            found = next((place for place, entry in enumerate(entries) if self.key_of(entry) == key), None)
+            self._cursor = self._cursor if found is None else found
+        self._cursor = max(0, min(self._cursor, len(entries) - 1))
+        self.redraw()
+
+    def move_to(self, key: Hashable) -> None:
+        """Put the cursor on the entry with this key, if there is one."""
+        for place, entry in enumerate(self._entries):
+            if self.key_of(entry) == key:
+                self._cursor = place
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw the head and the visible entries; lines that come out equal cost nothing."""
+        width, rows = self.size.width, self._rows
+        if not width:
+            return
+        self._top = max(0, min(self._top, len(self._entries) - rows, self._cursor))
+        self._top = max(self._top, self._cursor - rows + 1)
+        visible = self._entries[self._top : self._top + rows]
+        lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
+        if not lines and self.EMPTY:
+            lines = [((fit(f" {self.EMPTY}", width), "dim"),)]
+        self.show((self._head(width), *lines))
+
+    def _head(self, width: int) -> Line:
+        """The head, with the place in the list at its end where not all entries are visible."""
+        head = self.draw_head(width)
+        if len(self._entries) <= self._rows:
+            return head
+        place = f" {self._cursor + 1}/{len(self._entries)}"
+        return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
+
+    @property
+    def _rows(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def _line(self, entry: E, place: int, width: int) -> Line:
+        line = self.draw_entry(entry, width)
+        role = self.role_of(entry)
+        if place == self._cursor and self.has_focus:
+            role = "cursor"
+        return ((fit(text_of((line,)), width), role),) if role else line
+
+    def action_move(self, steps: int) -> None:
+        """Move the cursor by so many entries."""
+        self._cursor = max(0, min(self._cursor + steps, len(self._entries) - 1))
+        self.redraw()
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by so many pages."""
+        self.action_move(pages * self._rows)
+
+    def action_choose(self) -> None:
+        """Open the entry under the cursor."""
+        if self.current is not None:
+            self.post_message(self.Chosen(self.current))
+
+    def turn_wheel(self, lines: int) -> None:
+        """The wheel moves the cursor."""
+        self.action_move(lines)
+
+    def on_resize(self) -> None:
+        """The number of visible entries changed."""
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """The cursor shows."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """The cursor hides."""
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the cursor there, a second one opens."""
+        place = self._top + event.y - 1
+        if event.y == 0:
+            self.head_clicked(event.x)
+        elif place < len(self._entries):
+            self._cursor = place
+            self.redraw()
+            if event.chain == 2:
+                self.action_choose()
+
+    def head_clicked(self, x: int) -> None:
+        """The head was clicked at cell `x`."""

@@ -1,0 +1,74 @@
+"""The process table of the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from textual.message import Message
+
+from gputui.model.process import Identity
+from gputui.ui.drawing.columns import Layout, column_at, draw_head, draw_row, lay_out
+from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.process_rows import ProcessRow, View
+from gputui.ui.drawing.processes import COLUMN_BY_NAME
+from gputui.ui.drawing.taste import Taste
+from gputui.ui.widgets.listing import Listing
+
+
+class ProcessTable(Listing[ProcessRow]):
+    """Processes on devices, a line each; the head shows by which column they are sorted and how many there are."""
+
+    EMPTY = "No process to show."
+
+    class HeadClicked(Message):
+        """A column's title was clicked: sort by it."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
+
+    def __init__(self, taste: Taste, columns: tuple[str, ...], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._taste = taste
+        self._layout_width = 0
+        self._present_layout: Layout[ProcessRow] = ()
+        self._columns = tuple(COLUMN_BY_NAME[name] for name in columns)
+        self._view = View()
+        self._tagged: frozenset[Identity] = frozenset()
+
+    def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
+        """Show by which column the rows are sorted, and which are tagged."""
+        self._view, self._tagged = view, tagged
+        self.redraw()
+
+    def key_of(self, entry: ProcessRow) -> Hashable:
+        """A row's key."""
+        return entry.key
+
+    def draw_head(self, width: int) -> Line:
+        """Column titles, the sorted one marked."""
+        mark = self._taste.glyphs.up if self._view.is_reversed else self._taste.glyphs.down
+        return draw_head(self._layout(width), self._view.order, mark)
+
+    def draw_entry(self, entry: ProcessRow, width: int) -> Line:
+        """A row of the table, with a mark at the left where it is tagged."""
+        line = draw_row(self._layout(width), entry, self._taste.glyphs.ellipsis)
+        if entry.identity not in self._tagged or not line[0][0].startswith(" "):
+            return line
+        (text, role), *rest = line
+        return ((self._taste.glyphs.tag + text[1:], role), *rest)
+
+    def role_of(self, entry: ProcessRow) -> str:
+        """Tagged rows stand out as a whole."""
+        return "tagged" if entry.identity in self._tagged else ""
+
+    def head_clicked(self, x: int) -> None:
+        """Ask for another order."""
+        column = column_at(self._layout(self.size.width), x)
+        if column:
+            self.post_message(self.HeadClicked(column))
+
+    def _layout(self, width: int) -> Layout[ProcessRow]:
+        if self._layout_width != width:
+            self._layout_width, self._present_layout = width, lay_out(self._columns, width)
+        return self._present_layout
