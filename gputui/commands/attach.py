@@ -1,0 +1,166 @@
+"""`gputui attach`: what can be attached to, and looking inside it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from selectors import EVENT_READ, DefaultSelector
+
+from gputui.commands import attach_lines as text
+from gputui.commands.monitor import is_on_a_terminal, open_monitor
+from gputui.commands.parser import Parser, pid_of
+from gputui.errors import GputuiError, UsageError
+from gputui.explain.document import attach_document
+from gputui.explain.drivers import driver_facts
+from gputui.model.device import DeviceLook
+from gputui.model.reading import Absent
+from gputui.model.target import Look, Statistics
+from gputui.output import narrate, put
+from gputui.settings import Settings, add_flags, apply_flags
+from gputui.sources.probe import listing
+from gputui.sources.probe.client import ProbeClient
+from gputui.sources.probe.resident import resident_bytes
+
+INTERVAL_S = 1.0
+
+
+def run(arguments: list[str], settings: Settings) -> int:
+    """List what can be attached to, or show the processes named; 1 where one of them cannot be attached to.
+
+    On a terminal they are shown on the attach screens, elsewhere as a line a second.
+    """
+    parsed = _parser().parse(arguments)
+    settings = apply_flags(settings, parsed)
+    pids = [pid_of(word) for word in parsed.pids]
+    if parsed.job:
+        pids += _ranks(pid_of(parsed.job))
+    if not pids:
+        return _list(as_json=parsed.json)
+    if parsed.json and not parsed.once:
+        cause = "--json goes with --once."
+        raise UsageError(cause, f"Use gputui attach {' '.join(parsed.pids)} --once --json.")
+    if parsed.once:
+        return _once(pids, as_json=parsed.json)
+    return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids)
+
+
+def _ranks(launcher: int) -> list[int]:
+    ranks = listing.children_with_probes(launcher)
+    if not ranks:
+        cause = f"No process below PID {launcher} has a probe."
+        raise GputuiError(cause, f"Start the job with `gputui run torchrun ...`; {listing.REMEDY}")
+    return list(ranks)
+
+
+def _show_screens(pids: list[int], settings: Settings) -> int:
+    """The attach screens over the monitor; what cannot be attached to is said before anything is drawn."""
+    for pid in pids:
+        listing.attach(pid).close()
+    return open_monitor(settings, pids=tuple(pids))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="gputui attach",
+        usage="gputui attach [PID ...] [--job PID] [--once [--json]]",
+        description="Look inside training processes; without a PID, list those that can be looked into.",
+    )
+    parser.add_argument("pids", nargs="*", metavar="PID", help="processes with the probe loaded")
+    parser.add_argument(
+        "--job", metavar="PID", help="all processes with a probe below this one: the ranks of a launcher"
+    )
+    parser.add_argument("--once", action="store_true", help="one look, printed")
+    parser.add_argument("--json", action="store_true", help="as JSON: a document for each process, one to a line")
+    add_flags(parser)
+    return parser
+
+
+def _list(*, as_json: bool) -> int:
+    found = listing.list_probes()
+    if as_json:
+        processes = [asdict(each) for each in found]
+        put(json.dumps({"schema": "gputui.probes/1", "processes": processes}) + "\n")
+    else:
+        put(text.listing(found))
+    return 0
+
+
+def _once(pids: list[int], *, as_json: bool) -> int:
+    devices = _read_devices() if as_json else None
+    return max(_print_one(pid, devices) for pid in pids)
+
+
+def _print_one(pid: int, devices: DeviceLook | None) -> int:
+    try:
+        put(_plain(pid) if devices is None else _document(pid, devices))
+    except GputuiError as error:
+        narrate(str(error))
+        return error.exit_status
+    return 0
+
+
+def _read_devices() -> DeviceLook:
+    from gputui.once.look import read_in_time
+    from gputui.sources.nvml import NvmlSource
+
+    return read_in_time(NvmlSource())
+
+
+def _document(pid: int, devices: DeviceLook) -> str:
+    with listing.attach(pid) as client:
+        look = client.look()
+        statistics = client.statistics()
+    pinned = statistics.pinned_bytes
+    document = attach_document(
+        greeting=client.greeting,
+        look=look,
+        drivers=driver_facts(client.greeting, devices, pid),
+        rss_bytes=resident_bytes(pid),
+        pinned_bytes=Absent("PyTorch does not tell") if pinned is None else pinned,
+        problems=[*statistics.problems, *_hints(pid, client)],
+    )
+    return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
+
+
+def _plain(pid: int) -> str:
+    with listing.attach(pid) as client:
+        look = client.look("")
+        lines = text.introduction(client.greeting) + text.summary(pid, client.statistics(), look)
+    return lines + "".join(f"{hint}\n" for hint in _hints(pid, client))
+
+
+def _hints(pid: int, client: ProbeClient) -> list[str]:
+    """Where a launcher was meant, the processes that do its work."""
+    children = [] if client.greeting.is_cuda_initialized else listing.children_with_probes(pid)
+    return [f"Processes that it started: gputui attach {' '.join(map(str, children))}"] if children else []
+
+
+def _follow(pids: list[int]) -> int:
+    """Print a line for each device every second, until the last process has ended."""
+    with ExitStack() as stack, DefaultSelector() as selector:
+        looks: dict[int, Look] = {}
+        for pid in pids:
+            client = stack.enter_context(listing.attach(pid))
+            put(text.introduction(client.greeting))
+            client.subscribe(INTERVAL_S)
+            client.ask_look("")
+            selector.register(client, EVENT_READ, pid)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if isinstance(key.fileobj, ProbeClient):
+                    try:
+                        _show(key.fileobj, key.data, looks)
+                    except GputuiError as error:
+                        selector.unregister(key.fd)
+                        narrate(str(error))
+    return 0
+
+
+def _show(client: ProbeClient, pid: int, looks: dict[int, Look]) -> None:
+    for message in client.waiting():
+        if isinstance(message, Look):
+            looks[pid] = message
+            client.ask_look("", when="changed")
+        elif isinstance(message, Statistics):
+            put(text.summary(pid, message, looks.get(pid)))

@@ -1,0 +1,66 @@
+"""Lines about processes that can be attached to, and about one that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from gputui.explain.release import predict_device
+from gputui.model.allocator import AllocatorStatistics
+from gputui.model.target import Greeting, Look, Statistics
+from gputui.sources.probe.listing import Found
+from gputui.units import format_bytes
+
+COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
+NOTHING = (
+    "No process can be attached to. Start one with `gputui run train.py ...`, or put `import gputui.probe` into it.\n"
+)
+
+
+def listing(found: Sequence[Found]) -> str:
+    """A table of processes with a probe."""
+    if not found:
+        return NOTHING
+    rows = [COLUMNS, *map(_row, found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
+    lines = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
+    return "".join("  ".join(line) + "\n" for line in lines)
+
+
+def introduction(greeting: Greeting) -> str:
+    """What process this is, on a line."""
+    rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
+    torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
+    return f"{greeting.pid}  {greeting.command}  (Python {greeting.python}, {torch}{rank})\n"
+
+
+def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
+    """A line for each device that holds something, of this moment."""
+    moment = time.strftime("%H:%M:%S", time.localtime(statistics.time))
+    lines = [_device(each, look) for each in statistics.devices if each.reserved_bytes]
+    lines = lines or ["no memory of a GPU is held"]
+    return "".join(f"{moment}  {pid}  {line}\n" for line in lines)
+
+
+def _device(counted: AllocatorStatistics, look: Look | None) -> str:
+    parts = [
+        f"cuda:{counted.device}",
+        f"allocated {format_bytes(counted.allocated_bytes)}",
+        f"reserved {format_bytes(counted.reserved_bytes)}",
+        f"peak {format_bytes(counted.peak_allocated_bytes)}",
+    ]
+    if look is not None and look.map is not None:
+        releasable = predict_device(look.map, counted.device).releasable_bytes
+        parts.append(f"empty_cache() would release {format_bytes(releasable)}")
+    if counted.num_alloc_retries or counted.num_ooms:
+        parts.append(f"retries {counted.num_alloc_retries}, out of memory {counted.num_ooms}")
+    return "  ".join(parts)
+
+
+def _row(found: Found) -> tuple[str, ...]:
+    greeting = found.greeting
+    if greeting is None:
+        return (str(found.pid), found.user, "-", "-", "-", found.problem)
+    rank = f"{greeting.rank}/{greeting.world_size}" if greeting.rank is not None else "-"
+    held = ", ".join(f"cuda:{each.device} {format_bytes(each.reserved_bytes)}" for each in found.held)
+    return (str(found.pid), found.user, rank, greeting.torch or "-", held or "-", greeting.command)

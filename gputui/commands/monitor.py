@@ -1,0 +1,100 @@
+"""`gputui` itself: the full-screen monitor, or with --once one look, printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from dataclasses import replace
+
+from gputui import __version__
+from gputui.commands.parser import Parser
+from gputui.errors import UsageError
+from gputui.output import put
+from gputui.settings import Settings, add_flags, apply_flags
+from gputui.terminals import CANNOT_SHOW, draws_unicode
+
+
+def run(arguments: list[str], settings: Settings) -> int:
+    """Open the monitor, or print what the options ask for; the exit status of what was done."""
+    parsed = _parser().parse(arguments)
+    settings = apply_flags(settings, parsed)
+    if parsed.version:
+        put(f"gputui {__version__}\n")
+        return 0
+    if parsed.json and not parsed.once:
+        cause = "--json goes with --once."
+        raise UsageError(cause, "Use gputui --once --json.")
+    return _once(parsed, settings) if parsed.once else open_monitor(settings, demo=parsed.demo)
+
+
+def _parser() -> Parser:
+    from gputui.cli import COMMANDS
+
+    rows = "\n".join(f"  gputui {command.name:<12} {command.help}" for command in COMMANDS)
+    parser = Parser(
+        prog="gputui",
+        usage="gputui [options]\n       gputui COMMAND [options]",
+        description="A terminal monitor for NVIDIA GPUs that also sees inside PyTorch.",
+        epilog=f"commands (each has --help of its own):\n{rows}",
+    )
+    parser.add_argument("--once", action="store_true", help="print one look and end; status 1: NVML cannot be read")
+    parser.add_argument("--json", action="store_true", help="with --once: as one JSON document")
+    parser.add_argument("--demo", action="store_true", help="a simulated training job, for a machine without a GPU")
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    add_flags(parser)
+    return parser
+
+
+def _once(parsed: Namespace, settings: Settings) -> int:
+    from gputui.once import run_once
+
+    return run_once(settings, demo=parsed.demo, as_json=parsed.json)
+
+
+def is_on_a_terminal() -> bool:
+    """Whether a person can see and answer a full-screen program."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def open_monitor(settings: Settings, *, demo: bool = False, pids: tuple[int, ...] = ()) -> int:
+    """Open the monitor, with the attach screens of some processes on top; the exit status of the program."""
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
+        if stream is None or not stream.isatty():
+            cause = f"The monitor needs a terminal, and standard {name} is none."
+            raise UsageError(cause, "For one look, printed, use gputui --once.")
+    kind = os.environ.get("TERM", "")
+    if kind in CANNOT_SHOW:
+        cause = f"TERM is {kind!r}: a full-screen program cannot be shown."
+        raise UsageError(cause, "Set TERM to what the terminal is, such as xterm-256color, or use gputui --once.")
+    if not draws_unicode(sys.stdout.encoding, os.environ):
+        settings = replace(settings, ascii=True)
+    _limit_colors(settings.color)
+    return _open(settings, demo=demo, pids=pids)
+
+
+def _limit_colors(color: str) -> None:
+    """Tell Textual, which reads the environment when it is imported, how many colours to use."""
+    if color == "none":
+        os.environ["NO_COLOR"] = "1"
+    elif color != "auto":
+        os.environ["TEXTUAL_COLOR_SYSTEM"] = "standard" if color == "16" else color
+
+
+def _open(settings: Settings, *, demo: bool, pids: tuple[int, ...]) -> int:
+    """Look first, show that, and only then take the time to import the application."""
+    from gputui.model.snapshot import Attention
+    from gputui.sources.machine import DemoMachine, LiveMachine
+    from gputui.sources.probe.feed import feed_opener
+    from gputui.ui.drawing.taste import taste_of
+    from gputui.ui.first_light import first_light
+
+    machine = DemoMachine() if demo else LiveMachine()
+    feeds = feed_opener(settings.interval_s)
+    first = machine.look(Attention(), settings.interval_s)
+    with first_light(first, settings, taste_of(settings)):
+        from gputui.ui.app import GputuiApp
+
+        app = GputuiApp(settings, machine, DemoMachine, first, feeds)
+        app.first_pids = pids
+        return app.run_to_end(mouse=settings.mouse)

@@ -1,0 +1,53 @@
+"""`gputui snapshot`: the allocator's map of a running process as a file for the viewer at pytorch.org/memory_viz."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gputui.commands.parser import Parser, pid_of
+from gputui.errors import GputuiError
+from gputui.explain.limits import sentences
+from gputui.explain.memory_viz import snapshot_file
+from gputui.model.target import Greeting, Look
+from gputui.output import narrate
+from gputui.settings import Settings
+from gputui.sources.probe import listing
+from gputui.units import format_bytes
+
+VIEWER = "https://pytorch.org/memory_viz"
+
+
+def run(arguments: list[str], _settings: Settings | None = None) -> int:
+    """Look at a process, and write what the viewer opens."""
+    parser = Parser(
+        prog="gputui snapshot",
+        usage="gputui snapshot PID -o FILE",
+        description=f"Write what PyTorch's allocator holds, with the tensors' names, for the viewer at {VIEWER}.",
+    )
+    parser.add_argument("pid", metavar="PID", help="a process with the probe loaded")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the file to write, such as memory.pickle"
+    )
+    parsed = parser.parse(arguments)
+    pid = pid_of(parsed.pid)
+    with listing.attach(pid) as client:
+        look = client.look()
+        greeting = client.greeting
+    size = _write(Path(parsed.output), _file(pid, greeting, look))
+    narrate(f"{parsed.output} is written ({format_bytes(size)}). Drop it on the page {VIEWER}: nothing is uploaded.")
+    return 0
+
+
+def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
+    if look.map is None:
+        cause = f"There is nothing to write of process {pid}."
+        raise GputuiError(cause, " ".join(sentences(greeting, look)))
+    return snapshot_file(look, look.map)
+
+
+def _write(path: Path, data: bytes) -> int:
+    try:
+        return path.write_bytes(data)
+    except OSError as error:
+        cause = f"{path} cannot be written: {error.strerror}."
+        raise GputuiError(cause) from None

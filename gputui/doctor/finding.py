@@ -1,0 +1,45 @@
+"""What the doctor finds, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Grade(str, Enum):
+    """How bad it is: BROKEN means that a part of gputui cannot work."""
+
+    FINE = "ok"
+    LIMITED = "limited"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found; `remedy` is a sentence, empty where there is nothing to do."""
+
+    check: str
+    grade: Grade
+    text: str
+    remedy: str = ""
+
+
+def fine(check: str, text: str) -> Finding:
+    """It works."""
+    return Finding(check, Grade.FINE, text)
+
+
+def report(findings: Iterable[Finding], *, as_json: bool) -> str:
+    """The findings as a table, a remedy under each that has one, or as a JSON document."""
+    if as_json:
+        import json
+
+        body = [asdict(finding) | {"grade": finding.grade.value} for finding in findings]
+        return json.dumps({"schema": "gputui.doctor/1", "findings": body}) + "\n"
+    return "".join(f"{line}\n" for finding in findings for line in _lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
+    lines = [f"{finding.grade.value:<8}{finding.check:<16}{finding.text}"]
+    return [*lines, f"{'':<24}-> {finding.remedy}"] if finding.remedy else lines

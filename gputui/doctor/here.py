@@ -1,0 +1,61 @@
+"""What the doctor looks at, and what it never repeats."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gputui.model.device import DeviceLook
+from gputui.model.process import ProcessLook
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Standard output's terminal; `size` is columns and lines, None where it is no terminal."""
+
+    size: tuple[int, int] | None
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """One look at devices and processes, the environment and the terminal."""
+
+    environment: Mapping[str, str]
+    terminal: Terminal
+    devices: DeviceLook
+    processes: ProcessLook
+
+
+def look_here() -> Here:
+    """Look at everything once."""
+    from gputui.once.look import read_in_time
+    from gputui.sources.nvml import NvmlSource
+    from gputui.sources.processes import ProcessSource
+
+    devices = read_in_time(NvmlSource())
+    return Here(os.environ, _terminal(), devices, ProcessSource().read(devices))
+
+
+def _terminal() -> Terminal:
+    encoding = (sys.stdout.encoding or "") if sys.stdout else ""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return Terminal(None, encoding)
+    columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    return Terminal((columns, lines), encoding)
+
+
+_DEVICE_ID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+")
+
+
+def impersonal(text: str, environment: Mapping[str, str]) -> str:
+    """`text` without home folder, user, host and device identities, whoever wrote the sentence."""
+    home, user = environment.get("HOME", ""), environment.get("USER") or environment.get("LOGNAME", "")
+    text = _DEVICE_ID.sub(r"\1-(UUID)", text)
+    text = text.replace(os.uname().nodename, "(host)") if os.uname().nodename else text
+    if len(home) > 1:
+        text = re.sub(rf"{re.escape(home)}(?=/|\b)", "~", text)
+    return text if user in ("", "root") else re.sub(rf"\b{re.escape(user)}\b", "(user)", text)

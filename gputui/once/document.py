@@ -1,0 +1,147 @@
+"""The once document, `gputui.once/1`: a snapshot as JSON. The names are a contract with scripts.
+
+The shape is always the same: every name is there, and what has no value is null. Why it has none stands in `problems`
+("power_w: insufficient permissions") unless that is how things are: a device that does not support the reading, a MIG
+instance that has none of its own, or a reading that is taken only while somebody looks at it (PCIe rates take 20 ms a
+call). `unattributed_bytes` is 0 where every used byte has its process, and null where that is not known. Problems of a
+device and of the processes on it are in the device's list; those of NVML, of the process list and of the host in the
+document's. Bytes are integers, percentages and watts have one decimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from gputui.model.device import Device, DeviceUse
+from gputui.model.process import Identity, Process, ProcessState
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, Reading, value_of
+from gputui.model.snapshot import Snapshot
+
+T = TypeVar("T")
+
+SCHEMA = "gputui.once/1"
+
+_BY_NATURE = ("not supported", "measured for the whole GPU", "read on the GPU", "this GPU has no memory", "no sample")
+"""How the reasons of readings begin that are absent without anything being wrong."""
+
+_AS_THEY_ARE = (
+    "gpu_utilization_percent",
+    "memory_utilization_percent",
+    "temperature_c",
+    "fan_percent",
+    "power_w",
+    "power_limit_w",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "pstate",
+    "throttle_reasons",
+)
+_NO_MEMORY = {"total_bytes": None, "used_bytes": None, "free_bytes": None, "driver_reserved_bytes": None}
+_NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, ProcessState.ELSEWHERE, ProcessState.ZOMBIE)
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    """The once document of `snapshot`, ready for `json.dumps`."""
+    values = _Values()
+    processes = {process.pid: process for process in snapshot.processes.processes}
+    unattributed = {part.device: part.used_bytes for part in snapshot.processes.unattributed}
+    values.problems += [text for text in (snapshot.devices.problem, snapshot.processes.problem) if text]
+    return {
+        "schema": SCHEMA,
+        "time": round(snapshot.time, 3),
+        "hostname": snapshot.host.hostname,
+        "driver": values.of("driver", snapshot.devices.driver.version),
+        "cuda": values.of("cuda", snapshot.devices.driver.cuda_version),
+        "devices": [
+            _device(device, snapshot.devices.uses, processes, unattributed.get(device.key, 0))
+            for device in snapshot.devices.devices
+        ],
+        "host": _host(snapshot, values),
+        "problems": values.problems,
+    }
+
+
+class _Values:
+    """Turns readings into values, and notes what is missing without being so by nature."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def of(self, name: str, reading: Reading[T]) -> T | None:
+        if isinstance(reading, Absent) and not is_by_nature(reading):
+            self.problems.append(f"{name}: {reading.reason}")
+        return value_of(reading)
+
+
+def _tenths(value: T) -> T | float:
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def is_by_nature(absent: Absent) -> bool:
+    """Whether nothing is wrong: the device has no such thing, or it was not asked."""
+    return absent in (NOT_READ, NOT_LOOKED_AT) or absent.reason.startswith(_BY_NATURE)
+
+
+def _device(
+    device: Device, uses: Iterable[DeviceUse], processes: Mapping[int, Process], unattributed_bytes: int
+) -> dict[str, Any]:
+    values = _Values()
+    link = values.of("pcie", device.pcie)
+    memory = values.of("memory", device.memory)
+    body = {
+        "index": device.index,
+        "uuid": device.uuid or None,
+        "name": device.name,
+        "bus_id": device.bus_id or None,
+        "mig": asdict(device.mig) if device.mig else None,
+        "memory": asdict(memory) if memory else dict(_NO_MEMORY),
+        **{name: _tenths(values.of(name, getattr(device, name))) for name in _AS_THEY_ARE},
+        "pcie": {
+            "generation": link.generation if link else None,
+            "width": link.width if link else None,
+            "tx_bytes_per_s": values.of("pcie_tx_bytes_per_s", device.pcie_tx_bytes_per_s),
+            "rx_bytes_per_s": values.of("pcie_rx_bytes_per_s", device.pcie_rx_bytes_per_s),
+        },
+        "ecc_uncorrected": values.of("ecc_uncorrected", device.ecc_uncorrected),
+        "unattributed_bytes": unattributed_bytes if memory else None,
+        "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
+    }
+    if device.lost is not None:  # one reason for all that is missing, instead of the same one for each
+        return body | {"problems": list(dict.fromkeys([device.lost, *device.problems]))}
+    return body | {"problems": [*device.problems, *values.problems]}
+
+
+def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[str, Any]:
+    known = process or Process(Identity(use.pid, None), ProcessState.VANISHED)
+    host_values = values
+    if known.state in _NOT_HERE:
+        values.problems.append(f"process {use.pid}: {known.state.value}")
+        host_values = _Values()  # that one sentence is the reason for all that is missing
+    name = f"process {use.pid}"
+    return {
+        "pid": use.pid,
+        "type": use.kind,
+        "used_bytes": values.of(f"{name} used_bytes", use.used_bytes),
+        "sm_percent": values.of(f"{name} sm_percent", use.sm_percent),
+        "user": host_values.of(f"{name} user", known.user),
+        "cpu_percent": _tenths(host_values.of(f"{name} cpu_percent", known.cpu_percent)),
+        "rss_bytes": host_values.of(f"{name} rss_bytes", known.rss_bytes),
+        "started": known.identity.started,
+        "command": host_values.of(f"{name} command", known.command),
+        "probe": known.has_probe,
+    }
+
+
+def _host(snapshot: Snapshot, values: _Values) -> dict[str, Any]:
+    host = snapshot.host
+    memory = values.of("host memory", host.memory)
+    swap = values.of("host swap", host.swap)
+    return {
+        "cpu_percent": _tenths(values.of("host cpu_percent", host.cpu_percent)),
+        "load": values.of("host load", host.load),
+        "memory_total_bytes": memory.total_bytes if memory else None,
+        "memory_used_bytes": memory.used_bytes if memory else None,
+        "swap_used_bytes": swap.used_bytes if swap else None,
+    }

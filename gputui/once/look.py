@@ -1,0 +1,86 @@
+"""One look through the sources, as a snapshot: the sampler's work, once and in the foreground."""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Protocol
+
+from gputui.model.device import DeviceLook
+from gputui.model.host import Host
+from gputui.model.process import ProcessLook
+from gputui.model.snapshot import Snapshot
+
+CPU_SPAN_S = 0.05
+"""Processor percentages are of this span, in which gputui itself sleeps; the kernel counts in steps of 10 ms."""
+
+DRIVER_LIMIT_S = 30.0
+"""How long the driver may take; without persistence mode it wakes every board first, a second or two each."""
+
+
+class DeviceSource(Protocol):
+    """What reads devices."""
+
+    def read(self) -> DeviceLook:
+        """One look at all devices."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        ...
+
+
+class HostSource(Protocol):
+    """What reads the host."""
+
+    def read(self) -> Host:
+        """One look; rates and percentages are since the last."""
+        ...
+
+
+class ProcessSource(Protocol):
+    """What reads the processes that hold something on a device."""
+
+    def read(self, devices: DeviceLook) -> ProcessLook:
+        """One look at the processes that `devices` names; percentages are since the last."""
+        ...
+
+
+def look(devices: DeviceSource, host: HostSource, processes: ProcessSource) -> Snapshot:
+    """Read everything, and what has a rate a second time after `CPU_SPAN_S`."""
+    device_look = read_in_time(devices)
+    processes.read(device_look)
+    host.read()
+    time.sleep(CPU_SPAN_S)
+    return Snapshot(
+        time=time.time(), number=1, devices=device_look, host=host.read(), processes=processes.read(device_look)
+    )
+
+
+def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> DeviceLook:
+    """What `devices` reads, or a look that says that the driver does not answer.
+
+    A call into the driver can hang for good, and then no signal reaches Python code in the thread that made it: it is
+    made in a daemon thread, so that Ctrl-C and the limit hold.
+    """
+    answers: SimpleQueue[DeviceLook | BaseException] = SimpleQueue()
+
+    def read() -> None:
+        try:
+            answers.put(devices.read())
+            devices.close()
+        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, and raised there
+            answers.put(error)
+
+    Thread(target=read, name="devices", daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit_s)
+    except Empty:
+        problem = (
+            f"The NVIDIA driver has not answered for {limit_s:.0f} s. See the kernel's log (dmesg) for NVRM and Xid."
+        )
+        return DeviceLook(problem=problem)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

@@ -1,0 +1,53 @@
+"""`gputui --once`: look, print, and the exit status."""
+
+from __future__ import annotations
+
+import sys
+
+from gputui.model.snapshot import Snapshot
+from gputui.once.look import look
+from gputui.output import put
+from gputui.settings import Settings
+
+WIDTH_OF_A_PIPE = 100
+"""Columns where standard output is no terminal and COLUMNS says nothing."""
+
+
+def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
+    """Print one look; 1 where NVML could not be read (what could be is printed all the same), else 0."""
+    snapshot = _demo() if demo else _real()
+    if as_json:
+        import json
+
+        from gputui.once.document import document
+
+        put(json.dumps(document(snapshot), allow_nan=False) + "\n")
+    else:
+        from gputui.once.table import plain
+
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        put(plain(snapshot, _width(), in_color=is_terminal and settings.color != "none"))
+    return 1 if snapshot.devices.problem else 0
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((WIDTH_OF_A_PIPE, 24)).columns
+
+
+def _real() -> Snapshot:
+    from gputui.sources.host import HostSource
+    from gputui.sources.nvml import NvmlSource
+    from gputui.sources.processes import ProcessSource
+
+    return look(NvmlSource(), HostSource(), ProcessSource())
+
+
+def _demo() -> Snapshot:
+    import time
+
+    from gputui.sources.demo import DemoSource
+
+    devices, host, processes = DemoSource().read()
+    return Snapshot(time=time.time(), number=1, devices=devices, host=host, processes=processes)

@@ -1,0 +1,206 @@
+"""One look as text: devices, host, processes, problems, in as many columns as there are. ASCII, for any terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gputui.model.device import Device, DeviceMemory, DeviceUse
+from gputui.model.process import Process
+from gputui.model.reading import Absent, Reading, value_of
+from gputui.model.snapshot import Snapshot
+from gputui.once.document import document
+from gputui.units import format_bytes, format_bytes_short, format_duration
+
+_BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
+_NARROWEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, what it says of a row, and whether it is text (to the left) or a number."""
+
+    title: str
+    text: Callable[[Any], str]
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A row of the process table: what a process does on one device."""
+
+    device: Device
+    use: DeviceUse
+    process: Process | None
+    now: float
+
+
+def _place(device: Device) -> str:
+    """The index, or for a MIG instance the one of its GPU and its own: 3.1."""
+    return f"{device.mig.parent}.{device.mig.gpu_instance}" if device.mig else str(device.index)
+
+
+def _number(reading: Reading[float], unit: str = "") -> str:
+    return "-" if isinstance(reading, Absent) else f"{reading:.0f}{unit}"
+
+
+def _text(reading: Reading[str]) -> str:
+    return "-" if isinstance(reading, Absent) else reading
+
+
+def _memory(device: Device) -> str:
+    memory = value_of(device.memory)
+    if isinstance(memory, DeviceMemory):
+        return f"{format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}"
+    return "shared with host" if device.shares_host_memory else "-"
+
+
+def _power(device: Device) -> str:
+    return (
+        f"{_number(device.power_w)} / {_number(device.power_limit_w)} W"
+        if value_of(device.power_w) is not None
+        else "-"
+    )
+
+
+def _cpu(row: _Use) -> str:
+    return _number(row.process.cpu_percent, "%") if row.process else "-"
+
+
+def _rss(row: _Use) -> str:
+    rss = value_of(row.process.rss_bytes) if row.process else None
+    return "-" if rss is None else format_bytes_short(rss)
+
+
+def _age(row: _Use) -> str:
+    started = row.process.identity.started if row.process else None
+    return "-" if started is None else format_duration(row.now - started)
+
+
+def _command(row: _Use) -> str:
+    if row.process is None:
+        return "-"
+    command = value_of(row.process.command)
+    return command or f"({row.process.state.value})"
+
+
+def _used(row: _Use) -> str:
+    used = value_of(row.use.used_bytes)
+    return "-" if used is None else format_bytes(used)
+
+
+_DEVICE_COLUMNS = (
+    Column("GPU", _place),
+    Column("NAME", lambda device: device.name.removeprefix("NVIDIA "), is_text=True),
+    Column("UTIL", lambda device: _number(device.gpu_utilization_percent, "%")),
+    Column("MEMORY", _memory),
+    Column("TEMP", lambda device: _number(device.temperature_c, "C")),
+    Column("POWER", _power),
+    Column("SM CLOCK", lambda device: _number(device.sm_clock_mhz, " MHz")),
+    Column("FAN", lambda device: _number(device.fan_percent, "%")),
+    Column("NOTES", lambda device: "lost" if device.lost else ", ".join(value_of(device.throttle_reasons) or ()), True),
+)
+_PROCESS_COLUMNS = (
+    Column("GPU", lambda row: _place(row.device)),
+    Column("PID", lambda row: str(row.use.pid)),
+    Column("TYPE", lambda row: row.use.kind, is_text=True),
+    Column("USER", lambda row: _text(row.process.user) if row.process else "-", is_text=True),
+    Column("MEMORY", _used),
+    Column("SM", lambda row: _number(row.use.sm_percent, "%")),
+    Column("CPU", _cpu),
+    Column("RSS", _rss),
+    Column("TIME", _age),
+    Column("COMMAND", _command, is_text=True),
+)
+
+
+def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
+    """The whole look, in lines of at most `width` columns; problems are wrapped, everything else is cut."""
+    width = max(width, _NARROWEST)
+    bold, plain_again = (_BOLD, _PLAIN) if in_color else ("", "")
+    lines = [f"{bold}{_cut(_heading(snapshot), width)}{plain_again}"]
+    for columns, rows in ((_DEVICE_COLUMNS, snapshot.devices.devices), (_PROCESS_COLUMNS, _uses(snapshot))):
+        if rows:
+            head, *body = table(columns, rows, width)
+            lines += ["", f"{bold}{head}{plain_again}", *body]
+        if columns is _DEVICE_COLUMNS:
+            lines += ["", _cut(_host(snapshot), width)]
+    lines += _problems(snapshot, width, in_color=in_color)
+    return "\n".join(lines) + "\n"
+
+
+def table(columns: Sequence[Column], rows: Iterable[Any], width: int) -> list[str]:
+    """The title line and one for each row, columns as wide as their widest cell, lines cut at `width`."""
+    cells = [[column.title for column in columns], *([_clean(column.text(row)) for column in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        _cut(
+            "  ".join(
+                cell.ljust(room) if column.is_text else cell.rjust(room)
+                for cell, room, column in zip(line, widths, columns, strict=True)
+            ).rstrip(),
+            width,
+        )
+        for line in cells
+    ]
+
+
+def _heading(snapshot: Snapshot) -> str:
+    driver = snapshot.devices.driver
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(snapshot.time))
+    parts = [snapshot.host.hostname, when]
+    parts += [f"driver {version}" for version in [value_of(driver.version)] if version]
+    parts += [f"CUDA {version}" for version in [value_of(driver.cuda_version)] if version]
+    return "  ".join(parts)
+
+
+def _host(snapshot: Snapshot) -> str:
+    host = snapshot.host
+    load, memory, swap = value_of(host.load), value_of(host.memory), value_of(host.swap)
+    return "  ".join(
+        (
+            f"host  cpu {_number(host.cpu_percent, '%')}",
+            f"load {' '.join(f'{value:.2f}' for value in load)}" if load else "load -",
+            f"memory {format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}" if memory else "memory -",
+            f"swap {format_bytes(swap.used_bytes)} / {format_bytes(swap.total_bytes)}" if swap else "swap -",
+        )
+    )
+
+
+def _uses(snapshot: Snapshot) -> list[_Use]:
+    processes = {process.pid: process for process in snapshot.processes.processes}
+    return [
+        _Use(device, use, processes.get(use.pid), snapshot.time)
+        for device in snapshot.devices.devices
+        for use in snapshot.devices.uses
+        if use.device == device.key
+    ]
+
+
+def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
+    """What the document calls problems, and what no visible process accounts for, in one list."""
+    import textwrap
+
+    body = document(snapshot)
+    places = {device.key: _place(device) for device in snapshot.devices.devices}
+    sentences = list(body["problems"])
+    for device, part in zip(snapshot.devices.devices, body["devices"], strict=True):
+        sentences += [f"GPU {_place(device)}: {text}" for text in part["problems"]]
+    sentences += [
+        f"GPU {places[part.device]}: {format_bytes(part.used_bytes)} unattributed: {part.cause}"
+        for part in snapshot.processes.unattributed
+    ]
+    lines = [line for text in sentences for line in textwrap.wrap(_clean(text), width, subsequent_indent="  ")]
+    start, end = (_YELLOW, _PLAIN) if in_color else ("", "")
+    return ["", *(f"{start}{line}{end}" for line in lines)] if lines else []
+
+
+def _clean(text: str) -> str:
+    """One line without control characters: a command may hold escape sequences that a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "~"

@@ -1,0 +1,8 @@
+"""Settings: a typed object, built once from file, environment and flags (in that order), and passed in."""
+
+from gputui.settings.flags import add_flags, apply_flags
+from gputui.settings.keys import KeyChange, keymap
+from gputui.settings.load import load_settings
+from gputui.settings.settings import Settings
+
+__all__ = ["KeyChange", "Settings", "add_flags", "apply_flags", "keymap", "load_settings"]

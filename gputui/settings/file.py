@@ -1,0 +1,108 @@
+"""The settings file: where it is, what it says, and on which line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gputui.errors import UsageError
+from gputui.settings.table import CONFIG_VARIABLE
+
+_TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the file says of one name; `table` is "" at the top and "keys" under [keys]."""
+
+    table: str
+    name: str
+    raw: Any
+    origin: str
+
+
+def settings_path(environment: Mapping[str, str]) -> Path:
+    """$GPUTUI_CONFIG, else gputui/config.toml in $XDG_CONFIG_HOME (default: ~/.config)."""
+    if named := environment.get(CONFIG_VARIABLE):
+        return Path(named).expanduser()
+    base = environment.get("XDG_CONFIG_HOME", "")
+    # The XDG specification: a relative path there is to be ignored.
+    folder = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
+    return folder / "gputui" / "config.toml"
+
+
+def shown_path(path: Path) -> str:
+    """`path` with the home folder as ~, for messages."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+    text = str(path)
+    return f"~{text.removeprefix(home)}" if home != "/" and text.startswith(f"{home}/") else text
+
+
+def entries(path: Path, *, is_named: bool) -> list[Entry]:
+    """What the file at `path` says, in its order; nothing where there is no file and the user did not name one.
+
+    Raises `UsageError` for a file that cannot be read or is not TOML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if not is_named:
+            return []
+        cause = f"{shown_path(path)}, which {CONFIG_VARIABLE} names, does not exist."
+        raise UsageError(cause, f"Create it, or unset {CONFIG_VARIABLE}.") from None
+    except UnicodeDecodeError:
+        cause = f"The settings file {shown_path(path)} is not UTF-8 text."
+        raise UsageError(cause, "Save it as UTF-8.") from None
+    except OSError as error:
+        cause = f"The settings file {shown_path(path)} cannot be read: {error.strerror}."
+        raise UsageError(cause, f"Make it readable, or name another in {CONFIG_VARIABLE}.") from None
+    return list(_entries(_parsed(text, shown_path(path)), text, shown_path(path)))
+
+
+def _parsed(text: str, path: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        cause = f"{path} is not TOML: {error}."
+        raise UsageError(cause, 'A setting is a line such as: theme = "nord"') from None
+    return document
+
+
+def _entries(document: dict[str, Any], text: str, path: str) -> Iterator[Entry]:
+    lines = _lines(text)
+    for name, raw in document.items():
+        if isinstance(raw, dict):
+            yield from (Entry(name, key, value, _origin(path, lines, name, key)) for key, value in raw.items())
+            if not raw:
+                yield Entry(name, "", {}, _origin(path, lines, name, ""))
+        else:
+            yield Entry("", name, raw, _origin(path, lines, "", name))
+
+
+def _origin(path: str, lines: dict[tuple[str, str], int], table: str, name: str) -> str:
+    number = lines.get((table, name)) or lines.get((table, "")) or lines.get(("", table))
+    return f"{path}, line {number}" if number else path
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """The line on which each (table, name) first stands; (table, "") is the table's own. The TOML parser knows, but
+    does not tell."""
+    found: dict[tuple[str, str], int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _TABLE.match(line):
+            table = match[1].strip("\"'")
+            found.setdefault((table, ""), number)
+        elif match := _KEY.match(line):
+            found.setdefault((table, match[1].strip("\"'")), number)
+    return found

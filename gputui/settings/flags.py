@@ -1,0 +1,35 @@
+"""The settings' flags, for the parser of any command that takes them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+
+from gputui.settings.load import checked
+from gputui.settings.settings import Settings
+from gputui.settings.table import SETTINGS
+
+
+def add_flags(parser: ArgumentParser) -> None:
+    """Give `parser` the flag of each setting that has one, in a group of their own."""
+    group = parser.add_argument_group("settings")
+    for setting in SETTINGS:
+        flag = setting.flag
+        if flag is None:
+            continue
+        if flag.metavar:
+            group.add_argument(flag.name, dest=setting.field, metavar=flag.metavar, help=flag.help)
+        else:
+            group.add_argument(
+                flag.name, dest=setting.field, action="store_const", const=flag.means, default=None, help=flag.help
+            )
+
+
+def apply_flags(settings: Settings, parsed: Namespace) -> Settings:
+    """`settings` with what the parsed flags say over it. Raises `UsageError` for a wrong value."""
+    given = {
+        setting.field: checked(setting, raw, setting.flag.name)
+        for setting in SETTINGS
+        if setting.flag and (raw := getattr(parsed, setting.field, None)) is not None
+    }
+    return replace(settings, **given)

@@ -1,0 +1,94 @@
+"""The forms a setting's value can have. Each reads what the file, the environment or a flag says.
+
+A form takes the raw value (text from the environment and from flags, any TOML value from the file) and returns the
+value, or raises `WrongValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from gputui.wording import did_you_mean
+
+Form = Callable[[object], Any]
+
+SHORTEST_INTERVAL_S = 0.1
+LONGEST_INTERVAL_S = 3600.0
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0}
+
+
+class WrongValueError(ValueError):
+    """`expected` completes "NAME should be ..."; `remedy` is a sentence more, or empty."""
+
+    def __init__(self, expected: str, remedy: str = "") -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.remedy = remedy
+
+
+def seconds(raw: object) -> float:
+    """A span: a number of seconds, or text with a unit such as "500ms", "2s", "1min"."""
+    expected = "a time from 0.1 to 3600 seconds, such as 2 or 500ms"
+    text = "" if isinstance(raw, bool) else str(raw).strip().lower()
+    unit = next((unit for unit in _SECONDS_IN if text.endswith(unit)), "")
+    try:
+        value = float(text.removesuffix(unit)) * _SECONDS_IN.get(unit, 1.0)
+    except ValueError:
+        raise WrongValueError(expected) from None
+    if not SHORTEST_INTERVAL_S <= value <= LONGEST_INTERVAL_S:  # refuses nan, too
+        raise WrongValueError(expected)
+    return value
+
+
+def truth(raw: object) -> bool:
+    """Yes or no: a boolean in the file, a word in the environment."""
+    expected = "true or false"
+    value = raw if isinstance(raw, bool) else _TRUTH.get(str(raw).strip().lower())
+    if value is None:
+        raise WrongValueError(expected)
+    return value
+
+
+def whole(lowest: int, highest: int) -> Form:
+    """A whole number in a range, both ends included."""
+    expected = f"a whole number from {lowest} to {highest}"
+
+    def read(raw: object) -> int:
+        try:
+            value = int(str(raw))  # by way of text, for int() takes True and 1.5
+        except ValueError:
+            raise WrongValueError(expected) from None
+        if not lowest <= value <= highest:
+            raise WrongValueError(expected)
+        return value
+
+    return read
+
+
+def choice(known: Collection[str]) -> Form:
+    """One of some words."""
+    expected = f"one of {', '.join(known)}"
+
+    def read(raw: object) -> str:
+        text = str(raw).strip().lower()
+        if text not in known:
+            raise WrongValueError(expected, did_you_mean(text, known))
+        return text
+
+    return read
+
+
+def choices(known: Collection[str]) -> Form:
+    """Some words out of some, in the order given: a list in the file, with commas between them elsewhere."""
+    read_one = choice(known)
+
+    def read(raw: object) -> tuple[str, ...]:
+        items = raw if isinstance(raw, list) else str(raw).split(",")
+        if not items:
+            raise WrongValueError(f"a list of at least one of {', '.join(known)}")
+        return tuple(read_one(item) for item in items)
+
+    return read

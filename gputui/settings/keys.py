@@ -1,0 +1,38 @@
+"""Remapped keys: what the settings file says under [keys], and its check against the actions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gputui.errors import UsageError
+from gputui.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from gputui.settings.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """`action` answers to `keys` instead of its own; `origin` is where that was said, for an error about it."""
+
+    action: str
+    keys: tuple[str, ...]
+    origin: str
+
+
+def keymap(settings: Settings, actions: Collection[str], is_key: Callable[[str], bool]) -> dict[str, str]:
+    """Action to comma-separated keys, as Textual's `set_keymap` takes them.
+
+    `actions` are those the program has. Raises `UsageError` for what is no action or no key.
+    """
+    for change in settings.keys:
+        if change.action not in actions:
+            cause = f"{change.origin}: there is no action {change.action!r} to give a key to."
+            raise UsageError(cause, did_you_mean(change.action, actions))
+        for key in change.keys:
+            if not is_key(key):
+                cause = f"{change.origin}: there is no key {key!r}."
+                raise UsageError(cause, "Keys are named like q, ctrl+g, f2, question_mark, pageup.")
+    return {change.action: ",".join(change.keys) for change in settings.keys}

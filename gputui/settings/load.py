@@ -1,0 +1,76 @@
+"""From file and environment to one checked `Settings`; flags come later, on top (`flags.apply_flags`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gputui.errors import UsageError
+from gputui.settings.file import Entry, entries, settings_path
+from gputui.settings.forms import WrongValueError
+from gputui.settings.keys import KeyChange
+from gputui.settings.settings import DEFAULTS, Settings
+from gputui.settings.table import BY_NAME, CONFIG_VARIABLE, SETTINGS, Setting
+from gputui.wording import did_you_mean
+
+_KEYS_TABLE = "keys"
+
+
+def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of the file, and over them those of the environment (default: the process's own).
+
+    Raises `UsageError`, which names the file and line or the variable, for anything unknown or wrong.
+    """
+    environment = os.environ if environment is None else environment
+    path = settings_path(environment)
+    said = entries(path, is_named=bool(environment.get(CONFIG_VARIABLE)))
+    values = _from_file(said) | _from_environment(environment)
+    return replace(DEFAULTS, **values, keys=_key_changes(said))
+
+
+def checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 - as many types as there are forms
+    """The value that `raw` means for `setting`; the error of a wrong one begins with `origin`."""
+    try:
+        return setting.form(raw)
+    except WrongValueError as error:
+        cause = f"{origin} should be {error.expected}, not {raw!r}."
+        raise UsageError(cause, error.remedy) from None
+
+
+def _from_file(said: Iterable[Entry]) -> dict[str, Any]:
+    values = {}
+    for entry in said:
+        if entry.table == _KEYS_TABLE:
+            continue
+        if entry.table:
+            cause = f"{entry.origin}: there is no table [{entry.table}]."
+            raise UsageError(cause, f"Settings stand at the top of the file, keys under [{_KEYS_TABLE}].")
+        if entry.name not in BY_NAME:
+            cause = f"{entry.origin}: there is no setting {entry.name!r}."
+            raise UsageError(cause, did_you_mean(entry.name, BY_NAME) or f"There are: {', '.join(BY_NAME)}.")
+        setting = BY_NAME[entry.name]
+        values[setting.field] = checked(setting, entry.raw, f"{entry.origin}: {entry.name}")
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """NO_COLOR (no-color.org: set and not empty) comes before GPUTUI_COLOR, which is the more particular wish."""
+    values: dict[str, Any] = {"color": "none"} if environment.get("NO_COLOR") else {}
+    for setting in SETTINGS:
+        if raw := environment.get(setting.variable):
+            values[setting.field] = checked(setting, raw, setting.variable)
+    return values
+
+
+def _key_changes(said: Iterable[Entry]) -> tuple[KeyChange, ...]:
+    return tuple(_key_change(entry) for entry in said if entry.table == _KEYS_TABLE and entry.name)
+
+
+def _key_change(entry: Entry) -> KeyChange:
+    keys = entry.raw if isinstance(entry.raw, list) else [entry.raw]
+    if not keys or not all(isinstance(key, str) and key.strip() for key in keys):
+        cause = f"{entry.origin}: {entry.name} should be a key or a list of keys, not {entry.raw!r}."
+        raise UsageError(cause, f'Write it as: {entry.name} = ["q", "ctrl+q"]')
+    return KeyChange(entry.name, tuple(key.strip() for key in keys), entry.origin)

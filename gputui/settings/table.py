@@ -1,0 +1,57 @@
+"""Each setting, declared once: its name in the file, its form, its environment variable and its flag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.settings.forms import Form, choice, choices, seconds, truth, whole
+from gputui.settings.settings import COLORS, GRAPHS, PROCESS_COLUMNS, SORTS, THEMES
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A command-line flag: with a value (`metavar`), or one that stands for the value `means`."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    means: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`name` is what the file calls it, `field` the attribute of `Settings`."""
+
+    name: str
+    field: str
+    form: Form
+    flag: Flag | None = None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"GPUTUI_{self.name.upper()}"
+
+
+SETTINGS = (
+    Setting(
+        "interval", "interval_s", seconds, Flag("--interval", "time between two looks, 0.1 to 3600 s: 2, 500ms", "TIME")
+    ),
+    Setting("theme", "theme", choice(THEMES), Flag("--theme", "colours: nord, gruvbox, textual-light, ...", "NAME")),
+    Setting("color", "color", choice(COLORS), Flag("--color", "how many: auto, none, 16, 256, truecolor", "DEPTH")),
+    Setting("ascii", "ascii", truth, Flag("--ascii", "draw with ASCII characters alone", means=True)),
+    Setting("mouse", "mouse", truth, Flag("--no-mouse", "leave the mouse to the terminal", means=False)),
+    Setting("readonly", "readonly", truth, Flag("--readonly", "nothing that acts on a process", means=True)),
+    Setting("graph", "graph", choice(GRAPHS)),
+    Setting("sort", "sort", choice(SORTS)),
+    Setting("reverse", "reverse", truth),
+    Setting("columns", "columns", choices(PROCESS_COLUMNS)),
+    Setting("warm_percent", "warm_percent", whole(0, 100)),
+    Setting("hot_percent", "hot_percent", whole(0, 100)),
+    Setting("warm_c", "warm_c", whole(0, 150)),
+    Setting("hot_c", "hot_c", whole(0, 150)),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+CONFIG_VARIABLE = "GPUTUI_CONFIG"
+"""Names another settings file."""
