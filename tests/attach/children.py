@@ -1,0 +1,135 @@
+"""Child processes that tests attach to: started, waited for by what they print, and ended without a trace."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gputui.sources.probe import listing
+from gputui.sources.probe.client import ProbeClient
+from tests.torches import REPOSITORY
+
+LIMIT_S = 60.0
+"""How long anything may take before it counts as not happening; nothing waits that long when it works."""
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Return once `condition` holds."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
+        time.sleep(0.01)
+
+
+@contextmanager
+def as_another_user(uid: int = 12345) -> Iterator[None]:
+    """Act as a user that nobody here is; needs root, which the tests' machine gives."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+class Child:
+    """A running program with its output."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._error_path = folder / f"stderr-{time.monotonic_ns()}"
+        self._text = ""
+        with self._error_path.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def errors(self) -> str:
+        return self._error_path.read_text(errors="replace")
+
+    def say(self, line: str) -> None:
+        """Write a line to the program's standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
+    def expect(self, start: str) -> str:
+        """Read output up to the first line that begins with `start`, and return the rest of that line."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            line, newline, rest = self._text.partition("\n")
+            if newline:
+                self._text = rest
+                if line.startswith(start):
+                    return line.removeprefix(start).strip()
+            else:
+                self._read(deadline, start)
+
+    def attach(self) -> ProbeClient:
+        """A connection to its probe."""
+        return listing.attach(self.pid)
+
+    def ended(self) -> int:
+        """Wait for its end and return its exit status."""
+        return self.process.wait(LIMIT_S)
+
+    def end(self) -> None:
+        """End it and what it has started, whatever state they are in."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+        self.process.wait(LIMIT_S)
+
+    def _read(self, deadline: float, start: str) -> None:
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+        data = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+        assert data, f"no line {start!r} before the end of the output\n{self.errors}"
+        self._text += data.decode(errors="replace")
+
+
+class Python:
+    """An interpreter under test, and the children of one test that it runs."""
+
+    def __init__(self, path: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.path = path
+        self.folder = folder
+        self.environment = {**os.environ, "GPUTUI_PROBE": "1", "PYTHONPATH": str(REPOSITORY), **environment}
+        self._children: list[Child] = []
+
+    def start(self, source: str, *arguments: str, options: tuple[str, ...] = (), **variables: str) -> Child:
+        """Run `source` as a script."""
+        script = self.folder / "train.py"
+        script.write_text(textwrap.dedent(source))
+        return self.run([self.path, *options, str(script), *arguments], **variables)
+
+    def run(self, command: list[str], **variables: str) -> Child:
+        """Run a command with this interpreter's environment."""
+        child = Child(command, {**self.environment, **variables}, self.folder)
+        self._children.append(child)
+        return child
+
+    def end(self) -> None:
+        """End every child."""
+        for child in self._children:
+            child.end()

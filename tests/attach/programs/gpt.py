@@ -1,0 +1,128 @@
+"""A small GPT on the first device:  gpt.py HABIT  trains it with one bad habit until it is ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+
+import torch
+from torch import nn
+
+import gputui.probe  # noqa: F401 - the probe listens from here on
+
+torch.backends.cuda.enable_cudnn_sdp(False)
+WORDS, WIDTH, HEADS, LAYERS = 4096, 1024, 8, 6
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm1(x)
+        x = x + self.attention(normed, normed, normed, need_weights=False)[0]
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.features: list[torch.Tensor] = []
+        self.keeps_features = False
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x)
+            if self.keeps_features:
+                self.features.append(x.detach()[:, ::8].contiguous())
+        logits = self.head(x)
+        return nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+with torch.device("cuda"):
+    model = GPT()
+optimizer = torch.optim.AdamW(model.parameters())
+losses: list[torch.Tensor] = []
+newest: list[torch.Tensor] = []
+
+
+def batch(length: int = 256) -> torch.Tensor:
+    return torch.randint(0, WORDS, (8, length), device="cuda")
+
+
+def train(length: int = 256, *, set_to_none: bool = True) -> None:
+    loss = model(batch(length))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=set_to_none)
+
+
+def fragment(pause_s: float = 0.0) -> None:
+    """Features of sequences of ever other lengths, kept between the activations, up to an out-of-memory error."""
+    model.keeps_features = True
+    length = 256
+    while True:
+        train(length)
+        rest(pause_s)
+        length += 32
+
+
+def leak() -> None:
+    """A list of losses that are never backpropagated."""
+    train()
+    losses.append(model(batch(64)))
+
+
+def keep_gradients() -> None:
+    train(set_to_none=False)
+
+
+def empty_cache() -> None:
+    train()
+    torch.cuda.empty_cache()
+
+
+def evaluate() -> None:
+    """Evaluation mode, but with a graph."""
+    model.eval()
+    newest[:] = [model(batch())]
+
+
+def rest(seconds: float = 0.05) -> None:
+    """A pause in which the probe may look."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.001)
+
+
+HABITS = {
+    "behave": train,
+    "leak": leak,
+    "keep_gradients": keep_gradients,
+    "empty_cache": empty_cache,
+    "evaluate": evaluate,
+    "rest": rest,
+}
+
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+habit = sys.argv[1]
+if habit == "die":
+    fragment(pause_s=0.1)
+if habit == "fragment":
+    with suppress(torch.OutOfMemoryError):
+        fragment()
+    optimizer.zero_grad()
+    habit = "rest"
+while True:
+    HABITS[habit]()
+    if habit not in ("behave", "keep_gradients"):  # those are looked at in a forward pass
+        rest()

@@ -1,0 +1,161 @@
+"""`gputui attach` on real processes: the list, the document, the live lines, and a sentence for what cannot be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.probe import listing
+from gputui.sources.probe.listing import CannotAttachError
+from tests.attach.children import LIMIT_S, REPOSITORY, Python, as_another_user
+from tests.attach.test_looks import FOR_EVER, TRAINING
+
+WAITING = "import gputui.probe\nprint('ready', flush=True)\ninput()"
+
+
+def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """The exit status, standard output and standard error of `gputui attach`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gputui", "attach", *arguments],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_document_of_a_training_loop(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + FOR_EVER, RANK="3", WORLD_SIZE="8")
+    device = child.expect("ready")
+    variables = {name: torch_python.environment.get(name, "") for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    status, output, errors = attach(str(child.pid), "--once", "--json", environment=variables)
+    assert (status, errors) == (0, "")
+    document = json.loads(output)
+    assert document["schema"] == "gputui.attach/1"
+    assert (document["pid"], document["rank"], document["world_size"]) == (child.pid, 3, 8)
+    assert document["host"]["rss_bytes"] > 10**8
+    assert document["cost"]["pause_ms"] > 0
+    if device == "cpu":
+        assert document["devices"] == []
+        assert document["host"]["cpu_tensor_bytes"] > 0
+        return
+    first, second = document["devices"]
+    assert (first["nvml_index"], second["nvml_index"]) == (0, 1)
+    assert first["nvml"]["process_used_bytes"] - first["allocator"]["reserved_bytes"] == first["outside_torch_bytes"]
+    assert sum(first["composition"].values()) == first["allocator"]["reserved_bytes"] > 0
+    assert sum(first["tensors"]["by_category"].values()) == first["allocator"]["allocated_bytes"] > 0
+    assert first["empty_cache"]["releasable_bytes"] == first["composition"]["releasable_bytes"]
+    assert "model.0.weight" in [name for group in first["tensors"]["groups"] for name in group["names"]]
+
+
+@pytest.mark.parametrize("visible", ["1,0", "{1}", "{0}"])
+def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, visible: str) -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "gputui", "--once", "--json"],
+        env={**torch_python.environment, "LD_PRELOAD": ""},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    uuids = [device["uuid"] for device in json.loads(listed.stdout)["devices"]]
+    if not uuids:  # a CPU build, which no device stands behind
+        assert "LD_PRELOAD" not in torch_python.environment or torch_python.environment["LD_PRELOAD"] == ""
+        return
+    child = torch_python.start(TRAINING + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
+    child.expect("ready")
+    variables = {name: torch_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
+    expected = {"1,0": [1, 0], "{1}": [1], "{0}": [0]}[visible]
+    assert [device["nvml_index"] for device in document["devices"]] == expected
+
+
+def test_the_list_names_what_can_be_attached_to(python: Python) -> None:
+    first, second = python.start(WAITING, RANK="1", WORLD_SIZE="2"), python.start(WAITING)
+    first.expect("ready")
+    second.expect("ready")
+    status, output, _ = attach()
+    assert status == 0
+    lines = {line.split()[0]: line for line in output.splitlines()}
+    assert "1/2" in lines[str(first.pid)]
+    assert str(python.folder / "train.py") in lines[str(second.pid)]
+    found = json.loads(attach("--json")[1])["processes"]
+    assert {first.pid, second.pid} <= {each["pid"] for each in found}
+    first.end()
+    second.end()
+    assert not {str(first.pid), str(second.pid)} & set(attach()[1].split())
+
+
+def test_live_lines_until_the_process_ends(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + FOR_EVER)
+    device = child.expect("ready")
+    viewer = torch_python.run([sys.executable, "-m", "gputui", "attach", str(child.pid)], LD_PRELOAD="")
+    viewer.expect(f"{child.pid}  ")
+    line = viewer.expect("") + viewer.expect("")
+    assert ("cuda:0  allocated" in line) == (device == "cuda")
+    child.process.send_signal(signal.SIGKILL)
+    assert viewer.ended() == 0
+    assert f"Process {child.pid} has ended" in viewer.errors
+
+
+def test_a_process_without_a_probe(python: Python) -> None:
+    child = python.start("print('ready', flush=True)\ninput()")
+    child.expect("ready")
+    status, output, errors = attach(str(child.pid), "--once")
+    assert (status, output) == (1, "")
+    assert "has no probe. Start it with `gputui run train.py ...`, or put `import gputui.probe`" in errors
+
+
+def test_a_process_that_is_gone_and_one_that_never_was() -> None:
+    gone = subprocess.Popen(["true"])
+    assert "has ended: only its exit status is left" in _after_exit(gone)
+    gone.wait()
+    status, _, errors = attach(str(gone.pid))
+    assert status == 1
+    assert f"There is no process {gone.pid} here." in errors
+
+
+def test_a_stopped_process(python: Python) -> None:
+    child = python.start(WAITING)
+    child.expect("ready")
+    child.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+    status, _, errors = attach(str(child.pid))
+    assert status == 1
+    assert (
+        f"is stopped (Ctrl-Z or a debugger), and cannot answer. Let it go on first: kill -CONT {child.pid}." in errors
+    )
+    assert "is stopped" in attach()[1]
+
+
+def test_a_process_of_another_user(python: Python) -> None:
+    child = python.start(WAITING)
+    child.expect("ready")
+    remedy = f"Attach as that user, or as root: sudo gputui attach {child.pid}."
+    with as_another_user(), pytest.raises(CannotAttachError, match=f"Process {child.pid} belongs to root. {remedy}"):
+        listing.attach(child.pid)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["x"], "'x' is no PID"), (["1", "--json"], "--json goes with --once"), (["1", "--onc"], "no option --onc")],
+    ids=["no PID", "json alone", "a wrong option"],
+)
+def test_what_was_typed_wrong_is_said(words: list[str], sentence: str) -> None:
+    status, output, errors = attach(*words)
+    assert (status, output) == (2, "")
+    assert sentence in errors
+
+
+def _after_exit(process: subprocess.Popen[bytes]) -> str:
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert "Z" in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2]
+    return attach(str(process.pid))[2]

@@ -1,0 +1,232 @@
+"""Looks that nobody pressed a key for pause a program for no longer than they may; those asked for always come."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.model.target import Look, Statistics
+from gputui.probe.budget import LIMIT_MS, RECORDS, Budget
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.feed import TargetFeed
+from tests.attach.children import Python, wait_until
+from tests.attach.test_looks import FOR_EVER, TRAINING
+
+# blocks, what a walk over so many took (None: not known), what may be taken of a walk then
+WAYS = {
+    "a small program": (300, None, "walk"),
+    "more tensors than a walk has time for": (2_000, None, ""),
+    "more blocks than there is time for": (20_000, None, None),
+    "a program that turned out dear": (300, 3 * LIMIT_MS, ""),
+    "many tensors that turned out cheap": (2_000, LIMIT_MS / 2, "walk"),
+}
+
+
+@pytest.mark.parametrize(("blocks", "took_ms", "expected"), WAYS.values(), ids=WAYS.keys())
+def test_what_may_be_taken_is_told_beforehand_and_learned(blocks: int, took_ms: float | None, expected: str | None):
+    budget = Budget()
+    if took_ms is not None:
+        budget.note("walk", blocks, took_ms)
+    way, sentence = budget.way("walk", blocks)
+    assert way == expected
+    assert ("(key u)" in sentence) == (expected != "walk")
+
+
+def test_what_was_learned_holds_for_other_numbers_of_blocks():
+    budget = Budget()
+    budget.note("walk", 5, 1.5)
+    assert budget.way("walk", 400)[0] == "walk"
+    assert budget.way("walk", 800)[0] == ""
+
+
+def test_a_scan_that_nobody_pressed_a_key_for_becomes_a_walk():
+    assert Budget().way("scan", 100) == ("walk", "")
+
+
+def unasked_look(client: ProbeClient) -> Look:
+    client.ask_look(when="changed")
+    while not isinstance(message := client.receive(60), Look):
+        assert isinstance(message, Statistics)
+    return message
+
+
+DEAR = """
+    from time import thread_time
+    from gputui.probe import inventory, look
+    original, look.SHARE_OF_TIME = inventory.take_inventory, 1.0
+
+    def dear(torch, how):
+        end = thread_time() + 0.03
+        while thread_time() < end:
+            pass
+        return original(torch, how)
+
+    inventory.take_inventory = dear
+"""
+
+
+def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + DEAR + FOR_EVER)
+    child.expect("ready")
+    with child.attach() as client:
+        first, second = unasked_look(client), unasked_look(client)
+        statistics, asked_for = client.statistics(), client.look()
+    assert first.inventory is not None
+    assert second.inventory is None
+    assert statistics.unasked == ""
+    assert statistics.problems[0].startswith("Tensors are looked at on request only (key u)")
+    assert asked_for.inventory is not None
+    assert asked_for.problems == ()
+    assert asked_for.cost.probe_cpu_ms > 30
+
+
+EXPECTED_DEAR = """
+    from gputui.probe import budget
+    for how in budget.WAYS:
+        budget.EXPECTED_MS[how] = (1000.0, 0.0)
+"""
+
+
+def test_where_every_look_is_dear_the_counters_say_so_and_a_look_asked_for_comes(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + EXPECTED_DEAR + FOR_EVER)
+    child.expect("ready")
+    with child.attach() as client:
+        client.ask_look(when="changed")
+        client.subscribe(0.1)
+        seen = [client.receive(60) for _ in range(20)]
+        assert {type(each) for each in seen} == {Statistics}
+        assert "about 1000 ms: they are taken on request only (key u)." in seen[-1].problems[-1]
+        assert seen[-1].unasked is None
+        assert client.look().inventory is not None
+        assert unasked_look(client).inventory is not None
+
+
+RECORDING = """
+    if device == "cuda":
+        torch.cuda.memory._record_memory_history(stacks="python")
+    print("recording", flush=True)
+"""
+
+
+def test_a_recorded_memory_history_gets_no_entries_of_looks_nobody_asked_for(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + RECORDING + FOR_EVER)
+    device = child.expect("ready")
+    child.expect("recording")
+    with child.attach() as client:
+        client.ask_look(when="changed")
+        client.subscribe(0.1)
+        seen = [client.receive(60) for _ in range(20)]
+        asked_for = client.look()
+    statistics = [each for each in seen if isinstance(each, Statistics)]
+    assert (len(statistics) == len(seen)) == (device == "cuda")
+    assert statistics[-1].problems == ((RECORDS,) if device == "cuda" else ())
+    assert (asked_for.map is not None) == (device == "cuda")
+
+
+WATCHED = """
+    import gc, sys, threading
+    get_objects, walks, imports, main = gc.get_objects, [], [], threading.get_ident()
+
+    def watch(event, arguments):
+        if event == "import" and threading.get_ident() == main:
+            imports.append(arguments[0])
+
+    def counted(generation=None):
+        if generation is None:
+            walks.append("all")
+        return get_objects(generation)
+
+    for _ in range(3):
+        step()
+    gc.get_objects = counted
+    sys.addaudithook(watch)
+    print("watching", flush=True)
+    import os
+    while not os.path.exists("done"):
+        step()
+    print("seen", walks, imports, flush=True)
+"""
+
+
+def test_a_first_look_walks_over_no_objects_and_imports_nothing_in_the_main_thread(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + WATCHED)
+    child.expect("watching")
+    with child.attach() as client:
+        assert unasked_look(client).inventory is not None
+        assert client.look().inventory is not None
+    (torch_python.folder / "done").touch()
+    assert child.expect("seen") == "[] []"
+
+
+COMPILED = """
+    import os, time
+    import torch._dynamo
+
+    def interrupted(x):
+        torch._dynamo.graph_break()
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            time.sleep(0)
+        return model(x).sum()
+
+    compiled, frames = torch.compile(interrupted, backend="eager"), torch._dynamo.utils.counters["frames"]
+    for _ in range(3):
+        compiled(torch.randn(32, 64, device=device))
+    before = frames["total"]
+    print("compiled", flush=True)
+    while not os.path.exists("done"):
+        compiled(torch.randn(32, 64, device=device))
+    print("frames", frames["total"] - before, flush=True)
+"""
+
+
+def test_a_look_into_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + COMPILED)
+    child.expect("compiled")
+    with child.attach() as client:
+        looks = [client.look() for _ in range(10)]
+    (torch_python.folder / "done").touch()
+    assert child.expect("frames") == "0"
+    assert {look.problems for look in looks} == {()}
+    assert all("model.0.weight" in {storage.owner for storage in look.inventory.storages} for look in looks)
+
+
+def test_what_a_key_asked_for_stays_on_the_screens(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + DEAR + FOR_EVER)
+    device = child.expect("ready")
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
+    feed.start()
+    wait_until(lambda: moments and moments[-1].problems, "a dear look")
+    feed.look()
+    since = len(moments)
+    wait_until(lambda: len(moments) > since + 30, "counters")
+    feed.stop()
+    assert moments[-1].look_cost.probe_cpu_ms > 30
+    if device == "cuda":
+        assert moments[-1].devices[0].layout.storages
+    assert "(key u)" in moments[-1].problems[0]
+    assert len({moment.look_time for moment in moments[since + 15 :]}) == 1
+
+
+def test_the_last_counters_arrive_before_the_end(torch_python: Python) -> None:
+    child = torch_python.start(
+        TRAINING
+        + """
+    input()
+    torch.empty(1 << 50, device=device)
+        """
+    )
+    device = child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(3600.0)
+        assert isinstance(client.receive(60), Statistics)
+        child.say("go")
+        last = client.receive(60)
+        with pytest.raises(ProbeError, match="has ended"):
+            client.receive(60)
+    assert isinstance(last, Statistics)
+    assert [each.num_ooms for each in last.devices] == ([1, 0] if device == "cuda" else [])
+    assert child.ended() == 1
+    assert "gputui" not in child.errors

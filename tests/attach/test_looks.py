@@ -1,0 +1,242 @@
+"""Looking at real PyTorch programs: what arrives, that it changes nothing, and what happens when it cannot be had."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gputui.model.target import Mark
+from gputui.model.tensors import Category
+from tests.attach.children import Python, wait_until
+
+LOOKS = int(os.environ.get("GPUTUI_TEST_LOOKS", "2000"))
+"""How many looks the long test takes; 20,000 take about a minute for each interpreter."""
+
+TRAINING = """
+    import gputui.probe, sys, torch
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        optimizer.zero_grad(set_to_none=False)
+        model(torch.randn(32, 64, device=device)).sum().backward()
+        optimizer.step()
+
+    step()
+    print("ready", device, flush=True)
+"""
+FOR_EVER = """
+    import time
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        step()
+"""
+
+
+ASLEEP = """
+    import time
+    time.sleep(3)
+    print("awake", flush=True)
+"""
+BROKEN = """
+    from gputui.probe import inventory
+    inventory.take_inventory = lambda *_: 1 / 0
+"""
+
+
+def test_a_look_at_a_training_loop(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + FOR_EVER)
+    device = child.expect("ready")
+    with child.attach() as client:
+        look, statistics = client.look(), client.statistics()
+        greeting = client.greeting
+    names = {storage.owner: storage.category for storage in look.inventory.storages}
+    assert names["model.0.weight"] is Category.PARAMETER
+    assert look.inventory.is_of_one_moment
+    assert look.cost.pause_ms > 0
+    assert greeting.torch
+    assert greeting.is_cuda_initialized == (device == "cuda")
+    if device == "cuda":
+        assert [each.index for each in greeting.devices] == [0, 1]
+        assert all(each.uuid.startswith("GPU-") for each in greeting.devices)
+        segments = [segment for segment in look.map.segments if segment.device == 0]
+        assert statistics.devices[0].reserved_bytes == sum(segment.size_bytes for segment in segments)
+        live = {block.address for segment in segments for block in segment.blocks if block.state == "active_allocated"}
+        assert {storage.address for storage in look.inventory.storages if storage.device == 0} <= live
+    else:
+        assert (look.map, statistics.devices) == (None, ())
+
+
+def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
+    child = torch_python.start(
+        """
+        import gputui.probe, torch, os
+        print("ready", flush=True)
+        while not os.path.exists("done"):
+            pass
+        print("initialised", torch.cuda.is_initialized(), flush=True)
+        """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        for how in ("", "walk", "scan"):
+            assert client.look(how).map is None
+        assert client.statistics().devices == ()
+        assert not client.greeting.is_cuda_initialized
+    (torch_python.folder / "done").touch()
+    assert child.expect("initialised") == "False"
+
+
+def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python) -> None:
+    child = torch_python.start(
+        TRAINING
+        + """
+    import os
+    counts = lambda: [sys.getrefcount(each) for each in (None, True, False, 0, 1, (), "")]
+
+    def report(name):
+        while not os.path.exists(name):
+            step()
+        print(name, *counts(), flush=True)
+
+    report("warm")
+    report("done")
+        """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(LOOKS // 10):
+            client.look()
+        (torch_python.folder / "warm").touch()
+        before, rss_before = child.expect("warm").split(), _rss_bytes(child.pid)
+        for _ in range(LOOKS):
+            client.look()
+        (torch_python.folder / "done").touch()
+        after = child.expect("done").split()
+        rss_after = _rss_bytes(child.pid)
+    drift = [abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)]
+    assert max(drift) < max(100, LOOKS / 20), drift
+    assert rss_after - rss_before < 4 * 1024**2
+    assert child.ended() == 0
+
+
+def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    device = child.expect("ready")
+    with child.attach() as client:
+        look = client.look(wait_s=0.1)
+        assert look.inventory is None
+        assert (look.map is not None) == (device == "cuda")
+        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0]
+        child.expect("awake")
+        assert client.look().inventory is not None
+
+
+def test_a_look_that_is_not_pressing_waits_for_a_change(torch_python: Python) -> None:
+    child = torch_python.start(
+        TRAINING
+        + """
+    import os, time
+    while not os.path.exists("change"):
+        time.sleep(0.001)
+    kept = torch.ones(1000, device=device)
+    gputui.probe.mark("changed")
+    while True:
+        time.sleep(0.001)
+        """
+    )
+    device = child.expect("ready")
+    with child.attach() as client:
+        first = client.look()
+        client.ask_look(when="changed")
+        if device == "cuda":
+            assert client.receive(2.5) is None
+        (torch_python.folder / "change").touch()
+        seen = [client.receive(60), client.receive(60)]
+    assert {type(each).__name__ for each in seen} == {"Mark", "Look"}
+    (mark,) = [each for each in seen if isinstance(each, Mark)]
+    assert mark.label == "changed"
+    assert mark.time >= first.time
+
+
+def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: Python) -> None:
+    child = torch_python.start(
+        TRAINING
+        + """
+    import signal
+    from gputui.probe import inventory
+
+    def out_of_time(number, frame):
+        raise TimeoutError("mine")
+
+    def slow(torch, how):
+        signal.raise_signal(signal.SIGALRM)
+        return {}
+
+    signal.signal(signal.SIGALRM, out_of_time)
+    original, inventory.take_inventory = inventory.take_inventory, slow
+    try:
+        while True:
+            step()
+    except TimeoutError as error:
+        inventory.take_inventory = original
+        print("caught", error, flush=True)
+    """
+        + FOR_EVER
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        assert "A signal of the program arrived" in client.look().problems[0]
+        assert child.expect("caught") == "mine"
+        assert client.look().problems == ()
+
+
+def test_what_fails_inside_a_look_stays_inside(torch_python: Python) -> None:
+    child = torch_python.start(
+        TRAINING
+        + "    from gputui.probe import inventory\n    inventory.take_inventory = lambda *_: 1 / 0\n"
+        + FOR_EVER
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        assert client.look().problems == ("Tensors could not be read: ZeroDivisionError: division by zero",)
+
+
+WORKERS = """
+    from torch.utils.data import DataLoader, TensorDataset
+
+    def main(context):
+        data = TensorDataset(torch.zeros(64, 4))
+        for _ in range(2):
+            for (batch,) in DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context=context):
+                pass
+
+    def worker(rank):
+        assert rank in (0, 1)
+
+    if __name__ == "__main__":
+        main("fork")
+        main("spawn")
+        torch.multiprocessing.spawn(worker, nprocs=2)
+        torch.multiprocessing.start_processes(worker, nprocs=2, start_method="fork")
+        print("over", flush=True)
+"""
+
+
+def test_workers_and_multiprocessing_end_as_they_would(torch_python: Python, sockets: Path) -> None:
+    child = torch_python.start("    import gputui.probe, torch\n    print('ready', flush=True)\n" + WORKERS)
+    child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        client.ask_look("scan", when="changed")
+        child.expect("over")
+    assert child.ended() == 0
+    assert "gputui" not in child.errors
+    wait_until(lambda: not list(sockets.iterdir()), "the end of every socket")
+
+
+def _rss_bytes(pid: int) -> int:
+    time.sleep(0.2)
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

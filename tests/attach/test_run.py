@@ -1,0 +1,208 @@
+"""`gputui run`: the program runs as if typed by itself, with the probe in it and in every Python that it starts."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.probe import listing
+from tests.attach.children import REPOSITORY, Child, Python
+
+RUN = [sys.executable, "-m", "gputui", "run"]
+REPORT = """
+    import os, sys
+    probe = sys.modules.get("gputui.probe")
+    print("report", os.getpid(), probe is not None and probe.status().endswith(".sock"), sys.argv[1:], flush=True)
+"""
+
+
+def report_of(child: Child) -> tuple[int, str]:
+    """The PID that reported, and the rest of its report."""
+    pid, rest = child.expect("report").split(" ", 1)
+    return int(pid), rest
+
+
+@pytest.fixture
+def script(python: Python) -> Path:
+    path = python.folder / "train.py"
+    path.write_text(textwrap.dedent(REPORT))
+    return path
+
+
+FORMS = {
+    "a script": ["train.py", "--lr", "1 2"],
+    "a module": ["-m", "train", "--lr", "1 2"],
+    "options of python": ["-u", "-X", "dev", "train.py", "--lr", "1 2"],
+    "a command of the PATH": ["{python}", "train.py", "--lr", "1 2"],
+    "a shell": ["sh", "-c", "exec {python} train.py --lr '1 2'"],
+    "env": ["env", "A=1", "{python}", "train.py", "--lr", "1 2"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_program(python: Python, script: Path, form: str) -> None:
+    child = python.run([*RUN, *[word.format(python=python.path) for word in FORMS[form]]])
+    assert report_of(child) == (child.pid, "True ['--lr', '1 2']")
+    assert child.ended() == 0
+    assert child.errors == ""
+
+
+def test_children_have_the_probe_as_well(python: Python) -> None:
+    source = """
+        import multiprocessing, os, subprocess, sys
+        def report():
+            print("report", os.getpid(), "gputui.probe" in sys.modules, flush=True)
+        if __name__ == "__main__":
+            code = "import sys; print('report 0', 'gputui.probe' in sys.modules, flush=True)"
+            subprocess.run([sys.executable, "-c", code])
+            spawned = multiprocessing.get_context("spawn").Process(target=report)
+            spawned.start(); spawned.join()
+    """
+    (python.folder / "launch.py").write_text(textwrap.dedent(source))
+    child = python.run([*RUN, python.path, "launch.py"])
+    assert report_of(child)[1] == "True"
+    assert report_of(child)[1] == "True"
+    assert child.ended() == 0
+
+
+def test_the_program_is_attached_to_by_its_pid(python: Python) -> None:
+    (python.folder / "wait.py").write_text("print('ready', flush=True); input()")
+    child = python.run([*RUN, python.path, "wait.py"])
+    child.expect("ready")
+    with child.attach() as client:
+        assert client.greeting.pid == child.pid
+        assert client.greeting.command == f"{python.path} wait.py"
+
+
+def test_of_a_launcher_the_children_are_named(python: Python) -> None:
+    (python.folder / "wait.py").write_text("import os; print('ready', os.getpid(), flush=True); input()")
+    child = python.run([*RUN, "sh", "-c", f"{python.path} wait.py; true"])
+    pid = child.expect("ready")
+    with pytest.raises(listing.CannotAttachError, match=f"processes that it started .* gputui attach {pid}"):
+        child.attach()
+
+
+WAIT = "import time\nwhile True:\n    time.sleep(0.05)"  # a signal just before a longer wait would only show at its end
+
+STATUSES = {
+    "success": ("pass", None, 0),
+    "failure": ("raise SystemExit(3)", None, 3),
+    "SIGTERM": (WAIT, signal.SIGTERM, -signal.SIGTERM),
+    "Ctrl-C": (WAIT, signal.SIGINT, -signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_its_exit_status_is_the_programs(python: Python, name: str) -> None:
+    code, number, status = STATUSES[name]
+    (python.folder / "wait.py").write_text(f"print('ready', flush=True)\n{code}")
+    child = python.run([*RUN, python.path, "wait.py"])
+    child.expect("ready")
+    if number:
+        child.process.send_signal(number)
+    assert child.ended() == status
+
+
+def test_signals_that_python_ignores_are_not_ignored_in_the_program(python: Python) -> None:
+    def ignored(command: list[str]) -> str:
+        return python.run([*command, "sh", "-c", "grep SigIgn /proc/self/status; echo over"]).expect("SigIgn:")
+
+    assert ignored(RUN) == ignored(["env"])
+
+
+def test_the_environment_is_the_programs_but_for_pythonpath(python: Python) -> None:
+    def environment(command: list[str]) -> set[str]:
+        child = python.run([*command, "sh", "-c", "env; echo over"], LC_ALL="", LC_CTYPE="", LANG="")
+        lines = []
+        while (line := child.expect("")) != "over":
+            lines.append(line)
+        return {line for line in lines if not line.startswith(("PYTHONPATH=", "_="))}
+
+    assert environment(RUN) == environment(["env"])
+
+
+NOT_RUN = {
+    "a missing script": (["nothing.py"], 2, "can't open file"),
+    "a missing command": (["no-such-command"], 127, "There is no file and no command 'no-such-command'"),
+    "a folder": (["."], 126, "it is not executable"),
+    "nothing": ([], 2, "gputui run needs a program"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_what_cannot_be_run_is_said(python: Python, name: str) -> None:
+    words, status, sentence = NOT_RUN[name]
+    child = python.run([*RUN, *words])
+    assert child.ended() == status
+    assert sentence in child.errors
+    assert "Traceback" not in child.errors
+
+
+SITECUSTOMIZE = {
+    "none": None,
+    "one": "import sys; sys.of_the_user = __file__",
+    "a broken one": "raise ValueError('mine')",
+    "one that imports what is not there": "import nothing_of_the_kind",
+}
+FOUND = """
+import sys
+print("found", getattr(sys, "of_the_user", ""), sys.modules.get("sitecustomize"), sys.path, flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", SITECUSTOMIZE)
+def test_the_users_sitecustomize_is_run_as_it_would_have_been(python: Python, name: str) -> None:
+    code = SITECUSTOMIZE[name]
+    folder = python.folder / "site"
+    folder.mkdir()
+    if code:
+        (folder / "sitecustomize.py").write_text(code)
+
+    def found(command: list[str]) -> tuple[str, str, int]:
+        path = f"{folder}:{python.environment['PYTHONPATH']}"
+        child = python.run([*command, python.path, "-c", FOUND], PYTHONPATH=path)
+        return child.expect("found"), child.errors, child.ended()
+
+    without_site = [RUN[0], "-S", *RUN[1:]]  # gputui's own interpreter would say the same once more
+    with_probe, without = found(without_site), found(["env"])
+    assert with_probe == without
+    assert (str(folder / "sitecustomize.py") in with_probe[0]) == (name == "one")
+    assert ("Error in sitecustomize" in with_probe[1]) == (
+        name in ("a broken one", "one that imports what is not there")
+    )
+
+
+INSTALLED_ELSEWHERE = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY)!r})
+from gputui.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+IMPORTS = """
+import gputui.probe, sys
+print("from", gputui.__file__, flush=True)
+import gputui.protocol.frames
+try:
+    import tests.attach
+except ImportError:
+    print("nothing else", flush=True)
+"""
+
+
+def test_a_gputui_of_another_environment_brings_nothing_along(python: Python) -> None:
+    bare = str(
+        Path(python.path).resolve()
+    )  # a virtual environment's own interpreter may have this repository installed
+    child = python.run([sys.executable, "-c", INSTALLED_ELSEWHERE, bare, "-c", IMPORTS], PYTHONPATH="")
+    assert child.expect("from") == str(REPOSITORY / "gputui" / "__init__.py")
+    child.expect("nothing else")
+
+
+def test_a_python_that_is_told_to_ignore_its_environment_runs_as_it_is(python: Python, script: Path) -> None:
+    child = python.run([*RUN, python.path, "-E", "train.py"])
+    assert report_of(child) == (child.pid, "False []")
+    assert child.ended() == 0

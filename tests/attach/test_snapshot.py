@@ -1,0 +1,108 @@
+"""`gputui snapshot` on real programs: the file says what PyTorch's own snapshot says, and PyTorch's tools read it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gputui import cli
+from tests.attach.children import LIMIT_S, Child, Python
+from tests.attach.test_looks import TRAINING
+
+SNAPSHOT_AND_WAIT = """
+    import pickle, time
+    step()
+    if device == "cuda":
+        with open("own.pickle", "wb") as file:
+            pickle.dump(torch.cuda.memory._snapshot(), file)
+    print("written", flush=True)
+    while True:
+        time.sleep(0.001)
+"""
+SETTINGS = "roundup_power2_divisions:[64:8,256:4,>:1],max_split_size_mb:40"
+
+READER = """
+import json, pickle, sys
+from torch.cuda import _memory_viz as viz
+data = pickle.load(open(sys.argv[1], "rb"))
+flames = viz.memory(data, format_flamegraph=str)
+print(json.dumps({"summary": viz.segsum(data), "trace": viz.trace(data), "flames": flames.splitlines()}))
+"""
+"""`format_flamegraph` would download a script."""
+
+
+def waiting(torch_python: Python) -> tuple[Child, str]:
+    child = torch_python.start(TRAINING + SNAPSHOT_AND_WAIT, PYTORCH_CUDA_ALLOC_CONF=SETTINGS)
+    device = child.expect("ready")
+    child.expect("written")
+    return child, device
+
+
+def without_frames(segments: list[dict]) -> list[dict]:
+    for each in (*segments, *(block for segment in segments for block in segment["blocks"])):
+        each["frames"] = []
+    return segments
+
+
+def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, capsys) -> None:
+    child, device = waiting(torch_python)
+    path = torch_python.folder / "memory.pickle"
+    status = cli.main(["snapshot", str(child.pid), "-o", str(path)])
+    told = capsys.readouterr().err
+    if device == "cpu":
+        assert status == 1
+        assert f"There is nothing to write of process {child.pid}. The process has not initialised CUDA" in told
+        assert not path.exists()
+        return
+    assert status == 0, told
+    assert told.startswith(f"gputui: {path} is written (")
+    ours = pickle.loads(path.read_bytes())
+    own = pickle.loads((torch_python.folder / "own.pickle").read_bytes())
+    assert without_frames(ours["segments"]) == without_frames(own["segments"])
+    assert ours["allocator_settings"] == {name: own["allocator_settings"][name] for name in ours["allocator_settings"]}
+    assert ours.keys() <= own.keys()  # newer ones tell of host memory as well
+
+
+def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
+    child, device = waiting(torch_python)
+    if device == "cpu":
+        return
+    path = torch_python.folder / "memory.pickle"
+    assert cli.main(["snapshot", str(child.pid), "-o", str(path)]) == 0
+    done = subprocess.run(
+        [torch_python.path, "-W", "ignore", "-c", READER, str(path)],
+        env=torch_python.environment | {"GPUTUI_PROBE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    assert told["trace"] == ""
+    assert "total_reserved: " in told["summary"]
+    assert any(line.startswith("stream_0;active_allocated;parameter:0:model.0.weight ") for line in told["flames"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        pytest.param(["1234567890", "-o", "x"], 1, "There is no process 1234567890 here.", id="no process"),
+        pytest.param(["train", "-o", "x"], 2, "'train' is no PID.", id="no PID"),
+        pytest.param(["1234567890"], 2, "The following arguments are required: -o/--output.", id="no file"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(arguments, status, words, capsys) -> None:
+    assert cli.main(["snapshot", *arguments]) == status
+    assert words in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_said(torch_python: Python, tmp_path: Path, capsys) -> None:
+    child, device = waiting(torch_python)
+    path = tmp_path / "nowhere" / "memory.pickle"
+    assert cli.main(["snapshot", str(child.pid), "-o", str(path)]) == 1
+    words = "There is nothing to write" if device == "cpu" else f"{path} cannot be written: No such file or directory."
+    assert words in capsys.readouterr().err

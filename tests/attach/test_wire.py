@@ -1,0 +1,237 @@
+"""The wire between probe and viewer: what neither side takes from the other."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from gputui.model.target import Greeting, Look, Statistics
+from gputui.protocol import frames
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.decode import DecodeError, decode
+from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, as_another_user, wait_until
+
+WAITING = "import gputui.probe\nprint('ready', gputui.probe.status(), flush=True)\ninput()"
+HELLO = frames.encode({"type": "hello", "protocol": frames.VERSION})
+
+
+@pytest.fixture
+def child(python: Python) -> Child:
+    return python.start(WAITING)
+
+
+@pytest.fixture
+def path(child: Child) -> str:
+    return child.expect("ready")
+
+
+def connected(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(LIMIT_S)
+    connection.connect(path)
+    return connection
+
+
+def answers_to(path: str, data: bytes) -> list[dict[str, object]]:
+    """All messages with which a probe answers `data` before it closes the connection."""
+    unpacker, messages = frames.Unpacker(frames.MAX_REPLY_BYTES), []
+    with closing(connected(path)) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while received := connection.recv(65536):
+            messages += [frames.decode(payload) for payload in unpacker.feed(received)]
+    return messages
+
+
+def frame(message: object) -> bytes:
+    return frames.frame(json.dumps(message).encode())
+
+
+GARBAGE = {
+    "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "not a frame of gputui"),
+    "noise": (bytes(range(255, 0, -1)) * 10, "not a frame of gputui"),
+    "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "a frame of 4294967295 bytes"),
+    "no JSON": (frames.frame(b"\xff\xfe"), "not JSON"),
+    "deep JSON": (frames.frame(b"[" * 60000), "not JSON"),
+    "a list": (frame([1]), "not a message"),
+    "no hello": (frame({"type": "look"}), "it did not say hello first"),
+    "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
+    "an interval that is none": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
+    "a look that is none": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
+    "a label that is none": (HELLO + frame({"type": "mark", "label": [1]}), "label is '[1]'"),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_what_is_no_request_is_refused_and_the_next_viewer_served(child: Child, path: str, name: str) -> None:
+    data, reason = GARBAGE[name]
+    last = answers_to(path, data)[-1]
+    assert last["type"] == "refused"
+    assert reason in str(last["reason"])
+    child.attach().close()
+
+
+def test_a_viewer_of_another_version_gets_a_sentence(path: str) -> None:
+    (answer,) = answers_to(path, frame({"type": "hello", "protocol": 99}))
+    assert answer["protocol"] == frames.VERSION
+    assert answer["reason"] == f"The probe speaks version {frames.VERSION} of the protocol, the viewer 99."
+
+
+@contextmanager
+def false_probe(folder: Path, data: bytes) -> Iterator[str]:
+    """A socket that answers whoever connects with `data`."""
+    path = str(folder / "s")
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                connection.recv(65536)
+                connection.sendall(data)
+                connection.recv(65536)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield path
+        thread.join()
+
+
+FALSE_PROBES = {
+    "an older one": (
+        frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
+        r"is of gputui 0\.0\.9�\[2J and this is gputui .* Use the same version on both sides",
+    ),
+    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0 and this is"),
+    "another program": (b"220 mail.example.org ESMTP\r\n", "not what a probe sends: not a frame of gputui"),
+    "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "not what a probe sends: a frame of 4294967295 bytes"),
+    "a hole in the greeting": (
+        frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "greeting", "pid": 1}),
+        "Greeting.command is expected",
+    ),
+    "no greeting": (
+        frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "mark", "time": 1, "label": ""}),
+        "it did not introduce itself",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_PROBES)
+def test_the_viewer_trusts_no_probe(sockets: Path, name: str) -> None:
+    data, reason = FALSE_PROBES[name]
+    with false_probe(sockets.parent, data) as path, pytest.raises(ProbeError, match=reason):
+        ProbeClient(path, 1)
+
+
+def test_several_viewers_and_no_more_than_four(child: Child, path: str) -> None:
+    viewers = [child.attach() for _ in range(4)]
+    viewers[0].mark("now")
+    assert {type(viewer.receive(LIMIT_S)).__name__ for viewer in viewers} == {"Mark"}
+    with pytest.raises(ProbeError, match="4 viewers are connected already"):
+        child.attach()
+    viewers.pop().close()
+    wait_until(lambda: _descriptors(child) == _descriptors_of(3), "the end of one viewer")
+    child.attach().close()
+    for viewer in viewers:
+        viewer.close()
+
+
+def test_another_user_is_refused_even_where_the_folder_lets_him_in(child: Child, path: str) -> None:
+    Path(path).parent.parent.chmod(0o755)
+    Path(path).parent.chmod(0o755)
+    Path(path).chmod(0o666)
+    with as_another_user(), pytest.raises(ProbeError, match="This process belongs to another user"):
+        ProbeClient(path, child.pid)
+
+
+VIEWER = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY)!r})
+from gputui.sources.probe import listing
+client = listing.attach(int(sys.argv[1]))
+client.subscribe(0.1)
+client.ask_look("scan")
+print("attached", flush=True)
+while True:
+    client.receive(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
+def test_a_viewer_that_dies_leaves_nothing(python: Python, child: Child, path: str, number: signal.Signals) -> None:
+    viewer = python.run([sys.executable, "-c", VIEWER, str(child.pid)])
+    viewer.expect("attached")
+    viewer.process.send_signal(number)
+    viewer.ended()
+    wait_until(lambda: _descriptors(child) == _descriptors_of(0), "closing the viewer's connection")
+    child.attach().close()
+
+
+READING = {"a viewer that is stopped": 0, "a viewer that reads a byte a second": 1}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_one_that_does_not_read_is_dropped_and_holds_nobody_up(child: Child, path: str, name: str) -> None:
+    with closing(connected(path)) as slow, child.attach() as other:
+        slow.sendall(HELLO + frame({"type": "statistics", "interval_s": 0.1}))
+        for _ in range(3000):  # marks are for all viewers: more than a socket holds
+            other.mark("x" * 200)
+            assert other.receive(LIMIT_S)
+        deadline = time.monotonic() + LIMIT_S
+        while _descriptors(child) != _descriptors_of(1):
+            assert time.monotonic() < deadline
+            slow.recv(READING[name], socket.MSG_DONTWAIT)
+            assert other.look().cost.pause_ms >= 0
+            time.sleep(1.0)
+
+
+def test_half_a_request_is_not_waited_for_for_ever(child: Child, path: str) -> None:
+    with closing(connected(path)) as half:
+        half.sendall(HELLO[:10])
+        assert half.recv(65536) == b""
+    child.attach().close()
+
+
+def _descriptors(child: Child) -> int:
+    return len(list(Path(f"/proc/{child.pid}/fd").iterdir()))
+
+
+def _descriptors_of(viewers: int) -> int:
+    return 3 + 3 + viewers  # the standard three, the listening socket and the pipe that wakes it
+
+
+WRONG = {
+    "a missing field": (Greeting, {"pid": 1}, "Greeting.command"),
+    "a text for a number": (Statistics, {"time": "1", "devices": [], "pinned_bytes": None}, "a number"),
+    "truth for a number": (Statistics, {"time": True, "devices": [], "pinned_bytes": None}, "a number"),
+    "infinity": (Statistics, {"time": float("inf"), "devices": [], "pinned_bytes": None}, "a number"),
+    "a number too large": (Statistics, {"time": 1, "devices": [], "pinned_bytes": 2**70}, "an integer"),
+    "an object for a list": (Statistics, {"time": 1, "devices": {}, "pinned_bytes": None}, "a list"),
+    "a list for an object": (Look, [], "Look"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_the_model_is_not_let_in(name: str) -> None:
+    cls, value, expected = WRONG[name]
+    with pytest.raises(DecodeError, match=expected):
+        decode(cls, value)
+
+
+def test_texts_lose_what_a_terminal_would_obey() -> None:
+    decoded = decode(
+        Statistics, {"time": 1, "devices": [], "pinned_bytes": None, "problems": ["a\x1b[2Jb\n\u202ec" + "d" * 9999]}
+    )
+    assert decoded.problems[0].startswith("a�[2Jb��c")
+    assert len(decoded.problems[0]) == 4096

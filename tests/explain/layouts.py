@@ -1,0 +1,31 @@
+"""Hand-made device layouts: tensors by name, category and MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gputui.explain.moment import layouts_of
+from gputui.model.moment import DeviceLayout
+from gputui.model.target import Cost, Look
+from gputui.model.tensors import HOST, Category, Inventory, Storage
+from gputui.units import MIB
+from tests.explain.maps import BASE, layout, segment, statistics
+
+HOST_STORAGES = (
+    Storage(HOST, 4096, 1000, Category.PARAMETER, "model.w", "Parameter", (250,), "float32"),
+    Storage(HOST, 8192, 500, Category.OTHER, "batch", "Tensor", (125,), "float32", is_pinned=True),
+)
+
+
+def laid_out(*tensors: tuple[str, Category, float], slack: int = 0, nameless: Iterable[float] = ()) -> DeviceLayout:
+    """A device with a tensor of so many MiB each, and further blocks that nobody owns."""
+    storages, blocks, address = [], [], BASE
+    for name, category, mib in tensors:
+        size = int(mib * MIB)
+        storages.append(Storage(0, address, size - slack, category, name, "Tensor", (size // 4,), "float32"))
+        blocks.append(("live", mib))
+        address += size
+    made = layout(segment(*blocks, *(("live", mib) for mib in nameless), ("free", 2), slack=slack))
+    inventory = Inventory(tuple(storages), "walk", is_of_one_moment=True)
+    look = Look(0.0, (statistics(made),), made.settings, made, inventory, Cost(0, 0))
+    return layouts_of(look)[0]

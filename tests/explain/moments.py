@@ -1,0 +1,101 @@
+"""Hand-made moments: maps and tensors go through the real reasoning, as those of a probe do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gputui.explain.advice import findings
+from gputui.explain.moment import Heard, layouts_of, moment_of
+from gputui.model.allocator import Segment
+from gputui.model.finding import Finding
+from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
+from gputui.model.process import Process
+from gputui.model.reading import NOT_READ, Reading
+from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
+from gputui.model.tensors import Category, Inventory, Storage
+from gputui.model.verdict import DriverFacts
+from gputui.units import MIB
+from tests.explain.maps import BASE, layout, segment, statistics
+
+GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0", None, None, True, (TorchDevice(0, "GPU-0"),))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """`mib` of device memory, live, with an owner."""
+
+    mib: float
+    owner: str
+    category: Category = Category.ACTIVATION
+    saved_by: str = ""
+    dtype: str = "float32"
+
+
+def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
+    """A segment with these tensors one behind the other, then `free` MiB."""
+    blocks = [("live", tensor.mib) for tensor in tensors] + ([("free", free)] if free else [])
+    made, storages, at = segment(*blocks, address=address), [], address
+    for tensor in tensors:
+        size = int(tensor.mib * MIB)
+        storages.append(
+            Storage(
+                device=0, address=at, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
+                shape=(size // (4 if tensor.dtype == "float32" else 2),), dtype=tensor.dtype, saved_by=tensor.saved_by,
+            )
+        )  # fmt: skip
+        at += size
+    return made, storages
+
+
+def moment(
+    *parts: Segment | tuple[Segment, list[Storage]],
+    time: float = 100.0,
+    used_mib: float | None = None,
+    others_mib: float = 0,
+    total_mib: float = 80 * 1024,
+    world_size: int | None = None,
+    marks: tuple[Mark, ...] = (),
+    keywords: dict | None = None,
+    **counters: int,
+) -> TargetMoment:
+    """A moment whose look is of the same time; `used_mib` is what NVML says of the process (None: it says nothing)."""
+    segments = [part if isinstance(part, Segment) else part[0] for part in parts]
+    storages = [storage for part in parts if not isinstance(part, Segment) for storage in part[1]]
+    made = layout(*segments, **keywords or {})
+    counted = statistics(made, **{"generation": int(time * 1000)} | counters)
+    look = Look(
+        time, (counted,), made.settings, made, Inventory(tuple(storages), "walk", is_of_one_moment=True), Cost(1, 1)
+    )
+    heard = Heard(replace(GREETING, world_size=world_size), (counted,), look, layouts_of(look), marks)
+    drivers = {}
+    if used_mib is not None:
+        used, device_used = int(used_mib * MIB), int((used_mib + others_mib) * MIB)
+        total = int(total_mib * MIB)
+        drivers[0] = DriverFacts(0, total, device_used, used, total - device_used)
+    return moment_of(time, heard, drivers, HostMoment())
+
+
+@dataclass(frozen=True)
+class Story:
+    """Moments, the last of them the one that is asked about."""
+
+    moments: tuple[TargetMoment, ...]
+    process: Process | None = None
+    utilization_percent: Reading[float] = NOT_READ
+
+    def findings(self) -> dict[str, Finding]:
+        points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in self.moments]
+        found = findings(
+            self.moments[-1], 0, points, self.moments,
+            process=self.process, utilization_percent=self.utilization_percent,
+        )  # fmt: skip
+        return {finding.kind: finding for finding in found}
+
+
+def story(*moments: TargetMoment, **keywords) -> Story:
+    return Story(moments, **keywords)
+
+
+def text_of(finding: Finding) -> str:
+    """All its sentences."""
+    return " ".join((finding.title, *finding.evidence, finding.remedy))

@@ -1,0 +1,315 @@
+"""Every sentence of the Why screen: a moment in which it holds, and those in which it must not be said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.explain.advice import RULES
+from gputui.explain.advice.situation import situation_of
+from gputui.model.finding import Weight
+from gputui.model.process import Identity, Process, ProcessState, Workers
+from gputui.model.tensors import Category
+from tests.explain.maps import pool, segment
+from tests.explain.moments import Tensor, moment, row, story, text_of
+
+P, G, S, A, X = (
+    Category.PARAMETER,
+    Category.GRADIENT,
+    Category.OPTIMIZER_STATE,
+    Category.ACTIVATION,
+    Category.OTHER,
+)
+FAR = 1 << 40
+
+
+def counting(seconds: int, **per_s: int):
+    """One moment a second, whose counters rise so much in each."""
+    return story(*(moment(time=100.0 + s, **{name: rate * s for name, rate in per_s.items()}) for s in range(seconds)))
+
+
+def looking(*tensors_of_looks: list[Tensor], every_s: float = 1.0, **keywords):
+    """One look after another."""
+    return story(*(moment(row(*t), time=100.0 + n * every_s, **keywords) for n, t in enumerate(tensors_of_looks)))
+
+
+def kept(count: int, live: float = 4, free: float = 124):
+    """So many segments, each kept by one tensor of a list."""
+    return [row(Tensor(live, f"kept[{n}]", X), free=free, address=FAR * (n + 1)) for n in range(count)]
+
+
+def held(count: int, live: float = 4, free: float = 124, **keywords):
+    return story(moment(*kept(count, live, free), **keywords))
+
+
+FULL = segment(("live", 10_000), address=FAR << 8)
+
+
+def churning(*frees: int):
+    """One moment a second, with so many device allocations and frees since the start."""
+    return story(
+        *(moment(time=100.0 + n, num_device_alloc=count, num_device_free=count) for n, count in enumerate(frees))
+    )
+
+
+def went_on(*parts, **counters: int):
+    """A moment of which only the counters are new."""
+    then = moment(*parts or [FULL])
+    device = then.devices[0]
+    newer = replace(device.statistics, generation=device.statistics.generation + 1, **{"num_ooms": 1} | counters)
+    return replace(then, devices=(replace(device, statistics=newer),))
+
+
+def losses(count: int) -> list[Tensor]:
+    """A list of losses whose graph keeps an activation each."""
+    kept = [Tensor(0.0005, f"losses[{n}] (train.py:9 in step)") for n in range(count)]
+    return kept + [Tensor(8, "mat1 of AddmmBackward0", saved_by="AddmmBackward0")] * count
+
+
+def forward(gradient: float, saved: float = 40) -> list[Tensor]:
+    """What is there in a forward pass."""
+    tensors = [Tensor(100, "model.weight", P), Tensor(saved, "mat1 of AddmmBackward0", A, "AddmmBackward0")]
+    return tensors + ([Tensor(gradient, "model.weight.grad", G)] if gradient else [])
+
+
+def adam(mib: float, states=("exp_avg", "exp_avg_sq"), dtype: str = "float32", beside=(), **keywords):
+    owned = [Tensor(mib, f"optimizer.state[model.weight].{name}", S, dtype=dtype) for name in states]
+    return story(moment(row(Tensor(mib, "model.weight", P), *owned), *beside, **keywords))
+
+
+def loading(count: int, cpu: float, utilization: float):
+    workers = Workers(count, cpu, 0, is_proportional=True)
+    process = Process(Identity(7, 1.0), ProcessState.RUNNING, workers=workers)
+    return story(moment(), process=process, utilization_percent=utilization)
+
+
+GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}
+EXPANDABLE = {"keywords": {"is_expandable": True}}
+POOL = {"pool_id": (1, 0)}
+
+# rule: (where it holds, words that it says, {why it does not hold elsewhere: there})
+RULE_CASES = {
+    "out_of_memory": (
+        story(moment(num_ooms=1)), ["refused once", "num_ooms is 1"],
+        {"nothing was refused": story(moment())},
+    ),
+    "retries": (
+        counting(30, num_alloc_retries=1), ["29 times", "29 seen from", "60 a minute"],
+        {"nothing was retried": counting(30)},
+    ),
+    "churn": (
+        counting(10, num_device_alloc=12, num_device_free=11),
+        ["12 device allocations and 11 frees a second", "rose by 108", "empty_cache() out of the training loop"],
+        {
+            "one burst is a checkpoint": churning(0, 0, 0, 50, 50, 50, 50, 50),
+            "one in a second is a shape of its own": churning(*range(10)),
+            "it was a minute ago": churning(*range(0, 2400, 12), *[2400] * 35),
+            "the device was full": counting(10, num_device_alloc=12, num_device_free=12, num_alloc_retries=1),
+            "the program only takes": counting(10, num_device_alloc=12),
+            "too few readings": counting(3, num_device_alloc=12, num_device_free=12),
+            "the allocator was told to collect": story(
+                *(moment(time=100.0 + s, num_device_alloc=9 * s, num_device_free=9 * s, **GC) for s in range(9))
+            ),
+        },
+    ),
+    "scattered": (
+        held(4), ["4 large segments", "496 MiB stuck", "kept[*]", "97% of the reserved", "expandable_segments:True"],
+        {
+            "two segments are chance": held(2),
+            "segments are expandable already": held(4, **EXPANDABLE),
+            "half of each segment lives": held(4, live=64, free=64),
+            "little is stuck": held(4, live=2, free=8),
+            "a small share is stuck": story(moment(*kept(4), FULL)),
+        },
+    ),
+    "split": (
+        story(went_on(inactive_split_bytes=3000 << 20)),
+        ["2.9 GiB are free in pieces", "was looked at", "expandable_segments:True"],
+        {
+            "the look is of now": story(moment(FULL, inactive_split_bytes=3000 << 20, num_ooms=1)),
+            "the device was never full": story(went_on(inactive_split_bytes=3000 << 20, num_ooms=0)),
+            "pieces come and go in a step": story(
+                *(moment(FULL, time=90.0 + n) for n in range(4)), went_on(inactive_split_bytes=3000 << 20)
+            ),
+            "little is in pieces": story(went_on(inactive_split_bytes=50 << 20)),
+            "a small share is": story(went_on(inactive_split_bytes=500 << 20)),
+            "it was so when it was looked at": story(went_on(*kept(4), inactive_split_bytes=500 << 20)),
+        },
+    ),
+    "stuck": (
+        held(2, live=8, free=92),
+        ["184 MiB of free memory", "2 segments", "92.0 MiB stuck beside 8.0 MiB of kept[0]", "Without kept[*] (2"],
+        {
+            "what is free is whole segments": story(moment(segment(("free", 200)))),
+            "little is stuck": held(2, live=8, free=12),
+            "a small share is stuck": held(2, live=4000, free=40),
+        },
+    ),
+    "release": (
+        story(moment(segment(("free", 20)), segment(("live", 4), ("free", 16), address=FAR))),
+        ["would return 20.0 MiB now", "1 segment of 2", "from 40.0 MiB to 20.0 MiB", "16.0 MiB stuck"],
+        {"nothing is cached": story(moment(segment(("live", 20))))},
+    ),
+    "pools": (
+        story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "torch.cuda.CUDAGraph")]})),
+        ["80.0 MiB are free in private pools", "torch.cuda.CUDAGraph", "80.0 MiB more"],
+        {"nobody holds the pool": story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "")]}))},
+    ),
+    "pending": (
+        story(moment(segment(("waits", 80), ("live", 8)))), ["80.0 MiB were freed", "record_stream"],
+        {"little waits": story(moment(segment(("waits", 8), ("live", 8))))},
+    ),
+    "rounding": (
+        story(moment(segment(("live", 300), slack=100 << 20), keywords={"roundup_divisions": (1,) * 8 + (2,) * 8})),
+        ["adds 100 MiB", "33% of the allocated", "roundup_power2_divisions"],
+        {"a small share": story(moment(segment(("live", 3000), slack=100 << 20)))},
+    ),
+    "gap": (
+        story(moment(segment(("live", 100), ("free", 900)), used_mib=4000)),
+        ["NVML shows 3.9 GiB", "has 100 MiB allocated", "900 MiB in PyTorch's cache and 2.9 GiB outside", "context"],
+        {
+            "a context is in every process": story(moment(segment(("live", 1000)), used_mib=1600)),
+            "the cache is a small share": story(moment(segment(("live", 5000), ("free", 100)), used_mib=5600)),
+            "NVML does not tell": story(moment(segment(("live", 100), ("free", 900)))),
+        },
+    ),
+    "others": (
+        story(moment(segment(("live", 100)), used_mib=600, others_mib=8192)), ["8.0 GiB of this device", "10% of its"],
+        {"a desktop": story(moment(segment(("live", 100)), used_mib=600, others_mib=500))},
+    ),
+    "room": (
+        story(moment(segment(("free", 60)), used_mib=600)),
+        ["fits now is 79.5 GiB", "79.4 GiB without giving anything back", "CUDA out of memory. Tried to allocate"],
+        {"the device's memory is not known": story(moment(segment(("free", 60))))},
+    ),
+    "leak": (
+        looking(*(losses(n) for n in range(2, 11))),
+        ["losses keeps more", "losses went from 2 to 10 tensors", "2 became 10 x", "losses: a tensor with its graph"],
+        {
+            "activations come and go": looking(*(losses(n) for n in (2, 9, 4, 7, 3, 8, 5, 9, 10))),
+            "it filled up once": looking(*(losses(n) for n in (2, 3, 4, 8, 8, 8, 8, 8, 8))),
+            "too few looks": looking(*(losses(n) for n in (2, 5, 8, 11))),
+            "a model is being made": looking(
+                *([Tensor(8, f"model.{i}.weight", P) for i in range(n)] for n in range(2, 11))
+            ),
+            "two more of them are a queue": looking(*([Tensor(8, "batch", X)] * n for n in (1, 1, 2, 2, 3, 3))),
+        },
+    ),
+    "kept_gradients": (
+        looking(*(forward(100, saved) for saved in (40, 0, 80, 60, 0, 20))),
+        ["100 MiB of gradients", "each of 6 looks, 4 of them", "beside up to 80.0 MiB", "zero_grad(set_to_none=True)"],
+        {
+            "they were dropped before a forward pass": looking(*(forward(g) for g in (100, 100, 0, 100))),
+            "no forward pass was seen": looking(*(forward(100, saved=0) for _ in range(6))),
+            "they are small": looking(*(forward(1) for _ in range(6))),
+            "they are a small share": looking(*([*forward(100), Tensor(4000, "cache", X)] for _ in range(6))),
+            "the program stands still": looking(*(forward(100) for _ in range(6)), generation=1),
+        },
+    ),
+    "unused_graph": (
+        looking(*(forward(0) for _ in range(7))), ["40.0 MiB are saved", "7 looks over 6s", "torch.no_grad()"],
+        {
+            "there was a gradient": looking(*(forward(0) for _ in range(6)), forward(100)),
+            "not long enough": looking(*(forward(0) for _ in range(7)), every_s=0.1),
+            "nothing is saved": looking(*(forward(0, saved=0) for _ in range(7))),
+            "the program stands still": looking(*(forward(0) for _ in range(7)), generation=1),
+        },
+    ),
+    "optimizer_states": (
+        adam(400, world_size=8),
+        ["keeps 800 MiB: 8 bytes for each of 104.9 million", "67% of the allocated", "8 bits", "100 MiB on each"],
+        {
+            "one state is 4 bytes": adam(400, ("momentum_buffer",)),
+            "states in 16 bits": adam(400, dtype="bfloat16"),
+            "they are small": adam(20),
+            "activations rule": adam(400, beside=(FULL,)),
+        },
+    ),
+    "one_worker": (
+        loading(1, 97.0, 20.0), ["20% busy", "97% of a core", "num_workers"],
+        {
+            "there are more": loading(4, 97.0, 20.0),
+            "the device is busy": loading(1, 97.0, 90.0),
+            "the worker waits itself": loading(1, 30.0, 20.0),
+        },
+    ),
+}  # fmt: skip
+
+SILENT = [(kind, reason, there) for kind, (_, _, cases) in RULE_CASES.items() for reason, there in cases.items()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "words"), [(kind, there, words) for kind, (there, words, _) in RULE_CASES.items()], ids=RULE_CASES
+)
+def test_it_is_said_where_it_holds_with_its_numbers(kind, there, words):
+    finding = there.findings()[kind]
+    assert [word for word in words if word not in text_of(finding)] == [], text_of(finding)
+
+
+@pytest.mark.parametrize(
+    ("kind", "there"), [(kind, there) for kind, _, there in SILENT], ids=[f"{k}: {reason}" for k, reason, _ in SILENT]
+)
+def test_it_is_not_said_where_it_does_not(kind, there):
+    assert kind not in there.findings()
+
+
+def test_every_rule_has_its_cases():
+    assert {rule.__name__ for rule in RULES} == set(RULE_CASES)
+
+
+def test_problems_come_first_and_numbers_last():
+    tight = held(4, used_mib=600, num_ooms=1)
+    weights = [finding.weight for finding in tight.findings().values()]
+    assert weights == sorted(weights, key=tuple(Weight).index)
+    assert list(tight.findings())[:2] == ["out_of_memory", "scattered"]
+
+
+HALF_CACHED = [segment(("live", 500), ("free", 600))]
+WEIGHTS = {
+    "a retry in five minutes is a price": ("retries", [(100, 0), (400, 1)], [], None, Weight.ADVICE),
+    "retries all the time are a problem": ("retries", [(100, 0), (110, 5)], [], None, Weight.PROBLEM),
+    "room for a tenth of the device is a number": ("room", [(100, 0)], [], 70_000, Weight.FACT),
+    "no room is a problem": ("room", [(100, 0)], [], 80_000, Weight.PROBLEM),
+    "a cache of half the process is a number": ("gap", [(100, 0)], HALF_CACHED, 1600, Weight.FACT),
+}
+
+
+@pytest.mark.parametrize(("kind", "retries", "parts", "used_mib", "weight"), WEIGHTS.values(), ids=WEIGHTS)
+def test_the_same_sentence_weighs_more_where_it_is_worse(kind, retries, parts, used_mib, weight):
+    moments = [moment(*parts, time=float(at), num_alloc_retries=n, used_mib=used_mib) for at, n in retries]
+    assert story(*moments).findings()[kind].weight is weight
+
+
+def test_of_very_many_looks_some_are_taken_and_the_newest_is_one():
+    many = [moment(time=100.0 + n) for n in range(100)]
+    looks = situation_of(many[-1], many[-1].devices[0], moments=many).looks
+    assert 10 < len(looks) < 30
+    assert (looks[0].time < 105, looks[-1].time) == (True, 199.0)
+
+
+def test_nothing_later_than_the_moment_counts():
+    whole = looking(*(losses(n) for n in range(2, 11)))
+    early = story(*whole.moments[3:], whole.moments[2])
+    assert "leak" not in early.findings()
+
+
+def test_a_finding_points_at_what_it_is_about():
+    stuck = held(2, live=8, free=92).findings()["stuck"]
+    assert (stuck.screen, stuck.addresses, stuck.owners) == ("map", (FAR, 2 * FAR), ("kept[*]",))
+    leak = looking(*(losses(n) for n in range(2, 11))).findings()["leak"]
+    assert (leak.screen, len(leak.addresses), leak.owners) == ("tensors", 10, ("losses",))
+
+
+def test_when_something_was_refused_is_told_as_far_as_it_was_seen():
+    moments = [moment(time=100.0 + n, num_ooms=2 + (n > 3)) for n in range(6)]
+    seen = story(*moments).findings()["out_of_memory"].evidence[0]
+    assert seen.startswith("num_ooms is 3: 1 seen at ")
+    assert "2 before" in seen
+
+
+def test_a_process_without_a_look_has_only_what_counters_tell():
+    bare = story(moment(num_alloc_retries=1))
+    device = bare.moments[0].devices[0]
+    blind = replace(bare.moments[0], devices=(replace(device, layout=None, bridge=None, room=None),), look_time=0.0)
+    assert list(story(blind).findings()) == ["retries"]

@@ -1,0 +1,42 @@
+"""Many names in few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.explain.advice.names import container, counted, family, listed
+
+FAMILIES = {
+    "model.layers.11.mlp.0.weight": "model.layers.*.mlp.*.weight",
+    "losses[3] (train.py:23 in step)": "losses[*]",
+    "optimizer.state[model.layers.0.norm1.weight].exp_avg": "optimizer.state[model.layers.*.norm1.weight].exp_avg",
+    "model.layers.0": "model.layers.*",
+    "logits": "logits",
+}
+CONTAINERS = {
+    "losses[3] (train.py:23 in step)": "losses",
+    "trainer.history[12]": "trainer.history",
+    "losses": "",
+    "optimizer.state[model.weight].exp_avg": "",
+    "cache['key']": "",
+}
+LISTS = {(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "a", "b"): "a and b", tuple("abcde"): "a, b, c and 2 more"}
+
+
+@pytest.mark.parametrize(("name", "expected"), FAMILIES.items(), ids=FAMILIES)
+def test_members_of_a_list_or_of_a_row_of_layers_share_a_name(name, expected):
+    assert family(name) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), CONTAINERS.items(), ids=CONTAINERS)
+def test_an_element_is_known_by_the_variable_that_holds_it(name, expected):
+    assert container(name) == expected
+
+
+@pytest.mark.parametrize(("names", "expected"), LISTS.items(), ids=map(str, LISTS))
+def test_a_list_is_said_in_words(names, expected):
+    assert listed(names) == expected
+
+
+def test_one_is_singular():
+    assert [counted(1, "block"), counted(1234, "block")] == ["1 block", "1,234 blocks"]

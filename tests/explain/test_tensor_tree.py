@@ -1,0 +1,223 @@
+"""The tree of tensors: names become places, modules have sums, and the whole is what is allocated, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from gputui.explain.tensor_paths import path_of
+from gputui.explain.tensor_tree import (
+    GROUPINGS,
+    Node,
+    branch_keys,
+    by_module,
+    by_shape,
+    find,
+    host_blocks,
+    host_node,
+    live_blocks,
+    rows_of,
+    sorted_by,
+)
+from gputui.model.tensors import Category
+from gputui.units import MIB
+from tests.explain.layouts import HOST_STORAGES, laid_out
+from tests.explain.maps import BASE
+
+PATHS = {
+    "a parameter": ("model.layers.0.weight", "model/layers/0/weight"),
+    "under DDP": ("model.module.fc.bias", "model/module/fc/bias"),
+    "an optimizer state": ("optimizer.state[model.fc.weight].exp_avg", "optimizer/state/model/fc/weight/exp_avg"),
+    "of the second optimizer": ("self.optimizers[1].state[w].step", "self/optimizers/[1]/state/w/step"),
+    "of a group": ("optimizer.param_groups[0]['lr']", "optimizer/param_groups/[0]/['lr']"),
+    "in a dictionary": ("cache['a.b c'][3].k", "cache/['a.b c']/[3]/k"),
+    "a local variable": ("logits (train.py:23 in step)", "train.py:23 in step/logits"),
+    "its element": ("hidden[2].data (train.py:23 in step)", "train.py:23 in step/hidden/[2]/data"),
+    "a gradient of one": ("w.grad (a.py:1 in <module>)", "a.py:1 in <module>/w/grad"),
+    "saved for backward": ("mat1 of AddmmBackward0", "AddmmBackward0/mat1"),
+    "a copy": ("model.fc.weight (bfloat16 copy)", "model/fc/weight (bfloat16 copy)"),
+    "by a hook": ("kept by a saved-tensor hook", "kept by a saved-tensor hook"),
+    "a workspace": ("cuBLAS workspace", "cuBLAS workspace"),
+    "nobody": ("", ""),
+    "nothing but dots": ("...", ""),
+    "brackets left open": ("a[b", "a/[b"),
+    "brackets in brackets": ("a[b[c]].d", "a/[b[c]].d"),
+}
+
+
+@pytest.mark.parametrize(("name", "path"), PATHS.values(), ids=PATHS.keys())
+def test_the_place_of_a_name(name, path):
+    assert "/".join(path_of(name)) == path
+
+
+def test_a_name_of_a_thousand_pieces_does_not_go_deeper_than_a_screen_is_wide():
+    path = path_of(".".join(["a"] * 1000))
+    assert len(path) == 24
+    assert len(path[-1]) == 2 * 977 - 1
+
+
+def outline(nodes: Iterable[Node], depth: int = 0) -> list[str]:
+    """A tree as indented lines of title and MiB."""
+    lines = []
+    for node in nodes:
+        lines.append(f"{'  ' * depth}{node.title} {node.bytes / MIB:g}")
+        lines += outline(node.children, depth + 1)
+    return lines
+
+
+P, S, A = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION
+
+TREES = {
+    "modules have sums, numbers sort as numbers": (
+        [("m.layers.10.w", P, 1), ("m.layers.2.w", P, 2), ("m.layers.2.b", P, 3), ("m.head", P, 4)],
+        [
+            "parameters 10",
+            "  m 10",
+            "    head 4",
+            "    layers 6",
+            "      2 5",
+            "        b 3",
+            "        w 2",
+            "      10.w 1",
+        ],
+    ),
+    "a wrapper is one row with what it wraps": (
+        [("model.module.fc.weight", P, 2), ("model.module.fc.bias", P, 1)],
+        ["parameters 3", "  model.module.fc 3", "    bias 1", "    weight 2"],
+    ),
+    "optimizer states stand under their parameter": (
+        [("opt.state[m.w].exp_avg", S, 1), ("opt.state[m.w].exp_avg_sq", S, 1), ("opt.state[m.b].exp_avg", S, 1)],
+        ["optimizer state 3", "  opt.state.m 3", "    b.exp_avg 1", "    w 2", "      exp_avg 1", "      exp_avg_sq 1"],
+    ),
+    "activations stand under their function": (
+        [("x (t.py:3 in f)", A, 1), ("losses[0] (t.py:9 in g)", A, 1), ("losses[1] (t.py:9 in g)", A, 2)],
+        [
+            "activations 4",
+            "  t.py:3 in f 1",
+            "    x 1",
+            "  t.py:9 in g 3",
+            "    losses 3",
+            "      [0] 1",
+            "      [1] 2",
+        ],
+    ),
+    "tensors of one name are all there": (
+        [("mat1 of AddmmBackward0", A, 1), ("mat1 of AddmmBackward0", A, 2)],
+        ["activations 3", "  AddmmBackward0 3", "    mat1 1", "    mat1 2"],
+    ),
+    "a tensor beside what is below its name": (
+        [("w", P, 1), ("w.scale", P, 2)],
+        ["parameters 3", "  w 1", "  w.scale 2"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("tensors", "lines"), TREES.values(), ids=TREES.keys())
+def test_the_tree_of_modules(tensors, lines):
+    assert outline(by_module(live_blocks(laid_out(*tensors)))) == lines
+
+
+def test_tied_weights_are_counted_once():
+    """They are one storage, whose first name the probe tells."""
+    made = laid_out(("model.embedding.weight", P, 4))
+    assert [node.bytes for node in by_module(live_blocks(made))] == [4 * MIB] == [made.by_category[P]]
+
+
+def test_blocks_without_an_owner_are_told_by_their_size():
+    lines = outline(by_module(live_blocks(laid_out(nameless=[2, 2, 3], slack=512))))
+    base = f"{BASE:#x} 2"
+    assert lines[:4] == ["unattributed 7", "  2.0 MiB blocks 4", f"    {base}", f"    {BASE + 2 * MIB:#x} 2"]
+    assert lines[4] == "  3.0 MiB blocks 3"
+
+
+def test_a_node_counts_whole_blocks_and_knows_what_was_asked_for():
+    (block,) = live_blocks(laid_out(("w", P, 1), slack=100))
+    assert (block.bytes, block.requested_bytes) == (MIB, MIB - 100)
+
+
+def test_what_looks_alike_is_one_group():
+    made = laid_out(("a", P, 1), ("b", P, 1), ("c", P, 2), ("d", A, 1), nameless=[4])
+    assert {(node.category, node.title, node.count, node.bytes // MIB) for node in by_shape(live_blocks(made))} == {
+        (P, "(262144,) float32 Tensor", 2, 2),
+        (P, "(524288,) float32 Tensor", 1, 2),
+        (A, "(262144,) float32 Tensor", 1, 1),
+        (Category.UNATTRIBUTED, "4.0 MiB blocks", 1, 4),
+    }
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_a_tree_adds_up_to_what_is_allocated(grouping):
+    made = laid_out(("m.a", P, 1), ("o.state[m.a].x", S, 2.5), ("h (t.py:1 in f)", A, 0.5), nameless=[3, 7], slack=8)
+    nodes = GROUPINGS[grouping](live_blocks(made), ())
+    assert sum(node.bytes for node in nodes) == made.statistics.allocated_bytes
+    assert sum(node.count for node in nodes) == 5
+    for row in rows_of(nodes, branch_keys(nodes)):
+        if row.node.children:
+            assert row.node.bytes == sum(child.bytes for child in row.node.children)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_every_key_is_there_once_and_leads_down(grouping):
+    made = laid_out(("w", P, 1), ("w.a", P, 1), ("x of Y", A, 1), ("x of Y", A, 1), nameless=[1, 1])
+    nodes = (*GROUPINGS[grouping](live_blocks(made), ()), host_node(host_blocks(HOST_STORAGES), grouping))
+    rows = rows_of(nodes, branch_keys(nodes))
+    assert len({row.node.key for row in rows}) == len(rows)
+    above: list[Node] = []
+    for row in rows:
+        above[row.depth :] = [row.node]
+        assert all(row.node.key[: len(node.key)] == node.key for node in above)
+
+
+def test_host_memory_is_a_group_of_its_own():
+    node = host_node(host_blocks(HOST_STORAGES), "module")
+    assert [(each.title, each.bytes) for each in (node, *node.children)] == [
+        ("host memory", 1500),
+        ("parameters", 1000),
+        ("other tensors", 500),
+    ]
+
+
+ORDERED = {
+    ("bytes", False): ["b", "a", "c"],
+    ("bytes", True): ["c", "a", "b"],
+    ("count", False): ["c", "a", "b"],
+    ("name", False): ["a", "b", "c"],
+    ("name", True): ["c", "b", "a"],
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "is_reversed", "titles"), [(*how, titles) for how, titles in ORDERED.items()], ids=map(str, ORDERED)
+)
+def test_neighbours_are_sorted_at_every_level(order, is_reversed, titles):
+    made = laid_out(("m.a", P, 3), ("m.b", P, 4), ("m.c.x", P, 1), ("m.c.y", P, 1))
+    ((model,),) = (node.children for node in sorted_by(by_module(live_blocks(made)), order, is_reversed=is_reversed))
+    assert [node.title for node in model.children] == titles
+
+
+def test_closed_nodes_hide_what_is_below_them():
+    nodes = by_module(live_blocks(laid_out(("m.a", P, 1), ("m.b", P, 1), ("x", A, 1))))
+    assert [row.node.title for row in rows_of(nodes, set())] == ["parameters", "activations"]
+    assert [(row.node.title, row.depth, row.is_open) for row in rows_of(nodes, {("parameter",)})] == [
+        ("parameters", 0, True),
+        ("m", 1, False),
+        ("activations", 0, False),
+    ]
+
+
+def test_a_block_is_found_by_any_address_inside_it():
+    nodes = by_module(live_blocks(laid_out(("m.a", P, 1), ("m.b", P, 2))))
+    assert [find(nodes, BASE + offset) and find(nodes, BASE + offset).title for offset in (0, MIB, 3 * MIB - 1)] == [
+        "a",
+        "b",
+        "b",
+    ]
+    assert find(nodes, BASE + 3 * MIB) is None
+
+
+def test_a_function_that_has_come_further_is_the_same_place():
+    before, after = (by_module(live_blocks(laid_out((f"x (t.py:{line} in f)", A, 1)))) for line in (3, 4))
+    assert [row.node.key for row in rows_of(before, branch_keys(before))] == [
+        row.node.key for row in rows_of(after, branch_keys(after))
+    ]

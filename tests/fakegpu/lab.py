@@ -1,0 +1,235 @@
+"""The state of the fake GPUs from Python, and the build of the libraries: what the `fakegpu` command and the tests share.
+
+The structures mirror `state.h`; change both together.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from ctypes import c_char, c_int32, c_uint32, c_uint64
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MAGIC, VERSION = 0x55504746, 5
+DEVICES, PROCESSES, FAULTS, CALLS = 32, 512, 32, 192
+MIB = 1 << 20
+
+GHOST, GRAPHICS, NO_MEMORY, MPS, COMPUTE, IDLE = 1, 2, 4, 8, 16, 32
+"""Flags of a process: see `state.h`."""
+
+TEXTS = ("name", "uuid", "bus_id")
+
+
+class Process(ctypes.Structure):
+    _fields_ = [("pid", c_int32), ("flags", c_uint32), ("used", c_uint64 * DEVICES), ("sm", c_uint32 * DEVICES)]
+
+
+class Device(ctypes.Structure):
+    _fields_ = [
+        *[(name, c_char * size) for name, size in (("name", 96), ("uuid", 80), ("bus_id", 32))],
+        *[(name, c_uint64) for name in ("total", "reserved", "context")],
+        *[(name, c_uint32) for name in ("util", "mem_util", "enc", "dec", "temperature", "fan")],
+        *[(name, c_uint32) for name in ("power", "power_limit", "max_power")],
+        *[(name, c_uint32) for name in ("sm_clock", "mem_clock", "max_sm_clock", "max_mem_clock")],
+        *[(name, c_uint32) for name in ("pcie_gen", "pcie_width", "pcie_tx", "pcie_rx")],
+        *[(name, c_uint64) for name in ("throttle", "ecc_uncorrected", "energy")],
+        *[(name, c_uint32) for name in ("pstate", "persistence", "compute_mode", "animate")],
+        ("parent", c_int32),
+        *[(name, c_uint32) for name in ("mig", "gi", "ci")],
+        *[(name, c_uint32) for name in ("display", "mem_temperature")],
+        *[(name, c_uint32) for name in ("remapped_correctable", "remapped_uncorrectable")],
+        *[(name, c_uint32) for name in ("remap_pending", "remap_failed", "retired_single", "retired_double")],
+        *[(name, c_uint32) for name in ("nvlinks", "nvlinks_active")],
+        *[(name, c_uint64) for name in ("nvlink_tx", "nvlink_rx", "ecc_corrected")],
+    ]
+
+
+class Fault(ctypes.Structure):
+    _fields_ = [
+        ("function", c_char * 64),
+        ("device", c_int32),
+        ("error", c_int32),
+        ("delay_us", c_uint32),
+        ("pad", c_uint32),
+    ]
+
+
+class Call(ctypes.Structure):
+    _fields_ = [("function", c_char * 64), ("count", c_uint64)]
+
+
+class State(ctypes.Structure):
+    _fields_ = [
+        *[(name, c_uint32) for name in ("magic", "version", "devices", "cuda_version")],
+        ("driver", c_char * 80),
+        ("dev", Device * DEVICES),
+        ("proc", Process * PROCESSES),
+        ("fault", Fault * FAULTS),
+        ("call", Call * CALLS),
+    ]
+
+
+SLOW_US = {
+    "nvmlDeviceGetPcieThroughput": 20000,
+    "nvmlDeviceGetUtilizationRates": 300,
+    "nvmlDeviceGetPowerUsage": 300,
+    "nvmlDeviceGetProcessUtilization": 1000,
+    "nvmlDeviceGetMemoryInfo": 100,
+    "nvmlDeviceGetMemoryInfo_v2": 100,
+    "nvmlDeviceGetComputeRunningProcesses_v3": 500,
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": 500,
+    "nvmlDeviceGetTemperature": 50,
+    "nvmlDeviceGetClockInfo": 50,
+}
+"""Round figures, in µs, for what NVML's slow calls cost on a board."""
+
+
+class Lab:
+    """The fake GPUs of one state file. `up` makes them; the other methods change what they report."""
+
+    def __init__(self, path: Path | str, *, is_new: bool = False) -> None:
+        self.path = Path(path)
+        size = ctypes.sizeof(State)
+        if is_new and not (self.path.exists() and self.path.stat().st_size == size):
+            self.path.write_bytes(bytes(size))
+        with self.path.open("r+b") as file:
+            self.state = State.from_buffer(mmap.mmap(file.fileno(), size))
+
+    def up(
+        self,
+        gpus: int = 1,
+        *,
+        mig: int = 0,
+        busy: bool = False,
+        animate: bool = False,
+        real_delays: bool = False,
+        name: str = "NVIDIA H100 80GB HBM3",
+        memory_gib: float = 79.65,
+        fan: int = 0,
+        nvlinks: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Make `gpus` devices and cut the last of them into `mig` instances; everything that was there is gone.
+
+        The file is changed in place, so that a program that has it mapped sees the new devices. More than one GPU
+        has 18 NVLinks each unless `nvlinks` says otherwise.
+        """
+        state = self.state
+        ctypes.memset(ctypes.byref(state), 0, ctypes.sizeof(state))
+        state.cuda_version, state.driver = 13000, b"580.159.04"
+        rng = random.Random(seed)
+        links = nvlinks if nvlinks is not None else 18 * (gpus > 1)
+        for i in range(gpus):
+            d = state.dev[i]
+            d.name, d.total, d.reserved, d.context = name.encode(), int(memory_gib * 1024) * MIB, 512 * MIB, 518 * MIB
+            d.uuid, d.bus_id = _uuid(b"GPU", rng), b"00000000:%02X:00.0" % (0x0F + 0x10 * i)
+            d.parent = -1
+            d.temperature, d.mem_temperature, d.fan = 34 + i, 42 + i, fan
+            d.power, d.power_limit, d.max_power = 72000 + 1000 * i, 700000, 700000
+            d.sm_clock, d.mem_clock, d.max_sm_clock, d.max_mem_clock = 345, 2619, 1980, 2619
+            d.pcie_gen, d.pcie_width, d.pcie_tx, d.pcie_rx = 5, 16, 120, 80
+            d.pstate, d.persistence, d.throttle, d.animate = 0, 1, 1, animate
+            d.nvlinks = d.nvlinks_active = links
+            if busy:
+                d.util, d.mem_util, d.temperature, d.power = 93 - i % 5, 47, 64 + i % 4, 540000
+                d.mem_temperature, d.sm_clock, d.throttle = 72 + i % 4, 1755, 4
+                d.pcie_tx, d.pcie_rx = 1_400_000, 2_100_000
+        for k in range(mig):
+            self._cut(gpus - 1, gpus + k, k + 1, rng)
+        for fault, (function, delay_us) in zip(state.fault, SLOW_US.items() if real_delays else ()):
+            fault.function, fault.device, fault.delay_us = function.encode(), -1, delay_us
+        state.magic, state.version, state.devices = MAGIC, VERSION, gpus
+
+    def _cut(self, parent: int, place: int, gpu_instance: int, rng: random.Random) -> None:
+        whole, part = self.state.dev[parent], self.state.dev[place]
+        whole.mig, part.parent, part.gi, part.ci = 1, parent, gpu_instance, 0
+        part.name, part.total, part.reserved = whole.name + b" MIG 1g.10gb", whole.total // 8, 16 * MIB
+        part.uuid, part.bus_id, part.context = _uuid(b"MIG", rng), whole.bus_id, 300 * MIB
+
+    def set(self, device: int, **values: int | str) -> None:
+        """Change what `device` reports; the names are those of `Device`. MIG instances come after the whole devices."""
+        for key, value in values.items():
+            setattr(self.state.dev[device], key, value.encode() if key in TEXTS else int(value))
+
+    def fault(self, function: str, *, error: int = 0, device: int = -1, delay_us: int = 0) -> None:
+        """Make `function` (a trailing * stands for any ending) fail or be slow, on one device or on all (-1)."""
+        f = next(f for f in self.state.fault if not f.function)
+        f.device, f.error, f.delay_us = device, error, delay_us
+        f.function = function.encode()
+
+    def ghost(
+        self, count: int = 1, *, device: int | None = None, mib: int | None = None, flags: int = 0, pid: int = 4100000
+    ) -> None:
+        """Show processes that hold memory and do not exist, from `pid` on, over all devices unless one is named."""
+        rng = random.Random(1)
+        for k in range(count):
+            where = k % self.state.devices if device is None else device
+            self.process(pid + k, {where: mib or rng.randrange(300, 3000)}, sm=rng.randrange(90), flags=GHOST | flags)
+
+    def process(self, pid: int, mib: Mapping[int, int], *, sm: int = 40, flags: int = 0) -> None:
+        """Say that a process holds so many MiB on each device of `mib`; without GHOST it has to exist to be seen."""
+        p = next((p for p in self.state.proc if p.pid == pid), None) or next(p for p in self.state.proc if not p.pid)
+        for device, size in mib.items():
+            p.used[device], p.sm[device] = size * MIB, sm
+        p.flags, p.pid = flags, pid
+
+    def clear(self, *what: str) -> None:
+        """Forget faults, processes or calls; all of them where nothing is named."""
+        parts = {"faults": self.state.fault, "processes": self.state.proc, "calls": self.state.call}
+        for name in what or parts:
+            ctypes.memset(ctypes.byref(parts[name]), 0, ctypes.sizeof(parts[name]))
+
+    def calls(self) -> dict[str, int]:
+        """How often each NVML function was called since they were last cleared."""
+        return {call.function.decode(): call.count for call in self.state.call if call.count}
+
+    def environment_of(self, library_folder: Path) -> dict[str, str]:
+        """The variables with which another process finds these devices."""
+        paths = [str(library_folder), os.environ.get("LD_LIBRARY_PATH", "")]
+        return {"FAKEGPU_STATE": str(self.path), "LD_LIBRARY_PATH": ":".join(path for path in paths if path)}
+
+
+def _uuid(kind: bytes, rng: random.Random) -> bytes:
+    return kind + b"-%08x-%04x-%04x-%04x-%012x" % tuple(rng.getrandbits(bits) for bits in (32, 16, 16, 16, 48))
+
+
+def build(folder: Path, torch_python: str | None = None) -> None:
+    """Compile the libraries into `folder`, those that are older than their source; safe to call from several processes.
+
+    `torch_python` is an interpreter with a CUDA build of PyTorch: with it the fake CUDA runtime is built as well.
+    """
+    if shutil.which("cc") is None:
+        message = "The fake GPUs need a C compiler that answers to `cc`: install gcc or clang."
+        raise RuntimeError(message)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _compile(folder / "libnvidia-ml.so.1", ["nvml.c", "state.c"], ["-lm"])
+        if torch_python:
+            include = [f"-I{path}" for path in _cuda_headers(torch_python)]
+            _compile(folder / "libcuda.so.1", ["cuda.c", "stubs.c", "state.c"], ["-ldl", "-lpthread", *include])
+
+
+def _compile(library: Path, sources: Iterable[str], flags: Iterable[str]) -> None:
+    newest = max(path.stat().st_mtime for path in HERE.glob("*.[ch]"))
+    if library.exists() and library.stat().st_mtime > newest:
+        return
+    fresh = library.with_suffix(".new")
+    name = f"-Wl,-soname,{library.name}"
+    files = [str(HERE / source) for source in sources]
+    subprocess.run(["cc", "-O2", "-w", "-fPIC", "-shared", "-o", str(fresh), name, *files, *flags], check=True)
+    fresh.replace(library)
+
+
+def _cuda_headers(python: str) -> list[Path]:
+    """The folders of CUDA headers that the packages beside a CUDA build of PyTorch bring along."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
+    return [site / name for name in ("nvidia/cu13/include", "nvidia/cuda_runtime/include", "triton/backends/nvidia/include")]

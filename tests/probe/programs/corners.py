@@ -1,0 +1,346 @@
+"""Corners of the allocator that random programs do not reach:  corners.py NAME  prints what the probe says there."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import torch
+from looking import WATCH, look, print_json, release, statistics
+
+from gputui.probe.allocator import (
+    is_history_enabled,
+    read_map,
+    read_pinned_bytes,
+    read_settings,
+    read_statistics,
+)
+
+MIB = 1024**2
+CORNERS: dict[str, Callable[[], dict]] = {}
+
+
+def corner(function: Callable[[], dict]) -> Callable[[], dict]:
+    CORNERS[function.__name__] = function
+    return function
+
+
+def make(size: int = 30 * MIB, device: int = 0) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
+
+
+def read_all() -> list:
+    return [
+        read_statistics(torch), read_settings(torch), read_map(torch, WATCH), read_pinned_bytes(torch),
+        is_history_enabled(torch),
+    ]  # fmt: skip
+
+
+def predicted_and_given() -> dict:
+    """What was said of device 0, and what empty_cache() then did."""
+    layout, said, before = look(), release(0), statistics(0)["reserved_bytes"]
+    torch.cuda.empty_cache()
+    return {
+        "predicted": said.releasable_bytes,
+        "given": before - statistics(0)["reserved_bytes"],
+        "routed": list(layout.routed_devices),
+        "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
+        "problems": list(layout.problems),
+    }
+
+
+@contextmanager
+def elsewhere(enter: Callable):
+    """Another thread inside `with enter():` while the body runs."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with enter():
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait()
+    yield
+    leave.set()
+    thread.join()
+
+
+@corner
+def before_cuda() -> dict:
+    read = read_all()
+    return {"read": read, "initialized": torch.cuda.is_initialized(), "context": torch._C._cuda_hasPrimaryContext(0)}
+
+
+@corner
+def after_a_fork() -> dict:
+    make()
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, repr(read_all()).encode())
+        os._exit(0)
+    os.wait()
+    return {"child": os.read(reader, 10_000).decode(), "parent": len(read_all()[0])}
+
+
+@corner
+def generation() -> dict:
+    make()
+    steps = [statistics()["generation"], statistics()["generation"]]
+    kept = make()
+    steps.append(statistics()["generation"])
+    del kept
+    steps.append(statistics()["generation"])
+    torch.cuda.empty_cache()
+    return {"steps": [*steps, statistics()["generation"]]}
+
+
+@corner
+def pinned() -> dict:
+    make()
+    kept = torch.empty(4 * MIB, dtype=torch.uint8, pin_memory=True)
+    return {"pinned": read_pinned_bytes(torch), "made": kept.numel()}
+
+
+def _many_looks(count: int) -> dict:
+    tensors = [make(512) for _ in range(5)]
+    for _ in range(100):
+        read_map(torch, WATCH)
+    gc.collect()
+    references = [sys.getrefcount(value) for value in (False, True, None, 0, 1)]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(count):
+        read_map(torch, WATCH)
+        read_statistics(torch)
+    gc.collect()
+    after = [sys.getrefcount(value) for value in (False, True, None, 0, 1)]
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+    drift = max(abs(b - a) for b, a in zip(references, after, strict=True))
+    return {"tensors": len(tensors), "drift": drift, "grown_kib": grown_kib}
+
+
+@corner
+def many_looks() -> dict:
+    return _many_looks(20_000)
+
+
+@corner
+def many_looks_with_history() -> dict:
+    make()
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=1000)
+    return _many_looks(20_000) | {"history": is_history_enabled(torch)}
+
+
+@contextmanager
+def counted_walks():
+    """The walks over all objects made in here."""
+    walks: list[object] = []
+
+    def count(_frame, event: str, argument: object) -> None:
+        if event == "c_call" and argument is gc.get_objects:
+            walks.append(argument)
+
+    sys.setprofile(count)
+    yield walks
+    sys.setprofile(None)
+
+
+@corner
+def walks_over_all_objects() -> dict:
+    """How often ten looks walk over all objects: with nobody to find, with a pool in use, and when a graph has come."""
+    graphs, seen = [torch.cuda.CUDAGraph()], []
+    make()
+    with counted_walks() as walks:
+        for change in (lambda: None, lambda: [into_a_pool()], lambda: graphs.append(torch.cuda.CUDAGraph())):
+            kept = change()
+            seen.append((kept, len(graphs)))
+            for _ in range(10):
+                read_map(torch, WATCH)
+            seen[-1] = len(walks), *seen[-1]
+    return {"walks": [count for count, *_ in seen]}
+
+
+def into_a_pool() -> tuple:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        return pool, make()
+
+
+@corner
+def looks_that_may_not_walk() -> dict:
+    """Beside a pool in use, before and after a look that may: walks, whether the pool is freeable, problems."""
+    kept = into_a_pool()
+    with counted_walks() as walks:
+        found = [[len(walks), read_map(torch, WATCH, may_walk=may_walk)] for may_walk in (False, True, False)]
+    told = [[count, each["private_pools"][0]["is_freeable"], len(each["problems"])] for count, each in found]
+    return {"told": told, "walks": len(walks), "kept": len(kept)}
+
+
+@corner
+def an_empty_pool_is_routed_to() -> dict:
+    make()
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        return predicted_and_given()
+
+
+@corner
+def capture_by_hand() -> dict:
+    make()
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        kept = make()
+        found = predicted_and_given()
+        graph.capture_end()
+    return found | {"kept": kept.numel()}
+
+
+@corner
+def capture_in_another_thread() -> dict:
+    make()
+    graph = torch.cuda.CUDAGraph()
+    with elsewhere(lambda: torch.cuda.graph(graph)):
+        return predicted_and_given()
+
+
+@corner
+def capture_on_the_other_device() -> dict:
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(1)
+    with torch.cuda.device(1), torch.cuda.graph(graph, stream=stream):
+        kept = make(device=1)
+        with torch.cuda.device(0):
+            make()
+            return predicted_and_given() | {"kept": kept.numel()}
+
+
+@corner
+def a_graph_not_captured() -> dict:
+    graph = torch.cuda.CUDAGraph()
+    make()
+    return predicted_and_given() | {"graph": repr(graph)}
+
+
+@corner
+def a_capture_that_has_ended_and_was_reset() -> dict:
+    graph = torch.cuda.CUDAGraph()
+    context = torch.cuda.graph(graph)
+    with context:
+        make()
+    graph.reset()
+    make()
+    return predicted_and_given() | {"context": repr(context)}
+
+
+@corner
+def a_capture_after_a_graph_that_was_reset() -> dict:
+    """Two pools without a name: that of the capture is kept, that of the graph before can go."""
+    first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(first):
+        outlived = make()
+    first.reset()
+    with torch.cuda.graph(second):
+        make(60 * MIB)
+        del outlived
+        return predicted_and_given()
+
+
+@corner
+def routed_by_hand() -> dict:
+    pool = torch.cuda.MemPool()
+    torch._C._cuda_beginAllocateCurrentThreadToPool(0, pool.id)
+    make()
+    problems = look().problems
+    torch._C._cuda_endAllocateToPool(0, pool.id)
+    torch._C._cuda_releasePool(0, pool.id)
+    return {"problems": list(problems), "after": predicted_and_given()}
+
+
+@corner
+def a_pool_on_two_devices() -> dict:
+    pool = torch.cuda.MemPool()
+    for device in (0, 1):
+        with torch.cuda.use_mem_pool(pool, device=device):
+            make(device=device)
+    return predicted_and_given()
+
+
+@corner
+def a_pool_inside_a_graph() -> dict:
+    pool, graph = torch.cuda.MemPool(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        make()
+    del pool
+    return predicted_and_given() | {"graph": repr(graph)}
+
+
+@corner
+def inside_inductors_pool() -> dict:
+    """The generator by which torch.compile's graphs route a warm-up."""
+    from torch._inductor.cudagraph_trees import _use_cuda_memory_pool_manager
+
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        make()
+    make()
+    with _use_cuda_memory_pool_manager(0, graph.pool(), stream):
+        kept = make()
+        return predicted_and_given() | {"kept": kept.numel()}
+
+
+@corner
+def objects_hidden_by_gc_freeze() -> dict:
+    pool = torch.cuda.MemPool()
+    gc.freeze()
+    late = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        make()
+    return predicted_and_given() | {"late": late.id}
+
+
+@corner
+def settings_changed_at_run_time() -> dict:
+    make()
+    before = look().settings
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:True,roundup_power2_divisions:4")
+    kept = make(33 * MIB)
+    after = look().settings
+    return {
+        "expandable": [before.is_expandable, after.is_expandable],
+        "divisions": [sum(before.roundup_divisions), sum(after.roundup_divisions)],
+        "values": dict(after.values),
+        "kept": kept.numel(),
+    } | predicted_and_given()
+
+
+@corner
+def another_backend() -> dict:
+    kept = make()
+    settings, found = read_settings(torch), read_map(torch, WATCH)
+    return {
+        "backend": settings["backend"],
+        "map": found,
+        "statistics": len(read_statistics(torch)),
+        "kept": kept.numel(),
+    }
+
+
+@corner
+def an_allocator_of_its_own() -> dict:
+    torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
+    return another_backend()
+
+
+def main() -> None:
+    print_json(CORNERS[sys.argv[1]]())
+    os._exit(0)
+
+
+main()

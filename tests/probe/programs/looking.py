@@ -1,0 +1,72 @@
+"""What the programs beside share: one look by the probe's reader, as the objects that the reasoning takes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import torch
+
+from gputui.explain.release import predict_device
+from gputui.model.allocator import (
+    AllocatorMap,
+    AllocatorSettings,
+    AllocatorStatistics,
+    Block,
+    BlockState,
+    PrivatePool,
+    Segment,
+)
+from gputui.model.verdict import Release
+from gputui.probe.allocator import read_map, read_statistics
+from gputui.probe.pools import PoolWatch
+
+WATCH = PoolWatch()
+
+
+def as_map(found: dict[str, Any]) -> AllocatorMap:
+    return AllocatorMap(
+        segments=tuple(_segment(entry) for entry in found["segments"]),
+        private_pools=tuple(
+            PrivatePool(**entry | {"pool_id": tuple(entry["pool_id"])}) for entry in found["private_pools"]
+        ),
+        routed_devices=tuple(found["routed_devices"]),
+        settings=_settings(found["settings"]),
+        problems=tuple(found["problems"]),
+    )
+
+
+def _settings(found: dict[str, Any]) -> AllocatorSettings:
+    pairs = tuple(tuple(pair) for pair in found["values"])
+    return AllocatorSettings(**found | {"values": pairs, "roundup_divisions": tuple(found["roundup_divisions"])})
+
+
+def _segment(entry: dict[str, Any]) -> Segment:
+    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in entry["blocks"])
+    return Segment(**entry | {"pool_id": tuple(entry["pool_id"]), "blocks": blocks})
+
+
+def look() -> AllocatorMap:
+    return as_map(read_map(torch, WATCH))
+
+
+def release(device: int = 0) -> Release:
+    return predict_device(look(), device)
+
+
+def statistics(device: int = 0) -> dict[str, int]:
+    return read_statistics(torch)[device]
+
+
+def as_statistics(device: int = 0) -> AllocatorStatistics:
+    return AllocatorStatistics(**statistics(device))
+
+
+def driver_free(device: int) -> int:
+    return torch.cuda.mem_get_info(device)[0]
+
+
+def print_json(report: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(report) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,423 @@
+"""What an inventory must not do to the program it looks at."""
+
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+import weakref
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+from gpt import GPT  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from gputui.probe.compiler import keep_from_compiling  # noqa: E402
+from gputui.probe.inventory import take_inventory  # noqa: E402
+
+ON_CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if ON_CUDA else "cpu"
+WAYS = ("walk", "scan")
+
+
+def small_training():
+    """A model after a step and in the middle of the next one."""
+    model = GPT(vocabulary=50, width=16, layers=2, length=8).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.zeros(2, 8, dtype=torch.long, device=DEVICE)
+    model(tokens).sum().backward()
+    optimizer.step()
+    logits = model(tokens)
+    return model, optimizer, logits
+
+
+@check
+def cuda_is_not_initialised():
+    tensor = torch.zeros(4)
+    for how in WAYS:
+        assert take_inventory(torch, how)["storages"]
+    assert not torch.cuda.is_initialized()
+    del tensor
+
+
+@check
+def no_module_is_imported():
+    small_training()
+    before = set(sys.modules)
+    for how in WAYS:
+        take_inventory(torch, how)
+    assert set(sys.modules) == before
+
+
+@check
+def a_local_variable_dies_when_it_is_deleted():
+    for how in WAYS:
+        tensor = torch.zeros(4, device=DEVICE)
+        alive = weakref.ref(tensor)
+        take_inventory(torch, how)
+        del tensor
+        assert alive() is None
+
+
+@check
+def a_dictionary_from_locals_stays_as_it_was():
+    first = torch.zeros(4, device=DEVICE)
+    mine = locals()
+    keys = set(mine)
+    second = torch.zeros(4, device=DEVICE)
+    take_inventory(torch, "walk")
+    assert set(mine) == keys
+    del first, second
+
+
+@check
+def reference_counts_stay():
+    model, optimizer, logits = small_training()
+    things = [model, optimizer, logits, logits.grad_fn, optimizer.state, *model.modules(), *model.parameters()]
+    things += [parameter.grad for parameter in model.parameters()]
+    things += [value for state in optimizer.state.values() for value in state.values()]
+    for how in WAYS:
+        take_inventory(torch, how)  # weak references to modules, once
+        before = [sys.getrefcount(thing) for thing in things]
+        storages = [thing._use_count() for thing in things if isinstance(thing, torch.Tensor)]
+        take_inventory(torch, how)
+        assert [sys.getrefcount(thing) for thing in things] == before
+        assert [thing._use_count() for thing in things if isinstance(thing, torch.Tensor)] == storages
+
+
+@check
+def garbage_collection_is_left_alone():
+    kept = small_training()
+    for how in WAYS:
+        for enabled in (False, True):
+            (gc.enable if enabled else gc.disable)()
+            before = [generation["collections"] for generation in gc.get_stats()]
+            inventory = take_inventory(torch, how)
+            assert [generation["collections"] for generation in gc.get_stats()] == before
+            assert gc.isenabled() is enabled
+            del inventory
+    gc.enable()
+    del kept
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@check
+def many_looks_leave_no_object_and_no_memory():
+    kept = small_training()
+    take_inventory(torch)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(1000):  # the heap finds its size
+            take_inventory(torch)
+        objects, blocks, resident = len(gc.get_objects()), sys.getallocatedblocks(), resident_bytes()
+        for _ in range(2000):
+            take_inventory(torch)
+        assert len(gc.get_objects()) <= objects + 5
+        assert sys.getallocatedblocks() <= blocks + 50
+        assert resident_bytes() <= resident + (2 << 20)
+    finally:
+        gc.enable()
+    del kept
+
+
+@check
+def statistics_peaks_and_random_numbers_stay():
+    kept = small_training()
+    read = torch.cuda.memory_stats if ON_CUDA else dict
+    random = torch.cuda.get_rng_state if ON_CUDA else torch.get_rng_state
+    before, host, device = read(), torch.get_rng_state(), random()
+    for how in WAYS:
+        take_inventory(torch, how)
+    assert read() == before
+    assert torch.equal(torch.get_rng_state(), host)
+    assert torch.equal(random(), device)
+    del kept
+
+
+@check
+def nothing_warns():
+    model, optimizer, logits = small_training()
+    inner = logits * 2  # not a leaf: its .grad warns
+    with torch.inference_mode():
+        inference = torch.zeros(3, device=DEVICE)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for how in WAYS:
+            take_inventory(torch, how)
+    assert [str(warning.message) for warning in caught] == []
+    del model, optimizer, inner, inference
+
+
+@check
+def a_checkpointed_forward_does_not_run_again():
+    runs = []
+    layer = torch.nn.Linear(4, 4, device=DEVICE)
+
+    def forward(x):
+        runs.append(1)
+        return layer(x).exp()
+
+    for use_reentrant in (False, True):
+        result = checkpoint(forward, torch.zeros(2, 4, device=DEVICE, requires_grad=True), use_reentrant=use_reentrant)
+        before = len(runs)
+        for how in WAYS:
+            take_inventory(torch, how)
+        assert len(runs) == before
+        del result
+
+
+@check
+def no_hook_is_called():
+    called = []
+    model, _, _ = small_training()
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: called.append(1) or tensor)
+    with hooks:
+        logits = model(torch.zeros(2, 8, dtype=torch.long, device=DEVICE))
+    logits.register_hook(called.append)
+    logits.grad_fn.register_hook(lambda *_: called.append(1))
+    model.register_forward_hook(lambda *_: called.append(1))
+    model.register_full_backward_hook(lambda *_: called.append(1))
+    for how in WAYS:
+        take_inventory(torch, how)
+    assert called == []
+
+
+@check
+def copy_on_write_does_not_copy():
+    original = torch.zeros(1 << 20, device=DEVICE)
+    clone = torch._lazy_clone(original)
+    for how in WAYS:
+        found = [s for s in take_inventory(torch, how)["storages"] if s["address"] == torch._C._data_address(clone)]
+        assert len(found) == 1
+        assert found[0]["size_bytes"] == 4 << 20
+    assert torch._C._is_cow_tensor(clone)
+    assert torch._C._data_address(original) == torch._C._data_address(clone)
+
+
+def ran(*_):
+    """Stands for the program's own code: whoever looks must not run it."""
+    RUNS.append(sys._getframe(1).f_code.co_name)
+    raise RuntimeError
+
+
+RUNS = []
+
+
+class Meta(type):
+    __instancecheck__ = __subclasscheck__ = __len__ = __iter__ = __bool__ = ran
+
+
+class Touchy(metaclass=Meta):
+    """An object of which nearly everything runs code."""
+
+    __getattr__ = __len__ = __iter__ = __bool__ = __repr__ = __str__ = __contains__ = __getitem__ = __call__ = ran
+
+    def __getattribute__(self, name):
+        return ran()
+
+    def __eq__(self, other):
+        return ran()
+
+    def __hash__(self):
+        return ran()
+
+    @property
+    def __class__(self):
+        return ran()
+
+
+class TouchyAttributes:
+    @property
+    def __dict__(self):
+        return ran()
+
+    @property
+    def tensor(self):
+        return ran()
+
+
+class TouchyList(list):
+    __iter__ = __len__ = __getitem__ = __bool__ = ran
+
+
+class TouchyDict(dict):
+    __iter__ = __len__ = __getitem__ = __bool__ = items = values = keys = ran
+
+
+class TouchyModule(torch.nn.Module):
+    def __getattr__(self, name):
+        return ran()
+
+    named_parameters = parameters = children = named_modules = named_buffers = ran
+
+
+class TouchyTensor(torch.Tensor):
+    shape = grad = dtype = device = data = property(ran)
+    untyped_storage = data_ptr = storage = __repr__ = __len__ = __iter__ = ran
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return ran()
+
+
+@check
+def no_code_of_the_program_runs():
+    RUNS.clear()
+    touchy, attributes, module = Touchy(), TouchyAttributes(), TouchyModule()
+    tensor = torch.zeros(4, device=DEVICE).as_subclass(TouchyTensor)
+    held = TouchyList([torch.zeros(5, device=DEVICE)]), TouchyDict(key=torch.zeros(6, device=DEVICE))
+    for how in WAYS:
+        storages = take_inventory(torch, how)["storages"]
+        assert {str(s["shape"]) for s in storages} >= {"[4]", "[5]", "[6]"}
+    assert RUNS == []
+    del touchy, attributes, module, tensor, held
+
+
+class CountingFunctions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return ran()
+
+
+class CountingOperations(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return ran()
+
+
+@check
+def no_mode_of_the_program_sees_the_look():
+    kept = small_training(), torch.eye(3).to_sparse()
+    for how in WAYS:
+        RUNS.clear()
+        with CountingFunctions(), CountingOperations():
+            storages = take_inventory(torch, how)["storages"]
+        assert storages
+        assert RUNS == []
+    del kept
+
+
+@check
+def a_dead_proxy_is_passed_by():
+    module = torch.nn.Linear(2, 2)
+    proxy = weakref.proxy(module)
+    del module
+    for how in WAYS:
+        take_inventory(torch, how)
+    assert type(proxy) in weakref.ProxyTypes
+
+
+@check
+def another_thread_is_looked_at_and_goes_on():
+    ready, done = threading.Event(), threading.Event()
+
+    def worker():
+        theirs = torch.zeros(7, 7, device=DEVICE)
+        ready.set()
+        done.wait(60)
+        del theirs
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    ready.wait(60)
+    found = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [7, 7]]
+    done.set()
+    thread.join()
+    assert len(found) == 1
+    assert found[0].startswith("theirs (manners.py:")
+
+
+class Waiting(torch.autograd.Function):
+    entered, leave = threading.Event(), threading.Event()
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        Waiting.entered.set()
+        Waiting.leave.wait(60)
+        return gradient
+
+
+@check
+def a_graph_that_another_thread_is_working_on_is_left_alone():
+    leaf = torch.zeros(4, device=DEVICE, requires_grad=True)
+    thread = threading.Thread(target=lambda: Waiting.apply(leaf * 2).sum().backward())
+    thread.start()
+    Waiting.entered.wait(60)
+    problems = take_inventory(torch)["problems"]
+    Waiting.leave.set()
+    thread.join()
+    assert any("backward pass" in problem for problem in problems)
+    assert leaf.grad is not None
+    assert take_inventory(torch)["problems"] == []
+
+
+def compiled_frames_of_a_look(function):
+    """How many frames torch.compile works on when a look interrupts a compiled function."""
+
+    def interrupted(x):
+        signal.raise_signal(signal.SIGUSR1)
+        return x + 1
+
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    compiled = torch.compile(interrupted, backend="eager")
+    compiled(torch.zeros(4))
+    before = torch._dynamo.utils.counters["frames"]["total"]
+    signal.signal(signal.SIGUSR1, function)
+    compiled(torch.zeros(4))
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    return torch._dynamo.utils.counters["frames"]["total"] - before
+
+
+@check
+def a_look_is_not_compiled():
+    import torch._dynamo
+
+    looks = []
+
+    def look(signum, frame):
+        looks.append(take_inventory(torch))
+
+    keep_from_compiling(look)
+    assert compiled_frames_of_a_look(look) == 0
+    assert len(looks) == 1
+
+
+@check
+def a_view_that_was_written_to_gets_no_node_from_the_look():
+    base = torch.zeros(4, device=DEVICE, requires_grad=True) * 1
+    view = base[:2]
+    view.mul_(2)
+    sequence = base.grad_fn._sequence_nr() if hasattr(base.grad_fn, "_sequence_nr") else 0
+    for how in WAYS:
+        take_inventory(torch, how)
+    after = (base * 2).grad_fn
+    assert after._sequence_nr() > sequence
+    (after.next_functions[0][0], view)
+
+
+@check
+def variables_of_closures_are_read_through_their_cells():
+    held = torch.zeros(9, 9, device=DEVICE)
+
+    def inner():
+        inside = held
+        names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [9, 9]]
+        return names, inside
+
+    names, _ = inner()
+    assert names[0].startswith("held (manners.py:")
+
+
+run()

@@ -1,0 +1,390 @@
+"""Names and kinds: what an inventory calls the tensors of programs written in one way or another."""
+
+import functools
+import gc
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+
+from gputui.probe.inventory import take_inventory  # noqa: E402
+
+ON_CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if ON_CUDA else "cpu"
+
+
+def look(how="walk"):
+    """Owner and category by shape: every check has its own shapes."""
+    return {
+        tuple(s["shape"]): (s["owner"].partition(" (")[0], s["category"])
+        for s in take_inventory(torch, how)["storages"]
+    }
+
+
+def entry(shape, how="walk"):
+    found = [s for s in take_inventory(torch, how)["storages"] if s["shape"] == list(shape)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def zeros(*shape, **options):
+    return torch.zeros(*shape, device=DEVICE, **options)
+
+
+class Trainer:
+    def __init__(self, inputs):
+        self.network = torch.nn.Linear(inputs, 3, device=DEVICE)
+        self.chosen = {"main": torch.optim.SGD(self.network.parameters(), momentum=0.9)}
+        self.held = zeros(inputs, 2)
+
+    def fit(self, inputs):
+        self.network(zeros(1, inputs)).sum().backward()
+        self.chosen["main"].step()
+        return look()
+
+
+@check
+def an_attribute_goes_by_the_variable_that_leads_to_it():
+    trainer = Trainer(101)
+    found = trainer.fit(101)
+    assert found[101, 2] == ("trainer.held", "other")
+    names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [3, 101]]
+    assert sorted(names) == [
+        "trainer.chosen['main'].state[trainer.network.weight].momentum_buffer",
+        "trainer.network.weight",
+        "trainer.network.weight.grad",
+    ]
+
+
+@check
+def an_attribute_of_self_goes_by_its_own_name():
+    found = Trainer(102).fit(102)
+    assert found[102, 2] == ("held", "other")
+
+
+@check
+def a_model_in_a_closure_is_found():
+    def make_step():
+        model = torch.nn.Linear(103, 103, bias=False, device=DEVICE)
+
+        def step():
+            return model.weight
+
+        return step
+
+    step = make_step()
+    assert look()[103, 103] == ("model.weight", "parameter")
+    del step
+
+
+@check
+def a_model_in_a_partial_function_is_found():
+    call = functools.partial(torch.nn.functional.linear, weight=zeros(104, 1))
+    assert look()[104, 1] == ("weight", "other")
+    del call
+
+
+@check
+def elements_go_by_their_index_and_key():
+    outputs = [zeros(105, n) for n in range(1, 4)]
+    batch = {"image": zeros(106, 1), 7: (zeros(106, 2),)}
+    found = look()
+    assert found[105, 3] == ("outputs[2]", "other")
+    assert found[106, 1] == ("batch['image']", "other")
+    assert found[106, 2] == ("batch[7][0]", "other")
+    del outputs, batch
+
+
+@check
+def a_tensor_goes_by_variable_file_line_and_function():
+    logits = zeros(107, 2, requires_grad=True)[:, :1] * 2
+    assert entry([107, 1])["owner"].startswith("logits (naming.py:")
+    assert entry([107, 1])["owner"].endswith(" in a_tensor_goes_by_variable_file_line_and_function)")
+    assert entry([107, 1])["category"] == "activation"
+    del logits
+
+
+@check
+def views_are_counted_once():
+    base = zeros(108, 4)
+    views = [base[1:], base.t(), base.view(-1)]
+    assert len([s for s in take_inventory(torch)["storages"] if s["size_bytes"] == 108 * 4 * 4]) == 1
+    del views
+
+
+@check
+def tied_weights_are_counted_once():
+    model = torch.nn.ModuleDict({"first": torch.nn.Linear(109, 109), "second": torch.nn.Linear(109, 109)})
+    model["second"].weight = model["first"].weight
+    assert entry([109, 109])["owner"] == "model.first.weight"
+
+
+@check
+def copies_in_full_precision_are_optimizer_state():
+    model = torch.nn.Linear(110, 110, bias=False, device=DEVICE, dtype=torch.bfloat16)
+    optimizer = torch.optim.SGD([parameter.detach().float().requires_grad_() for parameter in model.parameters()])
+    found = {
+        s["dtype"]: (s["owner"], s["category"]) for s in take_inventory(torch)["storages"] if s["shape"] == [110, 110]
+    }
+    assert found == {
+        "bfloat16": ("model.weight", "parameter"),
+        "float32": ("optimizer.param_groups[0].params[0]", "optimizer_state"),
+    }
+    del optimizer
+
+
+@check
+def a_parameter_written_by_hand_is_a_parameter():
+    weight = zeros(111, 1, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight])
+    weight.sum().backward()
+    optimizer.step()
+    names = {s["owner"]: s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [111, 1]}
+    assert names == {
+        "weight": "parameter",
+        "weight.grad": "gradient",
+        "optimizer.state[weight].exp_avg": "optimizer_state",
+        "optimizer.state[weight].exp_avg_sq": "optimizer_state",
+    }
+
+
+class Wrapper(torch.nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+@check
+def a_wrapped_model_keeps_its_own_name():
+    wrapped = Wrapper(torch.nn.Linear(112, 112))
+    model = wrapped.module
+    assert entry([112, 112])["owner"] == "model.weight"
+    del model
+    assert entry([112, 112])["owner"] == "wrapped.module.weight"
+
+
+@check
+def a_part_in_a_variable_goes_by_the_whole():
+    backbone = torch.nn.Linear(113, 113)
+    model = torch.nn.Sequential(backbone, torch.nn.Linear(113, 2))
+    assert entry([113, 113])["owner"] == "model.0.weight"
+    del model
+
+
+@check
+def a_compiled_model_goes_without_the_compiler():
+    compiled = torch.compile(torch.nn.Linear(114, 114))
+    assert entry([114, 114])["owner"] == "compiled.weight"
+    del compiled
+
+
+@check
+def an_average_of_a_model_has_names_of_its_own():
+    average = torch.optim.swa_utils.AveragedModel(torch.nn.Linear(115, 115))
+    assert entry([115, 115])["owner"] == "average.module.weight"
+    del average
+
+
+@check
+def a_plain_attribute_of_a_module_is_found():
+    model = torch.nn.Linear(2, 2)
+    model.cache = [zeros(116, 1), zeros(116, 2)]
+    assert look()[116, 2] == ("model.cache[1]", "other")
+
+
+@check
+def a_buffer_is_a_buffer():
+    model = torch.nn.BatchNorm1d(117)
+    owners = {s["owner"]: s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [117]}
+    assert owners["model.running_mean"] == "buffer"
+    del model
+
+
+@check
+def parameters_that_only_the_graph_knows_are_parameters():
+    def loss_of_a_forgotten_model():
+        return torch.nn.Linear(118, 118, bias=False, device=DEVICE)(zeros(1, 118)).sum()
+
+    loss = loss_of_a_forgotten_model()
+    assert entry([118, 118])["category"] == "parameter"
+    del loss
+
+
+class Deep:
+    def __init__(self, held, depth):
+        self.inner = Deep(held, depth - 1) if depth else held
+
+
+@check
+def what_a_scan_found_the_next_walks_know():
+    deep = Deep(torch.nn.Linear(119, 119, bias=False), 8)
+    for _ in range(3):
+        gc.collect()  # the walk sees young objects as well
+    assert (119, 119) not in look()
+    assert look("scan")[119, 119] == ("Linear.weight", "parameter")
+    assert look()[119, 119] == ("Linear.weight", "parameter")
+    del deep
+
+
+@check
+def a_scan_names_what_no_variable_leads_to():
+    deep = Deep({"kept": zeros(120, 1)}, 8)
+    assert look("scan")[120, 1] == ("['kept'] of a dict", "other")
+    deeper = Deep(zeros(120, 2), 8)
+    assert look("scan")[120, 2] == ("Deep.inner", "other")
+    del deep, deeper
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        ctx.kept = zeros(121, 2)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@check
+def what_a_custom_function_keeps_is_found():
+    result = Doubled.apply(zeros(121, 1, requires_grad=True) * 1).sum()
+    saved = [s["saved_by"] for s in take_inventory(torch)["storages"] if s["shape"] == [121, 1]]
+    assert saved.count("DoubledBackward") == 1
+    assert entry([121, 2])["category"] == "activation"
+    del result
+
+
+@check
+def what_is_saved_says_by_which_operation():
+    def result_of_layers():
+        hidden = torch.nn.Linear(122, 123, device=DEVICE)(zeros(5, 122))
+        return torch.nn.functional.gelu(hidden).sum()
+
+    result = result_of_layers()
+    assert entry([5, 123])["saved_by"] == "GeluBackward0"
+    assert entry([5, 123])["owner"] == "self of GeluBackward0"
+    del result
+
+
+@check
+def a_saved_tensor_in_a_variable_goes_by_the_variable():
+    hidden = zeros(124, 2, requires_grad=True) * 1
+    result = hidden.exp().sum() + (hidden * hidden).sum()
+    found = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
+    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in found}
+    assert named["hidden"] == "MulBackward0"
+    assert named["result of ExpBackward0"] == "ExpBackward0"
+    del result
+
+
+@check
+def sparse_tensors_are_their_parts():
+    coo = torch.eye(125, 125).to_sparse().to(DEVICE)
+    csr = torch.eye(126, 126).to_sparse_csr().to(DEVICE)
+    found = look()
+    assert found[125,] == ("coo", "other")
+    assert found[2, 125] == ("coo", "other")
+    assert found[127,] == ("csr", "other")
+    del coo, csr
+
+
+@check
+def tensors_without_memory_are_passed_by():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.zeros(128, 1)
+    meta = torch.zeros(128, 2, device="meta")
+    lazy = torch.nn.LazyLinear(128)
+    dense = torch.zeros(128, 3).to_mkldnn() if torch.backends.mkldnn.is_available() else None
+    for how in ("walk", "scan"):
+        assert not [s for s in take_inventory(torch, how)["storages"] if 128 in s["shape"][:1]]
+    del fake, meta, lazy, dense
+
+
+@check
+def nested_tensors_are_read():
+    parts = [torch.zeros(129, 1), torch.zeros(129, 2)]
+    jagged = torch.nested.nested_tensor([part[:, 0] for part in parts], layout=torch.jagged)
+    strided = torch.nested.nested_tensor(parts)
+    names = [s["owner"].partition(" (")[0] for s in take_inventory(torch)["storages"]]
+    assert "jagged" in names
+    assert "strided" in names
+    del jagged, strided
+
+
+@check
+def a_distributed_tensor_is_its_local_part():
+    from torch import distributed
+    from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = torch.nn.Module()
+        whole = distribute_tensor(torch.zeros(130, 4), init_device_mesh("cpu", (1,)), [Shard(0)])
+        model.weight = torch.nn.Parameter(whole)
+        del whole
+        parts = {s["owner"]: s["size_bytes"] for s in take_inventory(torch)["storages"] if s["shape"] == [130, 4]}
+        assert parts["model.weight"] == 130 * 4 * 4
+    finally:
+        distributed.destroy_process_group()
+
+
+@check
+def inside_vmap_and_grad_the_tensors_behind_are_found():
+    found = []
+
+    def function(x):
+        found.append(look())
+        return (x * x).sum()
+
+    torch.func.vmap(function)(zeros(131, 2))
+    torch.func.grad(function)(zeros(132, 2))
+    assert found[0][131, 2] == ("x", "other")
+    assert (132, 2) in found[1]
+
+
+@check
+def inference_tensors_are_found():
+    with torch.inference_mode():
+        result = zeros(133, 1)
+        assert look()[133, 1] == ("result", "other")
+    del result
+
+
+@check
+def tensors_frozen_from_collection_are_found_by_variable_and_the_scan_says_so():
+    kept = zeros(134, 1)
+    gc.freeze()
+    try:
+        assert look("scan")[134, 1] == ("kept", "other")
+        assert any("gc.freeze()" in problem for problem in take_inventory(torch, "scan")["problems"])
+    finally:
+        gc.unfreeze()
+    del kept
+
+
+@check
+def workspaces_are_known_by_their_size():
+    kept = zeros(1)
+    known = {k["owner"]: k["size_bytes"] for k in take_inventory(torch)["known_sizes"]}
+    assert known == ({"cuBLAS workspace": 33554432, "cuBLASLt workspace": 1048576} if ON_CUDA else {})
+    del kept
+
+
+@check
+def pinned_memory_is_told_by_a_scan():
+    if ON_CUDA:
+        pinned = torch.zeros(1 << 16).pin_memory()
+        assert entry([1 << 16], "scan")["is_pinned"]
+        del pinned
+    pageable = torch.zeros(1 << 17)
+    assert not entry([1 << 17], "scan")["is_pinned"]
+    del pageable
+
+
+run()

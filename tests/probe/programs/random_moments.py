@@ -1,0 +1,72 @@
+"""A training loop looked at whenever a look happens to land, as a viewer's would: in pending calls."""
+
+import ctypes
+import gc
+import json
+import random
+import sys
+import threading
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from bookkeeping import DEVICE, live_blocks  # noqa: E402
+from gpt import GPT  # noqa: E402
+
+from gputui.probe.inventory import take_inventory  # noqa: E402
+
+LOOKS = 40
+
+
+def unattributed(inventory):
+    """The share of the allocated bytes, workspaces left aside, that no storage and no known size explains."""
+    blocks = live_blocks()
+    addresses = {storage["address"] for storage in inventory["storages"]}
+    known = {size["size_bytes"]: size["category"] for size in inventory["known_sizes"]}
+    workspaces = rest = 0
+    for address, (size, requested) in blocks.items():
+        if address not in addresses:
+            workspaces += size if known.get(requested) == "workspace" else 0
+            rest += 0 if requested in known else size
+    dead = [s["owner"] for s in inventory["storages"] if s["device"] >= 0 and s["address"] not in blocks]
+    total = sum(size for size, _ in blocks.values()) - workspaces
+    return {"share": rest / max(total, 1), "dead": dead, "problems": inventory["problems"]}
+
+
+def train_until(is_done, checkpointed, amp):
+    model = GPT(layers=8, checkpointed=checkpointed).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters())
+    while not is_done():
+        tokens = torch.zeros(4, 65, dtype=torch.long, device=DEVICE)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=amp):
+            logits = model(tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def looks_during(**options):
+    looks, done = [], threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    def look(_):
+        looks.append(unattributed(take_inventory(torch)))
+        return 0
+
+    def ask():
+        while not done.wait(random.uniform(0.02, 0.05)):
+            ctypes.pythonapi.Py_AddPendingCall(look, None)
+
+    asking = threading.Thread(target=ask)
+    gc.collect()  # an optimizer is in a ring with itself: what is left of the last case is not the walk's to find
+    asking.start()
+    train_until(lambda: len(looks) >= LOOKS, **options)
+    done.set()
+    asking.join()
+    return looks
+
+
+CASES = {"plain": {"checkpointed": False, "amp": False}, "checkpoint, amp": {"checkpointed": True, "amp": True}}
+json.dump({name: looks_during(**options) for name, options in CASES.items()}, sys.stdout)

@@ -1,0 +1,89 @@
+"""Whose memory it is, checked against what the training program knows of its own tensors, with real PyTorch."""
+
+from types import ModuleType
+
+import pytest
+
+from gputui.probe.inventory import take_inventory
+
+CASES = [
+    "gpt,adamw,backward",
+    "gpt,sgd,amp",
+    "gpt,adamw,checkpoint",
+    "gpt,sgd,checkpoint,amp",
+    "resnet,sgd",
+    "resnet,adamw,amp",
+]
+VARIANTS = ("recorded", "plain")
+AT_MOST_UNATTRIBUTED = 0.01
+AT_MOST_IN_AN_OPERATION = 0.02
+"""A look within an operation (in a hook that it calls) finds the operation's result in no Python object yet."""
+
+
+@pytest.fixture(scope="session")
+def trained(run_once):
+    return run_once("training.py", *CASES)
+
+
+@pytest.mark.parametrize("case", [f"{case},{variant}" for case in CASES for variant in VARIANTS])
+class TestTraining:
+    def test_nearly_every_allocated_byte_has_an_owner(self, trained, case):
+        for moment in outside_backward(trained["cases"][case]):
+            workspaces = moment["workspace_bytes"]
+            assert moment["unattributed_bytes"] <= AT_MOST_UNATTRIBUTED * (moment["total_bytes"] - workspaces), moment
+
+    def test_no_owner_is_wrong(self, trained, case):
+        for moment in outside_backward(trained["cases"][case]):
+            assert moment["wrong"] == [], moment["moment"]
+            assert moment["problems"] == [], moment["moment"]
+
+    def test_no_storage_lies_outside_the_live_blocks(self, trained, case):
+        for moment in trained["cases"][case]["moments"]:
+            assert moment["dead"] == [], moment["moment"]
+
+    def test_nothing_is_left_unnamed(self, trained, case):
+        for moment in trained["cases"][case]["moments"]:
+            assert moment["unnamed_bytes"] == 0, moment["moment"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_graph_tells_the_same_as_hooks_that_saw_every_saved_tensor(trained, case):
+    recorded, plain = (trained["cases"][f"{case},{variant}"]["moments"] for variant in VARIANTS)
+    assert [moment["by_category"] for moment in plain] == [moment["by_category"] for moment in recorded]
+
+
+def test_names_are_those_a_person_would_write(trained):
+    names = trained["cases"]["gpt,adamw,backward,plain"]["names"]
+    assert "model.layers.0.attention.qkv.weight" in names
+    assert "model.layers.0.attention.qkv.weight.grad" in names
+    assert "optimizer.state[model.layers.0.attention.qkv.weight].exp_avg" in names
+    assert any(name.startswith("outputs (training.py:") and name.endswith(" in train)") for name in names)
+
+
+def test_most_of_what_lives_in_backward_has_an_owner(trained):
+    """Gradients on their way through the engine have no Python object."""
+    moments = [m for m in trained["cases"]["gpt,adamw,backward,plain"]["moments"] if m["moment"] == "in backward"]
+    assert len(moments) == 2
+    for moment in moments:
+        assert moment["unattributed_bytes"] <= 0.1 * (moment["total_bytes"] - moment["workspace_bytes"])
+        assert moment["problems"] == []
+
+
+def test_a_look_at_any_moment_explains_nearly_every_byte(run_program):
+    for name, looks in run_program("random_moments.py").items():
+        assert len(looks) >= 40
+        assert max(look["share"] for look in looks) <= AT_MOST_IN_AN_OPERATION, name
+        assert [look["dead"] for look in looks if look["dead"]] == []
+        assert [look["problems"] for look in looks if look["problems"]] == []
+
+
+def test_a_torch_that_is_still_being_imported_is_left_alone():
+    inventory = take_inventory(ModuleType("torch"))
+    assert inventory["storages"] == []
+    assert inventory["problems"] == ["PyTorch is still being imported."]
+
+
+def outside_backward(result):
+    moments = [moment for moment in result["moments"] if moment["moment"] != "in backward"]
+    assert len(moments) == 11
+    return moments

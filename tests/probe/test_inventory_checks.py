@@ -1,0 +1,32 @@
+"""What an inventory must not do to a program, and which tensors it can read, checked in the program itself."""
+
+import ast
+
+import pytest
+
+from tests.probe.conftest import PROGRAMS
+
+
+def checks_in(program):
+    functions = [node for node in ast.parse((PROGRAMS / program).read_text()).body if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in functions if any(getattr(d, "id", "") == "check" for d in node.decorator_list)]
+
+
+@pytest.fixture(scope="session")
+def manners(run_once):
+    return run_once("manners.py")
+
+
+@pytest.mark.parametrize("name", checks_in("manners.py"))
+def test_the_program_goes_on_as_it_would_have(manners, name):
+    assert manners[name] == "", manners[name]
+
+
+@pytest.fixture(scope="session")
+def naming(run_once):
+    return run_once("naming.py")
+
+
+@pytest.mark.parametrize("name", checks_in("naming.py"))
+def test_a_tensor_has_the_name_and_kind_a_person_would_give_it(naming, name):
+    assert naming[name] == "", naming[name]

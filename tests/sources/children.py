@@ -1,0 +1,107 @@
+"""Real child processes for the tests of what the host knows of processes."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from gputui.model.device import DeviceLook, DeviceUse
+from gputui.model.process import Process
+from gputui.sources.processes import ProcessSource
+from gputui.units import MIB
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE_S = 30.0
+NOBODY = 65534
+
+IDLE = "print('ready', flush=True); import time; time.sleep(600)"
+BUSY = "print('ready', flush=True)\nwhile True: pass"
+AS_NOBODY = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); "
+ZOMBIE = "import os; child = os.fork() or os._exit(0); print('ready', child, flush=True); import time; time.sleep(600)"
+
+
+class Child(NamedTuple):
+    """A running program; `words` are what it said behind "ready"."""
+
+    pid: int
+    words: list[str]
+
+
+@contextmanager
+def running(code: str, *arguments: str, wrapper: tuple[str, ...] = (), **environment: str) -> Iterator[Child]:
+    """A Python program that has printed "ready"; its session, all its children with it, is killed afterwards."""
+    command = [*wrapper, sys.executable, "-c", code, *arguments]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **environment}
+    )
+    with child:
+        try:
+            assert child.stdout is not None
+            ready, *words = child.stdout.readline().split()
+            assert ready == "ready"
+            yield Child(child.pid, words)
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def in_namespace(*flags: str, script: str) -> str:
+    """What a Python script prints in new namespaces of the kinds `flags`; it must succeed."""
+    result = subprocess.run(
+        ["unshare", *flags, sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def as_nobody(function: Callable[[], T]) -> T:
+    """What `function` returns for a user without rights, in a fork of this process."""
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            with os.fdopen(sending, "wb") as pipe:
+                pickle.dump(function(), pipe)
+            status = 0
+        finally:  # whatever happened, this must not go on as a second test run
+            if status:
+                traceback.print_exc()
+            os._exit(status)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as pipe:
+        answer = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return pickle.loads(answer)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    limit = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < limit, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def on_device(*pids: int, used_bytes: int = 100 * MIB) -> DeviceLook:
+    """What NVML would say if each of these held memory on one device."""
+    return DeviceLook(uses=tuple(DeviceUse("GPU-0", pid, "C", used_bytes) for pid in pids))
+
+
+def look_at(source: ProcessSource, *pids: int) -> tuple[Process, ...]:
+    return source.read(on_device(*pids)).processes

@@ -1,0 +1,31 @@
+"""A source that is looked through second by second, without waiting for seconds to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gputui.model.device import DeviceLook
+from gputui.sources.nvml import NvmlSource
+from tests.conftest import FakeGpus
+
+
+class Looks:
+    """An NvmlSource and its clock."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.source = NvmlSource(clock=lambda: self.time)
+
+    def look(self, after_s: float = 1.0) -> DeviceLook:
+        """One look, so many seconds after the last."""
+        self.time += after_s
+        return self.source.read()
+
+
+@pytest.fixture
+def looks(fake_gpus: FakeGpus) -> Iterator[Looks]:
+    looks = Looks()
+    yield looks
+    looks.source.close()

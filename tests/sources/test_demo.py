@@ -1,0 +1,200 @@
+"""The demonstration is the same at the same moment, believable at any, and never mistaken for a real machine."""
+
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from gputui.model.process import ProcessState
+from gputui.model.reading import Absent
+from gputui.sources.demo import DemoSource
+from gputui.sources.procfs import PID_MAX
+from gputui.sources.signals import SignalRefused
+from gputui.units import MIB
+
+BEGIN = 1_795_000_000.0
+AN_HOUR = range(0, 3600, 7)
+
+
+class Clock:
+    def __init__(self):
+        self.now = BEGIN
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def source(clock):
+    return DemoSource(seed=3, clock=clock)
+
+
+@pytest.fixture
+def hour(source, clock):
+    """(second, devices, host, processes) every seven seconds for an hour."""
+    looks = []
+    for second in AN_HOUR:
+        clock.now = BEGIN + second
+        looks.append((second, *source.read()))
+    return looks
+
+
+def test_a_moment_always_looks_the_same(source, clock, hour):
+    other = Clock()
+    again = DemoSource(seed=3, clock=other)
+    for second, *look in hour[::-50]:
+        other.now = BEGIN + second
+        assert again.read() == tuple(look)
+
+
+def test_another_seed_is_another_day(source, clock):
+    assert DemoSource(seed=4, clock=clock).read() != source.read()
+
+
+def test_it_moves(hour):
+    figures = {tuple(device.gpu_utilization_percent for device in devices.devices) for _, devices, _, _ in hour}
+    assert len(figures) > len(hour) / 2
+
+
+def test_it_is_marked_and_none_of_its_processes_exists(hour):
+    pids = {process.pid for _, _, _, look in hour for process in look.processes}
+    assert min(pids) > PID_MAX
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert {host.hostname for _, _, host, _ in hour} == {"demo"}
+
+
+def test_there_are_eight_gpus_and_three_instances(source):
+    devices, _, _ = source.read()
+    assert [device.index for device in devices.devices if not device.mig] == list(range(8))
+    assert [device.mig.parent for device in devices.devices if device.mig] == [7, 7, 7]
+    assert len({device.key for device in devices.devices}) == 11
+
+
+def test_memory_adds_up_on_every_device(hour):
+    for _, devices, _, _ in hour:
+        held = {device.key: 0 for device in devices.devices}
+        for use in devices.uses:
+            held[use.device] += use.used_bytes
+        for device in devices.devices:
+            memory = device.memory
+            assert memory.used_bytes + memory.free_bytes + memory.driver_reserved_bytes == memory.total_bytes
+            assert 0 <= held[device.key] <= memory.used_bytes
+            assert memory.free_bytes > 0
+
+
+def test_readings_stay_what_a_board_can_do(hour):
+    for _, devices, _, _ in hour:
+        for device in (device for device in devices.devices if not device.mig):
+            assert 25 <= device.temperature_c <= 80
+            assert 60 <= device.power_w <= device.power_limit_w
+            assert 300 <= device.sm_clock_mhz <= device.max_sm_clock_mhz
+            if not isinstance(device.gpu_utilization_percent, Absent):
+                assert 0 <= device.gpu_utilization_percent <= 100
+
+
+def test_a_device_that_works_draws_more_power_and_is_warmer_than_an_idle_one(source):
+    (devices, _, _) = source.read()
+    busy, idle = devices.devices[0], min(devices.devices[:7], key=lambda device: device.gpu_utilization_percent)
+    assert busy.gpu_utilization_percent > 80
+    assert busy.power_w > idle.power_w
+    assert busy.temperature_c > idle.temperature_c
+
+
+def test_one_device_is_held_back_by_its_power_limit(hour):
+    capped = {
+        device.index
+        for _, devices, _, _ in hour
+        for device in devices.devices
+        if not isinstance(device.throttle_reasons, Absent) and "sw_power_cap" in device.throttle_reasons
+    }
+    assert capped == {2}
+    held_back = next(d.devices[2] for _, d, _, _ in hour if "sw_power_cap" in d.devices[2].throttle_reasons)
+    assert held_back.power_w > 0.99 * held_back.power_limit_w
+    assert held_back.sm_clock_mhz < held_back.max_sm_clock_mhz - 100
+
+
+def test_energy_only_grows(hour):
+    energies = [devices.devices[0].energy_j for _, devices, _, _ in hour]
+    assert energies == sorted(energies)
+
+
+def test_the_fine_tuning_grows_step_by_step(hour):
+    held = [use.used_bytes for _, devices, _, _ in hour for use in devices.uses if use.device == "GPU-4"]
+    steps = [after - before for before, after in pairwise(held)]
+    assert sum(step > 0 for step in steps) > 100
+    assert sum(step < 0 for step in steps) <= 8  # it begins again
+    assert all(step >= 1024 * MIB for step in steps if step > 0)
+
+
+def test_four_ranks_have_workers_and_one_launcher(source):
+    _, _, look = source.read()
+    ranks = [process for process in look.processes if process.rank]
+    assert [process.rank.rank for process in ranks] == [0, 1, 2, 3]
+    assert len({process.rank.launcher_pid for process in ranks}) == 1
+    assert all(process.workers.count == 4 for process in ranks)
+
+
+def test_a_job_begins_and_ends_and_every_run_is_a_process_of_its_own(hour):
+    seen = [
+        {process.identity: process.state for process in look.processes if "eval.py" in process.command}
+        for _, _, _, look in hour
+    ]
+    assert {} in seen
+    assert any(ProcessState.ZOMBIE in states.values() for states in seen)
+    assert len({identity for states in seen for identity in states}) > 20
+    assert len({identity.started for states in seen for identity in states}) > 20
+
+
+def test_identities_last_as_long_as_their_jobs(hour):
+    first, last = hour[0][3], hour[-1][3]
+    lasting = {process.identity for process in first.processes if "eval.py" not in process.command}
+    assert lasting <= {process.identity for process in last.processes}
+    assert len(lasting) == 9
+
+
+def test_something_is_unattributed(source):
+    _, _, look = source.read()
+    assert {line.device for line in look.unattributed} == {"GPU-4", "GPU-7"}
+
+
+def test_every_process_has_details_and_a_tree_around_it(source):
+    _, _, look = source.read()
+    for process in look.processes:
+        details = source.details(process.identity)
+        entries = {entry.identity: entry for entry in details.tree}
+        assert process.identity in entries
+        assert details.tree[0].depth == 0
+        assert dict(details.environment)["GPUTUI_DEMO"] == "1"
+        below = [entry for entry in details.tree if entry.depth > entries[process.identity].depth]
+        assert len(below) == (process.workers.count if process.workers else 0)
+
+
+def test_details_of_a_job_that_ended_are_absent_in_every_field(source, clock):
+    _, _, look = source.read()
+    evaluation = next(process for process in look.processes if "eval.py" in process.command)
+    clock.now += 100
+    details = source.details(evaluation.identity)
+    assert details.tree == ()
+    rest = {field.name for field in fields(details)} - {"identity", "tree"}
+    assert {getattr(details, name) for name in rest} == {Absent("the process has ended")}
+
+
+def test_the_host_is_as_busy_as_its_jobs(hour):
+    for _, _, host, _ in hour:
+        assert host.cpu_percent == pytest.approx(sum(host.core_percents) / len(host.core_percents), abs=0.1)
+        memory = host.memory
+        assert memory.used_bytes + memory.available_bytes == memory.total_bytes
+        assert memory.shared_bytes < memory.used_bytes
+        assert host.shm.used_bytes < host.shm.total_bytes
+
+
+def test_no_signal_is_sent(source):
+    _, _, look = source.read()
+    with pytest.raises(SignalRefused, match="This is a demonstration"):
+        source.send_signal(look.processes[0].identity, 15)

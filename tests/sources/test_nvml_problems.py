@@ -1,0 +1,171 @@
+"""NVML as a whole out of order: one sentence with cause and remedy, and on again by itself once it is repaired."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.nvml.versions import versions
+from tests.conftest import ROOT, FakeGpus
+from tests.sources.conftest import Looks
+
+UNINITIALIZED, NO_PERMISSION, DRIVER_NOT_LOADED, FUNCTION_NOT_FOUND, MISMATCH, UNKNOWN = 1, 4, 9, 13, 18, 999
+
+AT_START = [
+    (DRIVER_NOT_LOADED, ("kernel driver is not loaded", "modprobe nvidia")),
+    (MISMATCH, ("different versions", "driver upgrade", "Reboot")),
+    (NO_PERMISSION, ("No permission", "/dev/nvidiactl")),
+    (FUNCTION_NOT_FOUND, ("too old", "Upgrade the driver")),
+    (UNKNOWN, ("unknown error", "container", "restart it")),
+    (14, ("Corrupted infoROM", "dmesg")),
+]
+READ = "from gputui.sources.nvml import NvmlSource; look = NvmlSource().read(); print(look.problem, len(look.devices))"
+
+
+def in_child(code: str, environment: dict[str, str], folder: Path = ROOT) -> str:
+    """What `code` prints in a process of its own; `folder` comes first on its path."""
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(
+        command, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.stderr == ""
+    return result.stdout.strip()
+
+
+@pytest.mark.parametrize(("error", "words"), AT_START, ids=[str(error) for error, _ in AT_START])
+def test_nvml_that_does_not_start_says_why_and_what_to_do(
+    fake_gpus: FakeGpus, looks: Looks, error: int, words: tuple[str, ...]
+) -> None:
+    fake_gpus.fault("nvmlInit*", error=error)
+    look = looks.look()
+    assert look.devices == ()
+    assert look.problem is not None
+    assert all(word in look.problem for word in words)
+
+
+@pytest.mark.parametrize("error", [UNINITIALIZED, DRIVER_NOT_LOADED, MISMATCH])
+def test_a_running_source_survives_that_nvml_goes_away(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
+    well = looks.look()
+    fake_gpus.fault("nvml*", error=error)
+    look = looks.look()
+    assert look.problem is not None
+    assert look.devices == ()
+    fake_gpus.clear("faults")
+    assert looks.look() is look  # it is tried every three seconds
+    assert looks.look(after_s=2).devices == well.devices
+
+
+def test_a_mismatch_names_both_versions(tmp_path: Path) -> None:
+    kernel_driver = tmp_path / "version"
+    kernel_driver.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 23:38:43 UTC 2025\n"
+    )
+    libraries = [Path("/usr/lib/libnvidia-ml.so.580.95.05")]
+    assert versions(libraries, kernel_driver) == "Kernel driver 570.86.15, library 580.95.05."
+    kernel_driver.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n")
+    assert versions(libraries, kernel_driver) == "Kernel driver 580.95.05, library 580.95.05."
+    assert versions([], kernel_driver) == versions(libraries, tmp_path / "absent") == ""
+
+
+def test_while_there_is_a_problem_nvml_is_tried_every_three_seconds(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault("nvmlInit*", error=DRIVER_NOT_LOADED)
+    for _ in range(9):
+        looks.look()
+    assert fake_gpus.calls() == {"nvmlInitWithFlags": 3}
+
+
+def test_each_initialisation_is_given_back(fake_gpus: FakeGpus, looks: Looks) -> None:
+    looks.look()
+    fake_gpus.fault("nvmlDeviceGetMemoryInfo_v2", error=UNINITIALIZED)
+    looks.look()
+    fake_gpus.clear("faults")
+    looks.look(after_s=3)
+    looks.source.close()
+    calls = fake_gpus.calls()
+    assert (calls["nvmlInitWithFlags"], calls["nvmlShutdown"]) == (2, 2)
+
+
+def test_what_was_unsupported_is_asked_again_after_a_new_start(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault("nvmlDeviceGetPowerUsage", error=3)
+    looks.look()
+    fake_gpus.fault("nvmlDeviceGetCount*", error=DRIVER_NOT_LOADED)
+    assert looks.look(after_s=5).problem
+    fake_gpus.clear("faults")
+    assert looks.look(after_s=3).devices[0].power_w == 72.0
+
+
+def test_a_count_that_is_refused_is_a_problem_and_no_crash(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault("nvmlDeviceGetCount*", error=UNKNOWN)
+    assert "unknown error" in (looks.look().problem or "")
+
+
+def test_a_machine_without_the_driver_library_says_so() -> None:
+    bare = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    printed = in_child(READ, bare)
+    assert printed.startswith("NVIDIA's driver library libnvidia-ml.so.1 was not found. Install the NVIDIA driver")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("class NVMLError(Exception): pass\nnvmlLib = None\n", "pynvml.py is not that of nvidia-ml-py 12.535 or newer"),
+        ("print 'for Python 2'\n", "cannot be imported"),
+        ("import a_module_that_is_not_there\n", "cannot be imported"),
+    ],
+    ids=["another package", "for Python 2", "broken"],
+)
+def test_a_wrong_pynvml_is_named_with_the_repair(fake_gpus: FakeGpus, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "pynvml.py").write_text(text)
+    printed = in_child(READ, fake_gpus.environment, tmp_path)
+    assert words in printed
+    assert "pip uninstall pynvml nvidia-ml-py3" in printed
+
+
+def test_without_nvidia_ml_py_the_package_to_install_is_named(fake_gpus: FakeGpus) -> None:
+    printed = in_child(f"import sys; sys.modules['pynvml'] = None; {READ}", fake_gpus.environment)
+    assert printed == "The Python package nvidia-ml-py is not installed. Run `pip install nvidia-ml-py`. 0"
+
+
+def test_the_source_imports_nvidia_ml_py_only_when_it_reads(fake_gpus: FakeGpus) -> None:
+    code = "import sys; from gputui.sources.nvml import NvmlSource; NvmlSource(); print('pynvml' in sys.modules)"
+    assert in_child(code, fake_gpus.environment) == "False"
+
+
+UPGRADE = """
+import os, sys
+from pathlib import Path
+from gputui.sources.nvml import NvmlSource
+from tests.fakegpu.lab import Lab
+
+library, new = map(Path, sys.argv[1:])
+time = 0.0
+source, lab = NvmlSource(clock=lambda: time), Lab(os.environ["FAKEGPU_STATE"])
+assert len(source.read().devices) == 2
+lab.fault("nvmlDevice*", error=18)
+time += 5
+assert source.read().problem
+lab.clear("faults")
+library.unlink()
+library.symlink_to(new)
+time += 5
+assert len(source.read().devices) == 2
+maps = Path("/proc/self/maps").read_text()
+print(str(new) in maps, sys.modules["pynvml"].nvmlLib._name == str(new))
+"""
+
+
+def test_after_a_driver_upgrade_the_new_library_is_used(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+    built = fake_gpus.library_folder / "libnvidia-ml.so.1"
+    old, new, link = (tmp_path / f"libnvidia-ml.so.{version}" for version in ("570.1", "580.2", "1"))
+    for path in (old, new):
+        path.write_bytes(built.read_bytes())
+    link.symlink_to(old)
+    environment = {**fake_gpus.environment, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", UPGRADE, str(link), str(new)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.stdout.strip(), result.stderr) == ("True True", "")

@@ -1,0 +1,142 @@
+"""What is dear to read, PCIe and NVLink rates, is read only of devices that somebody looks at, and never waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gputui.model.device import DeviceLook, NvLinks
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent
+from gputui.sources.nvml.binding import Nvml
+from gputui.sources.nvml.pcie import PcieRates
+from tests.conftest import FakeGpus
+from tests.sources.conftest import Looks
+
+PCIE, NOT_SUPPORTED, GPU_IS_LOST = "nvmlDeviceGetPcieThroughput", 3, 15
+
+
+def until(condition: Callable[[], object], *, limit_s: float = 20) -> None:
+    """Wait for another thread; the limit is for a test that fails."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def look_until(looks: Looks, condition: Callable[[DeviceLook], object]) -> DeviceLook:
+    """The first look that `condition` holds for."""
+    found = []
+    until(lambda: condition(look := looks.look()) and not found.append(look))
+    return found[0]
+
+
+def test_pcie_rates_are_read_in_bytes_a_second_where_somebody_looks(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.set(1, pcie_tx=1000, pcie_rx=2000)
+    _, key = (device.key for device in looks.look().devices)
+    looks.source.watch(frozenset({key}))
+    assert looks.look().devices[1].pcie_tx_bytes_per_s == NOT_READ
+    first, second = look_until(looks, lambda look: look.devices[1].pcie_tx_bytes_per_s != NOT_READ).devices
+    assert (second.pcie_tx_bytes_per_s, second.pcie_rx_bytes_per_s) == (1_024_000, 2_048_000)
+    assert first.pcie_tx_bytes_per_s == NOT_LOOKED_AT
+
+
+def test_nobody_looks_and_pcie_is_not_read(fake_gpus: FakeGpus) -> None:
+    nvml = Nvml()
+    rates = PcieRates(interval_s=0.001)
+    rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})
+    assert PCIE not in fake_gpus.calls()
+    rates.watch(frozenset({"gpu"}))
+    until(lambda: fake_gpus.calls().get(PCIE, 0) > 20)
+    assert rates.rates() == {"gpu": (120 * 1024, 80 * 1024)}
+    rates.watch(frozenset())
+    assert rates.rates() == {}
+    time.sleep(0.1)  # for the call that is under way
+    fake_gpus.clear("calls")
+    time.sleep(0.3)
+    assert PCIE not in fake_gpus.calls()
+    rates.watch(frozenset({"gpu"}))
+    until(lambda: PCIE in fake_gpus.calls())
+    rates.close()
+    nvml.close()
+
+
+def test_a_source_that_nobody_looks_through_starts_no_thread(looks: Looks) -> None:
+    looks.look()
+    assert "gputui-pcie" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_look_does_not_wait_for_pcie(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault(PCIE, delay_us=100_000)
+    looks.source.watch(frozenset(device.key for device in looks.look().devices))
+    looks.look()
+    until(lambda: PCIE in fake_gpus.calls())
+
+    def three_looks_take_less_than_a_call() -> bool:
+        before = fake_gpus.calls()[PCIE]
+        for _ in range(3):
+            looks.look()
+        return fake_gpus.calls()[PCIE] == before
+
+    until(three_looks_take_less_than_a_call)
+
+
+def test_unsupported_pcie_counters_are_asked_for_once(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault(PCIE, error=NOT_SUPPORTED)
+    (key, _) = (device.key for device in looks.look().devices)
+    looks.source.watch(frozenset({key}))
+    device = look_until(looks, lambda look: look.devices[0].pcie_rx_bytes_per_s != NOT_READ).devices[0]
+    assert device.pcie_rx_bytes_per_s == Absent("not supported by this device")
+    looks.look()
+    assert fake_gpus.calls()[PCIE] == 2
+
+
+def test_a_lost_device_has_no_rates(fake_gpus: FakeGpus, looks: Looks) -> None:
+    (key, _) = (device.key for device in looks.look().devices)
+    looks.source.watch(frozenset({key}))
+    look_until(looks, lambda look: look.devices[0].pcie_tx_bytes_per_s != NOT_READ)
+    fake_gpus.fault("nvmlDeviceGet*", device=0, error=GPU_IS_LOST)
+    lost = looks.look().devices[0]
+    assert lost.pcie_tx_bytes_per_s == lost.nvlinks == Absent("GPU is lost")
+
+
+def test_nvlink_rates_are_what_went_through_between_two_looks(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.set(0, nvlinks=18, nvlinks_active=17, nvlink_tx=1_000_000, nvlink_rx=2_000_000)
+    (key, _) = (device.key for device in looks.look().devices)
+    looks.source.watch(frozenset({key}))
+    assert looks.look().devices[0].nvlinks == NvLinks(17, 18, None, None)
+    fake_gpus.set(0, nvlink_tx=1_002_000, nvlink_rx=2_004_000)
+    first, second = looks.look(after_s=2).devices
+    assert first.nvlinks == NvLinks(17, 18, 1_024_000.0, 2_048_000.0)
+    assert second.nvlinks == NOT_LOOKED_AT
+
+
+def test_nvlink_counters_that_start_again_give_no_rate(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.set(0, nvlink_tx=5000, nvlink_rx=5000)
+    (key, _) = (device.key for device in looks.look().devices)
+    looks.source.watch(frozenset({key}))
+    looks.look()
+    fake_gpus.set(0, nvlink_tx=10, nvlink_rx=10)
+    assert looks.look().devices[0].nvlinks == NvLinks(18, 18, None, None)
+
+
+def test_nvlink_rates_start_again_when_somebody_looks_again(fake_gpus: FakeGpus, looks: Looks) -> None:
+    watched = frozenset(device.key for device in looks.look().devices)
+    rates = []
+    for keys in (watched, watched, frozenset(), watched):
+        looks.source.watch(keys)
+        rates.append(getattr(looks.look().devices[0].nvlinks, "tx_bytes_per_s", "not looked at"))
+    assert rates == [None, 0.0, "not looked at", None]
+
+
+@pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "not watched"])
+def test_a_device_without_nvlink_says_so_where_somebody_looks(
+    fake_gpus: FakeGpus, looks: Looks, *, is_watched: bool
+) -> None:
+    fake_gpus.up(1)
+    (device,) = looks.look().devices
+    looks.source.watch(frozenset({device.key} if is_watched else ()))
+    expected = Absent("this device has no NVLinks") if is_watched else NOT_LOOKED_AT
+    assert looks.look().devices[0].nvlinks == expected

@@ -1,0 +1,92 @@
+"""What a device holds that no process accounts for: a table of causes."""
+
+import pytest
+
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigPlace
+from gputui.model.process import Identity, Process, ProcessState
+from gputui.model.reading import Absent
+from gputui.sources.processes.unattributed import unattributed
+from gputui.units import GIB, MIB
+
+TOTAL = 80 * GIB
+
+
+def memory(used_bytes, reserved_bytes=500 * MIB):
+    return DeviceMemory(TOTAL, used_bytes, TOTAL - used_bytes - (reserved_bytes or 0), reserved_bytes)
+
+
+def device(used_bytes=10 * GIB, reserved_bytes=500 * MIB, **fields):
+    return Device(0, "GPU-0", "H100", "", memory=memory(used_bytes, reserved_bytes), **fields)
+
+
+def process(used_bytes=9 * GIB, pid=42, kind="C", state=ProcessState.RUNNING, command="python train.py", key="GPU-0"):
+    return Process(Identity(pid, 1.0), state, uses=(DeviceUse(key, pid, kind, used_bytes),), command=command)
+
+
+def remainders(devices, processes=(), *, is_private=False):
+    return unattributed(DeviceLook(devices=tuple(devices)), processes, is_private=is_private)
+
+
+@pytest.mark.parametrize(
+    ("board", "processes", "is_private", "words"),
+    [
+        (device(), [process()], False, "the driver, or a process that ended or is hidden"),
+        (device(1 * GIB), [], False, "a process that is hidden (another container, another user's)"),
+        (device(), [process(Absent("not available"))], False, "an upper bound: what PID 42 holds is not known"),
+        (device(), [process(state=ProcessState.ZOMBIE)], False, "what is left of PID 42, which ended"),
+        (device(), [process(state=ProcessState.VANISHED)], False, "what is left of PID 42, which ended"),
+        (device(), [process(kind="M")], False, "the MPS server"),
+        (device(), [process(command="/usr/bin/nvidia-cuda-mps-server")], False, "the MPS server"),
+        (device(), [process()], True, "processes outside this container"),
+        (device(700 * MIB, None), [], False, "the driver's own reserve"),
+        (device(20 * GIB, None), [], False, "a process that is hidden"),
+        (device(display_active="Enabled"), [process()], False, "the display"),
+        (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not name"),
+        (device(mig_mode="Enabled"), [], False, "what the driver keeps for MIG"),
+    ],
+    ids=[
+        "a process and more", "nobody", "NVML does not say what a process holds", "a zombie", "a vanished process",
+        "an MPS client", "the MPS server itself", "in a container", "NVML version 1 counts the reserve",
+        "more than any reserve", "a display", "a MIG instance", "the GPU around MIG instances",
+    ],
+)  # fmt: skip
+def test_a_remainder_has_a_likely_cause(board, processes, is_private, words):
+    (line,) = remainders([board], processes, is_private=is_private)
+    assert line.device == "GPU-0"
+    assert words in line.cause
+
+
+def test_the_remainder_is_what_is_used_less_what_is_held():
+    (line,) = remainders([device(10 * GIB)], [process(3 * GIB, pid=1), process(5 * GIB, pid=2)])
+    assert line.used_bytes == 2 * GIB
+
+
+def test_a_process_holds_memory_only_on_the_device_of_its_use():
+    other = Device(1, "GPU-1", "H100", "", memory=memory(4 * GIB))
+    lines = remainders([device(4 * GIB), other], [process(4 * GIB, key="GPU-1")])
+    assert [(line.device, line.used_bytes) for line in lines] == [("GPU-0", 4 * GIB)]
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        device(9 * GIB + 15 * MIB),
+        device(9 * GIB + 40 * MIB, mig=MigPlace(0, 1, 0)),
+        device(8 * GIB),
+        device(shares_host_memory=True),
+        Device(0, "GPU-0", "H100", "", memory=Absent("GPU is lost")),
+    ],
+    ids=["too little", "what an instance costs", "processes hold more", "host memory", "not known"],
+)
+def test_where_there_is_nothing_worth_saying_there_is_no_line(board):
+    assert remainders([board], [process(9 * GIB)]) == ()
+
+
+def test_instances_account_for_their_part_of_the_gpu():
+    instances = [
+        Device(0, f"MIG-{number}", "H100 MIG", "", mig=MigPlace(0, number, 0), memory=memory(used))
+        for number, used in ((1, 6 * GIB), (2, 3 * GIB))
+    ]
+    processes = [process(6 * GIB, key="MIG-1")]
+    lines = remainders([device(9 * GIB + 200 * MIB, mig_mode="enabled"), *instances], processes)
+    assert [(line.device, line.used_bytes) for line in lines] == [("GPU-0", 200 * MIB), ("MIG-2", 3 * GIB)]

@@ -1,0 +1,64 @@
+"""`terminal(...)` opens a program on a pseudo-terminal; whatever still runs at the end of the test is ended."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.pty_session import PtySession
+
+Open = Callable[..., PtySession]
+GPUTUI = f"{shlex.quote(sys.executable)} -m gputui"
+LEAD = (
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "NO_COLOR",
+    "GPUTUI_",
+    "TEXTUAL_",
+    "PYTHONIOENCODING",
+)
+
+
+@pytest.fixture
+def plain_environment(tmp_path: Path) -> dict[str, str]:
+    """A user's environment with nothing in it that changes what is drawn."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(LEAD)}
+    source = str(Path(__file__).resolve().parents[2])
+    return kept | {
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "PYTHONPATH": source,
+    }
+
+
+@pytest.fixture
+def terminal(plain_environment: dict[str, str]) -> Iterator[Open]:
+    """Opens a terminal with a shell command on it; variables of None are taken out of its environment."""
+    sessions: list[PtySession] = []
+
+    def start(
+        command: str = f"exec {GPUTUI} --demo",
+        *,
+        size: tuple[int, int] = (80, 24),
+        answers: bool = False,
+        **variables: str | None,
+    ) -> PtySession:
+        environment = {name: value for name, value in (plain_environment | variables).items() if value is not None}
+        sessions.append(PtySession(command, environment, size, answers=answers))
+        return sessions[-1]
+
+    yield start
+    for session in sessions:
+        session.close()

@@ -1,0 +1,177 @@
+"""A program on a pseudo-terminal, as a person or a hostile environment would run it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyte
+
+LIMIT_S = 60.0
+"""How long a condition may take to come true; generous, for a busy machine."""
+
+KITTY = re.compile(rb"\x1b\[([><=])[0-9;]*u")
+MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+QUERIES = re.compile(rb"\x1b\[\?([0-9]+)\$p")
+UNFINISHED = re.compile(rb"\x1b(\[[0-9;?<>=]*)?$")
+ON_AT_FIRST = frozenset({7, 25})
+"""The private modes a terminal starts with: lines wrap, the cursor is shown."""
+
+OWN_TERMINAL = 'exec <>"$0" >&0 2>&0; eval "$1"'
+"""For sh: what a session leader without a terminal opens becomes its controlling terminal."""
+
+
+class PtySession:
+    """A shell command on a terminal of its own; `screen` is what a person sees, `output` every byte of it.
+
+    The terminal is read only while something is waited for. With `answers` it answers queries as a modern one does.
+    """
+
+    def __init__(
+        self, command: str, environment: Mapping[str, str], size: tuple[int, int] = (80, 24), *, answers: bool = False
+    ) -> None:
+        self.master, self.slave = pty.openpty()
+        self.output = b""
+        self.answers = answers
+        self.screen = pyte.Screen(*(max(1, cells) for cells in size))
+        self._stream = pyte.ByteStream(self.screen)
+        self._unfed = b""
+        self.set_size(*size)
+        self.settings_before = termios.tcgetattr(self.slave)
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", OWN_TERMINAL, os.ttyname(self.slave), command],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def set_size(self, columns: int, rows: int) -> None:
+        """Resize the terminal; the foreground process group gets SIGWINCH."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(max(1, rows), max(1, columns))
+
+    def send(self, keys: str | bytes) -> None:
+        """Type."""
+        os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
+
+    def pump(self, wait_s: float = 0.05, most: int = 65536) -> int:
+        """Read what there is, at most `most` bytes; how many there were."""
+        if not select.select([self.master], [], [], wait_s)[0]:
+            return 0
+        data = os.read(self.master, most)
+        self.output += data
+        self._answer(data)
+        data = KITTY.sub(b"", self._unfed + data)
+        cut = match.start() if (match := UNFINISHED.search(data)) else len(data)
+        self._unfed = data[cut:]
+        self._stream.feed(data[:cut])
+        return len(data)
+
+    def wait(self, condition: Callable[[], bool], what: str = "") -> None:
+        """Read until `condition` holds; fails with the screen after `LIMIT_S`."""
+        end = time.monotonic() + LIMIT_S
+        while not condition():
+            is_over = self.process.poll() is not None
+            if not self.pump() and (is_over or time.monotonic() > end) and not condition():
+                raise AssertionError(f"waited in vain for {what or condition}; the screen:\n{self.text}")
+
+    def wait_for(self, words: str) -> None:
+        """Read until the screen shows `words`."""
+        self.wait(lambda: words in self.text, repr(words))
+
+    def wait_without(self, words: str) -> None:
+        """Read until the screen does not show `words`."""
+        self.wait(lambda: words not in self.text, f"the end of {words!r}")
+
+    def wait_for_silence(self, silence_s: float = 0.5) -> None:
+        """Read until nothing has come for a while."""
+        self.wait(lambda: not self.pump(silence_s), "silence")
+
+    def wait_until_idle(self) -> None:
+        """Without reading, until all that was typed has been taken in and the program has next to nothing to do."""
+        end = time.monotonic() + LIMIT_S
+        before, now = -1000, self._ticks()
+        while now - before > 5 or self._typed_and_not_read():
+            assert time.monotonic() < end, "the program did not come to rest"
+            time.sleep(0.5)
+            before, now = now, self._ticks()
+
+    def _typed_and_not_read(self) -> int:
+        return struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0\0\0\0"))[0]
+
+    def _ticks(self) -> int:
+        """Processor time of the program, in hundredths of a second."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    def end(self) -> int:
+        """Read until the program has ended; its exit status as a shell tells it."""
+        self.wait(lambda: self.process.poll() is not None, "the end of the program")
+        while self.pump(0.0):
+            continue
+        status = self.process.returncode
+        return 128 - status if status < 0 else status
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send a signal to the program."""
+        self.process.send_signal(number)
+
+    @property
+    def text(self) -> str:
+        """The screen, line by line."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    @property
+    def words(self) -> str:
+        """The screen as running text: sentences that were wrapped are whole again."""
+        return " ".join(self.text.split())
+
+    @property
+    def modes(self) -> dict[int, bool]:
+        """The private modes that were ever touched, and whether they are on."""
+        modes: dict[int, bool] = {}
+        for numbers, letter in MODES.findall(self.output):
+            modes.update((int(number), letter == b"h") for number in numbers.split(b";"))
+        return modes
+
+    def left_behind(self) -> list[str]:
+        """What is not as it was before the program came."""
+        wrong = [f"mode {mode} is {on}" for mode, on in self.modes.items() if on != (mode in ON_AT_FIRST)]
+        directions = KITTY.findall(self.output)
+        if directions.count(b">") != directions.count(b"<"):
+            wrong.append("the keyboard protocol was not given back")
+        if termios.tcgetattr(self.slave) != self.settings_before:
+            wrong.append("the terminal's settings (stty) are changed")
+        return wrong
+
+    def _answer(self, data: bytes) -> None:
+        if self.answers:
+            for mode in QUERIES.findall(data):
+                self.send(b"\x1b[?%b;2$y" % mode)
+
+    def hang_up(self) -> None:
+        """The terminal goes away, as when a connection breaks."""
+        os.close(self.slave)
+        os.close(self.master)
+        self.master = self.slave = -1
+
+    def close(self) -> None:
+        """End what still runs, the whole process group of it."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        for end in (self.master, self.slave):
+            if end >= 0:
+                os.close(end)

@@ -1,0 +1,91 @@
+"""Terminals, locales and redirections that a program may find itself with."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.terminal.conftest import GPUTUI, Open
+
+EVERY_SCREEN = (
+    "?",
+    "\x1b",
+    "t",
+    "o",
+    "\x1b",
+    "/gpu\r",
+    "\x1b",
+    "K",
+    "\x1b",
+    "\x10",
+    "\x1b",
+    "\r",
+    "\x1b",
+    "\t\r",
+    "\x1b",
+)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LC_ALL": "C"},
+        {"LANG": "POSIX"},
+        {"LC_ALL": "de_DE.ISO-8859-1@euro"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"TERM": "linux"},
+        {"GPUTUI_ASCII": "1"},
+    ],
+    ids=lambda variables: " ".join(f"{name}={value}" for name, value in variables.items()),
+)
+def test_where_nothing_else_can_be_drawn_every_screen_is_ascii(terminal: Open, variables: dict[str, str]) -> None:
+    session = terminal(**variables)
+    session.wait_for("Help")
+    for keys in EVERY_SCREEN:
+        session.send(keys)
+        session.wait_for_silence(0.1)
+    session.send("\x03")
+    assert session.end() == 0, session.text
+    assert session.output.isascii()
+
+
+@pytest.mark.parametrize("variables", [{"LANG": None}, {"TERM": "tmux-256color"}], ids=["no LANG", "tmux"])
+def test_elsewhere_it_draws_with_all_characters(terminal: Open, variables: dict[str, str | None]) -> None:
+    session = terminal(**variables)
+    session.wait_for("°C")
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown", None])
+def test_a_terminal_that_cannot_show_it_is_told_why(terminal: Open, kind: str | None) -> None:
+    session = terminal(TERM=kind)
+    assert session.end() == 2
+    assert "full-screen program cannot be shown. Set TERM" in session.words
+    assert session.modes == {}
+
+
+@pytest.mark.parametrize(
+    ("redirection", "stream"),
+    [("</dev/null", "input"), ("<&-", "input"), (">/dev/null", "output"), (">&-", "output")],
+)
+def test_without_a_terminal_it_says_what_to_use(terminal: Open, redirection: str, stream: str) -> None:
+    session = terminal(f"exec {GPUTUI} --demo {redirection}")
+    assert session.end() == 2
+    assert f"standard {stream} is none. For one look, printed, use gputui --once." in session.words
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/null", "2>&-"])
+def test_it_draws_on_standard_output_whatever_standard_error_is(terminal: Open, redirection: str) -> None:
+    session = terminal(f"exec {GPUTUI} --demo {redirection}")
+    session.wait_for("Help")
+    session.send("q")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+@pytest.mark.parametrize("theme", ["terminal", "nord"])
+def test_no_color_sends_no_colors(terminal: Open, theme: str) -> None:
+    session = terminal(NO_COLOR="1", GPUTUI_THEME=theme)
+    session.wait_for("Help")
+    session.wait_for_silence(0.1)
+    lines = session.screen.buffer.values()
+    assert {(cell.fg, cell.bg) for line in lines for cell in line.values()} == {("default", "default")}
+    assert any(all(line[x].reverse for x in range(80)) for line in lines), "the line of the cursor is marked"

@@ -1,0 +1,26 @@
+"""Keys that are typed, or pasted, faster than screens open and close."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.terminal.conftest import Open
+
+
+@pytest.mark.parametrize(
+    "keys", ["ogg", "oggggg", "?\x1b[27u\x1b[27u", "K\r\r\r\r", "\t\r" + "\x7f" * 8, "Tq" * 9, "/gpu\r\r" * 3], ids=repr
+)
+def test_no_key_closes_more_than_one_screen(terminal: Open, keys: str) -> None:
+    session = terminal()
+    session.wait_for("Help")
+    for _ in range(3):
+        session.send(keys)
+    session.wait_for_silence()
+    session.send("\x1b[27u")  # whatever is open now
+    session.wait_for_silence()
+    session.screen.reset()
+    session.send("\x0c")
+    session.wait_for(" gputui DEMONSTRATION")
+    session.send("\x03")
+    assert session.end() == 0, session.text
+    assert session.left_behind() == []

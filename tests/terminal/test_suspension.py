@@ -1,0 +1,102 @@
+"""Ctrl-Z and `fg` in a shell with job control, and stops that come without a warning."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.terminal.conftest import GPUTUI, Open
+from tests.terminal.pty_session import PtySession
+
+SHELL = "exec bash --norc --noprofile -i"
+
+
+def shell(terminal: Open) -> PtySession:
+    session = terminal(SHELL, PS1="ready> ")
+    session.wait_for("ready>")
+    return session
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: Open) -> None:
+    session = shell(terminal)
+    session.send(f"{GPUTUI} --demo\n")
+    session.wait_for("Help")
+    session.send("\x1a")
+    session.wait_for("Stopped")
+    assert not session.modes[1049]
+    assert session.modes[25]
+    session.send("echo be''tween\n")
+    session.wait_for("between")
+    session.screen.reset()
+    session.send("fg\n")
+    session.wait_for("Help")  # the whole screen is drawn again, down to the last line
+    assert session.text.startswith(" gputui DEMONSTRATION")
+    session.send("q")
+    session.wait(lambda: not session.modes[1049])
+    session.send("exit $?\n")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_a_program_around_it_is_suspended_with_it(terminal: Open) -> None:
+    """`uv run gputui`: the shell waits for uv."""
+    session = shell(terminal)
+    session.send(f"sh -c '{GPUTUI} --demo; exit $?'\n")
+    session.wait_for("Help")
+    session.send("\x1a")
+    session.wait_for("Stopped")
+    session.screen.reset()
+    session.send("fg\n")
+    session.wait_for("Help")
+    session.send("q")
+    session.wait(lambda: not session.modes[1049])
+    session.send("exit $?\n")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_in_the_background_it_waits_for_the_foreground(terminal: Open) -> None:
+    session = shell(terminal)
+    session.send(f"{GPUTUI} --demo\n")
+    session.wait_for("Help")
+    session.send("\x1a")
+    session.wait_for("Stopped")
+    session.send("bg; echo in the ba''ck\n")
+    session.wait_for("in the back")
+    session.screen.reset()
+    session.send("fg\n")
+    session.wait_for("Help")
+    session.send("?")
+    session.wait_for("app.help")
+    session.send("\x03")
+    session.wait(lambda: not session.modes[1049])
+    session.send("exit $?\n")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_after_sigstop_and_sigcont_it_draws_and_leaves_everything_as_found(terminal: Open) -> None:
+    session = terminal()
+    session.wait_for("Help")
+    session.kill(signal.SIGSTOP)
+    session.wait(lambda: state_of(session) == "T")
+    session.screen.reset()
+    session.kill(signal.SIGCONT)
+    session.wait_for("Help")
+    session.send("q")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_without_a_shell_it_does_not_suspend(terminal: Open) -> None:
+    """As in `ssh -t node gputui`: nobody could ever continue it."""
+    session = terminal()
+    session.wait_for("Help")
+    session.send("\x1a")
+    session.wait_for("no shell to suspend to")
+    assert state_of(session) != "T"
+
+
+def state_of(session: PtySession) -> str:
+    """The letter by which the kernel tells the state of the program, T for a stopped one."""
+    return Path(f"/proc/{session.process.pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,0 +1,99 @@
+"""The benchmark's measure, measured: programs whose bytes, answers and end are known."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import time
+
+import pytest
+
+from benchmarks.terminal import Terminal, usage_of
+
+
+def shell(script: str) -> Terminal:
+    return Terminal(["sh", "-c", script], 80, 24)
+
+
+def read_to_end(terminal: Terminal) -> bytes:
+    data = b""
+    with contextlib.suppress(EOFError):
+        while True:
+            data += terminal.read(30)
+    return data
+
+
+def test_every_byte_is_counted() -> None:
+    with shell("printf '%01000d' 7; printf '\\033[1mx\\033[0m'") as terminal:
+        assert len(read_to_end(terminal)) == 1000 + 9
+        assert terminal.written_bytes == 1000 + 9
+
+
+def test_the_terminal_has_its_size_and_kind() -> None:
+    with shell("stty size; echo $TERM") as terminal:
+        assert read_to_end(terminal).split() == [b"24", b"80", b"xterm-256color"]
+
+
+def test_text_is_found_among_escape_sequences() -> None:
+    with shell("sleep 0.2; printf '\\033[31m700\\033[0m\\033[5;1H W'; sleep 60") as terminal:
+        seconds = terminal.wait_for(re.compile(rb"700 W"), 30)
+        assert seconds is not None
+        assert terminal.first_output_s is not None
+        assert 0.2 <= terminal.first_output_s <= seconds
+
+
+def test_text_that_never_comes_is_not_found() -> None:
+    with shell("echo something else; sleep 60") as terminal:
+        assert terminal.wait_for(re.compile(rb"700 W"), 0.2) is None
+
+
+@pytest.mark.parametrize(
+    ("asks", "key", "bytes_sent"),
+    [
+        pytest.param("", "down", b"\x1b[B", id="cursor key"),
+        pytest.param("\\033[?1h", "down", b"\x1bOB", id="application cursor key"),
+        pytest.param("", "q", b"q", id="letter"),
+        pytest.param("\\033[6n", "", b"\x1b[1;1R", id="a query is answered"),
+    ],
+)
+def test_a_program_gets_what_a_terminal_sends(asks: str, key: str, bytes_sent: bytes) -> None:
+    count = len(bytes_sent)
+    script = f"stty raw -echo; printf '{asks}ready'; head -c {count} | od -An -tx1; printf done"
+    with shell(script) as terminal:
+        terminal.wait_for(re.compile(rb"ready"), 30)
+        terminal.press(key)
+        assert bytes_sent.hex() in read_to_end(terminal).replace(b" ", b"").decode()
+
+
+def test_the_usage_is_that_of_the_whole_tree() -> None:
+    burn = (
+        "import time; held = bytearray(50 << 20)\n"
+        "while time.process_time() < 0.3: pass\n"
+        "print('burnt', flush=True); time.sleep(60)"
+    )
+    with Terminal(["sh", "-c", f'{sys.executable} -c "{burn}"; :'], 80, 24) as terminal:
+        assert terminal.wait_for(re.compile(rb"burnt"), 60) is not None
+        usage = terminal.usage()
+    assert usage.cpu_s >= 0.28
+    assert usage.resident_bytes >= 50 << 20
+
+
+def test_a_process_that_is_gone_has_used_nothing() -> None:
+    with shell("true") as terminal:
+        read_to_end(terminal)
+        terminal.close()
+        assert usage_of(terminal._pid).resident_bytes == 0
+
+
+def test_the_program_ends_with_its_own_status() -> None:
+    terminal = shell("stty raw -echo; printf ready; head -c 1 >/dev/null; exit 3")
+    terminal.wait_for(re.compile(rb"ready"), 30)
+    assert terminal.close() == 3
+
+
+def test_a_program_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.terminal._QUIT_LIMIT_S", 0.2)
+    start = time.monotonic()
+    assert shell("trap '' HUP TERM; sleep 600 & wait; wait").close() == -9
+    assert time.monotonic() - start < 60

@@ -1,0 +1,159 @@
+"""The command line, as a shell sees it: what goes to standard output, what to standard error, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputui import __version__, cli
+from gputui.cli import COMMANDS, main
+from tests.conftest import FakeGpus
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("GPUTUI_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param("--intervall 3", "There is no option --intervall. Did you mean --interval?", id="option"),
+        pytest.param("--onc", "There is no option --onc. Did you mean --once?", id="abbreviation"),
+        pytest.param("--xyz=1", "There is no option --xyz. See gputui --help.", id="option, nothing near"),
+        pytest.param("--interval", "--interval: expected one argument. See gputui --help.", id="no value"),
+        pytest.param("--once=3", "--once: ignored explicit argument '3'. See gputui --help.", id="value"),
+        pytest.param("doctr", "There is no command 'doctr'. Did you mean doctor?", id="command"),
+        pytest.param("--once now", "gputui takes no argument 'now'. See gputui --help.", id="argument"),
+        pytest.param("--json", "--json goes with --once. Use gputui --once --json.", id="json alone"),
+        pytest.param("doctor --jsn", "There is no option --jsn. Did you mean --json?", id="option of a command"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
+) -> None:
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr() == ("", f"gputui: {sentence}\n")
+
+
+def test_a_command_that_is_nowhere_near_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zzz"]) == 2
+    assert ", ".join(command.name for command in COMMANDS) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_of_the_table_can_be_loaded(command: cli.Command) -> None:
+    assert callable(command.load())
+
+
+def test_the_version_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr() == (f"gputui {__version__}\n", "")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([option])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert [command.name for command in COMMANDS if command.help not in text] == []
+
+
+def test_a_broken_settings_file_stops_the_monitor_but_not_its_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.toml").write_text("colour = 'blue'\n")
+    monkeypatch.setenv("GPUTUI_CONFIG", str(tmp_path / "broken.toml"))
+    assert main(["--once"]) == 2
+    assert "broken.toml, line 1: there is no setting 'colour'. Did you mean color?" in capsys.readouterr().err
+    assert main(["--version"]) == 0
+
+
+def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_the_remedy() -> None:
+    result = run([])
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "gputui: The monitor needs a terminal, and standard input is none. For one look, printed, use gputui --once.\n"
+    )
+
+
+def test_a_reader_that_went_away_is_no_error_message() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "gputui", "--version"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+def test_a_full_disk_is_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "gputui", "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == "gputui: Standard output cannot be written: No space left on device.\n"
+
+
+def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_settings", interrupted)
+    assert main(["--once"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_terminal_cannot_show_becomes_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "from gputui.output import put; put('Zo\\u00eb \\u2500 \\udcff\\n')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
+    )
+    assert result.stdout == b"Zo? ? ?\n"
+
+
+def test_once_prints_the_document_and_nothing_else(fake_gpus: FakeGpus) -> None:
+    result = run(["--once", "--json"], fake_gpus.environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [device["name"] for device in json.loads(result.stdout)["devices"]] == ["NVIDIA H100 80GB HBM3"] * 2
+
+
+def test_once_imports_nothing_that_it_does_not_need(fake_gpus: FakeGpus) -> None:
+    foreign = ("textual", "rich", "torch", "json")
+    code = (
+        "import sys; from gputui.cli import main; main(['--once']); "
+        f"print(*[name for name in {foreign!r} if name in sys.modules], file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=fake_gpus.environment, capture_output=True, text=True, check=True
+    )
+    assert result.stderr.split() == []
+
+
+def test_once_without_a_driver_prints_the_host_and_is_status_1() -> None:
+    result = run(["--once"], {**os.environ, "LD_LIBRARY_PATH": "/nowhere"})
+    assert result.returncode == 1
+    assert "host  cpu" in result.stdout
+    assert "libnvidia-ml.so.1" in result.stdout
+
+
+def run(arguments: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """gputui in a process of its own, on pipes."""
+    return subprocess.run(
+        [sys.executable, "-m", "gputui", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

@@ -1,0 +1,159 @@
+"""The doctor: what it finds, what it says about it, and what it never says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gputui.doctor import Finding, Grade, examine, report
+from gputui.doctor.here import Here, Terminal, impersonal
+from gputui.model.device import Device, DeviceLook, DeviceUse, Driver
+from gputui.model.process import ProcessLook
+from gputui.model.reading import Absent
+from tests.conftest import FakeGpus
+
+UUID = "GPU-d82c07cd-629f-c209-e3e7-0a5d6baa9455"
+DEVICE = Device(0, UUID, "NVIDIA H100", "00000000:0F:00.0")
+FINE = Here(
+    {"TERM": "xterm-256color", "GPUTUI_CONFIG": "/dev/null"},
+    Terminal((120, 40), "utf-8"),
+    DeviceLook(Driver("580.159.04", "13.0"), (DEVICE,), (DeviceUse(UUID, 1, "C", 1),)),
+    ProcessLook(),
+)
+
+
+def findings(here: Here, check: str) -> list[Finding]:
+    return [finding for finding in examine(here) if finding.check == check]
+
+
+def the(here: Here, check: str) -> Finding:
+    (finding,) = findings(here, check)
+    return finding
+
+
+def on(columns: int, lines: int, encoding: str = "utf-8", **environment: str) -> Here:
+    """A healthy machine seen on another terminal."""
+    return replace(FINE, terminal=Terminal((columns, lines), encoding), environment={**FINE.environment, **environment})
+
+
+def test_nothing_is_broken_where_all_is_well() -> None:
+    assert [finding for finding in examine(FINE) if finding.grade is Grade.BROKEN] == []
+
+
+@pytest.mark.parametrize(
+    ("here", "check", "grade", "text"),
+    [
+        pytest.param(on(120, 40), "terminal", Grade.FINE, "120x40", id="a good size"),
+        pytest.param(on(79, 40), "terminal", Grade.LIMITED, "79x40", id="narrow"),
+        pytest.param(on(0, 0), "terminal", Grade.LIMITED, "size", id="no size"),
+        pytest.param(on(120, 40, TERM="dumb"), "terminal", Grade.BROKEN, "'dumb'", id="dumb"),
+        pytest.param(replace(FINE, terminal=Terminal(None, "")), "terminal", Grade.FINE, "no terminal", id="a pipe"),
+        pytest.param(on(120, 40), "colors", Grade.FINE, "256", id="256 colours"),
+        pytest.param(on(120, 40, COLORTERM="truecolor"), "colors", Grade.FINE, "truecolor", id="truecolor"),
+        pytest.param(on(120, 40, TERM="linux"), "colors", Grade.LIMITED, "16", id="16 colours"),
+        pytest.param(on(120, 40, NO_COLOR="1"), "colors", Grade.FINE, "NO_COLOR", id="no colours"),
+        pytest.param(on(120, 40, "ascii"), "characters", Grade.LIMITED, "ascii", id="not UTF-8"),
+        pytest.param(on(120, 40, GPUTUI_THEME="x"), "settings", Grade.BROKEN, "GPUTUI_THEME", id="a wrong setting"),
+    ],
+)
+def test_the_terminal_and_the_settings_are_looked_at(here: Here, check: str, grade: Grade, text: str) -> None:
+    finding = the(here, check)
+    assert finding.grade is grade
+    assert text in finding.text
+
+
+def test_a_variable_that_means_nothing_is_told() -> None:
+    known, unknown = findings(on(120, 40, GPUTUI_TEHME="nord"), "settings")
+    assert known.grade is Grade.FINE
+    assert (unknown.text, unknown.remedy) == ("GPUTUI_TEHME is set and means nothing.", "Did you mean GPUTUI_THEME?")
+
+
+def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
+    here = replace(FINE, devices=DeviceLook(problem="No driver. Install one."))
+    assert the(here, "driver") == Finding(
+        "driver",
+        Grade.BROKEN,
+        "No driver. Install one.",
+        "Until then: gputui --demo shows the screens, and the host part works.",
+    )
+    assert findings(here, "devices") == []
+
+
+def test_a_lost_device_and_one_with_problems_are_told_by_index() -> None:
+    devices = (DEVICE, replace(DEVICE, index=1, lost="GPU is lost."), replace(DEVICE, index=2, problems=("rows",)))
+    here = replace(FINE, devices=replace(FINE.devices, devices=devices))
+    assert [(finding.grade, finding.text) for finding in findings(here, "devices")] == [
+        (Grade.FINE, "2 of 3 answer"),
+        (Grade.BROKEN, "GPU 1: GPU is lost."),
+        (Grade.LIMITED, "GPU 2: rows"),
+    ]
+
+
+def test_a_driver_without_a_device_is_broken() -> None:
+    assert the(replace(FINE, devices=DeviceLook(Driver("580", "13.0"))), "devices").grade is Grade.BROKEN
+
+
+def test_memory_that_is_not_told_is_a_limit() -> None:
+    uses = (DeviceUse(UUID, 1, "C", Absent("not said")), DeviceUse(UUID, 2, "C", Absent("not said")))
+    here = replace(FINE, devices=replace(FINE.devices, uses=uses))
+    assert the(here, "processes").text == "What some processes hold is not told: not said"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("/home/ana/.config/x and /home/anabel", "~/.config/x and /home/anabel", id="home"),
+        pytest.param("owned by ana: no, banana", "owned by (user): no, banana", id="user"),
+        pytest.param(f"{UUID} is lost", "GPU-(UUID) is lost", id="device"),
+        pytest.param(f"on {os.uname().nodename}.", "on (host).", id="host"),
+    ],
+)
+def test_nothing_personal_is_said(text: str, shown: str) -> None:
+    assert impersonal(text, {"HOME": "/home/ana", "USER": "ana"}) == shown
+
+
+def test_the_report_has_a_line_for_each_finding_and_one_for_each_remedy() -> None:
+    text = report(
+        [Finding("driver", Grade.BROKEN, "No driver.", "Install it."), Finding("python", Grade.FINE, "3.12")],
+        as_json=False,
+    )
+    assert text.splitlines() == [
+        "broken  driver          No driver.",
+        "                        -> Install it.",
+        "ok      python          3.12",
+    ]
+
+
+def doctor(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gputui", "doctor", *arguments],
+        env={**environment, "GPUTUI_CONFIG": "/dev/null"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_doctor_is_status_0_where_devices_answer(fake_gpus: FakeGpus) -> None:
+    result = doctor(fake_gpus.environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "2 of 2 answer" in result.stdout
+
+
+def test_the_doctor_names_nobody(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+    fake_gpus.process(os.getpid(), {0: 100})
+    text = doctor({**fake_gpus.environment, "HOME": str(tmp_path), "USER": "ana"}).stdout
+    secrets = (str(tmp_path), os.uname().nodename, "GPU-d82c07cd", "pytest")
+    assert [secret for secret in secrets if secret in text] == []
+
+
+def test_the_doctor_is_status_1_without_a_driver_and_says_it_as_json_too() -> None:
+    result = doctor({**os.environ, "LD_LIBRARY_PATH": "/nowhere"}, "--json")
+    assert result.returncode == 1
+    assert '"check": "driver", "grade": "broken"' in result.stdout

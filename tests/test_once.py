@@ -1,0 +1,299 @@
+"""One look, printed: the document's names, its nulls and their reasons, and the table for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigPlace, PcieLink
+from gputui.model.host import Host, HostMemory, Space
+from gputui.model.process import Identity, Process, ProcessLook, ProcessState, Unattributed
+from gputui.model.reading import NOT_LOOKED_AT, Absent
+from gputui.model.snapshot import Snapshot
+from gputui.once.document import document
+from gputui.once.look import look, read_in_time
+from gputui.once.table import Column, plain, table
+from gputui.sources.demo import DemoSource
+from gputui.sources.host import HostSource
+from gputui.sources.nvml import NvmlSource
+from gputui.sources.processes import ProcessSource
+from gputui.units import GIB, MIB
+from tests.conftest import FakeGpus
+
+DEVICE = Device(
+    index=0,
+    uuid="GPU-0",
+    name="NVIDIA H100 80GB HBM3",
+    bus_id="00000000:0F:00.0",
+    memory=DeviceMemory(80 * GIB, 20 * GIB, 59 * GIB, 1 * GIB),
+    gpu_utilization_percent=97,
+    memory_utilization_percent=40,
+    temperature_c=61,
+    fan_percent=Absent("not supported by this device"),
+    power_w=512.34,
+    power_limit_w=700.0,
+    sm_clock_mhz=1755,
+    memory_clock_mhz=2619,
+    pstate="P0",
+    throttle_reasons=("sw_power_cap",),
+    pcie=PcieLink(5, 16, 5, 16),
+    ecc_uncorrected=0,
+)
+USE = DeviceUse("GPU-0", 42, "C", 19 * GIB, 40)
+PROCESS = Process(
+    Identity(42, 1795160000.0),
+    ProcessState.RUNNING,
+    (USE,),
+    user="ana",
+    command="python train.py",
+    cpu_percent=99.04,
+    rss_bytes=5 * GIB,
+    has_probe=True,
+)
+HOST = Host(
+    hostname="node7",
+    cpu_percent=12.04,
+    load=(0.5, 0.4, 0.3),
+    memory=HostMemory(100 * GIB, 30 * GIB, 70 * GIB, 20 * GIB, 1 * GIB),
+    swap=Space(8 * GIB, 0),
+)
+SNAPSHOT = Snapshot(
+    time=1795169075.3701,
+    devices=DeviceLook(Driver("580.159.04", "13.0"), (DEVICE,), (USE,)),
+    host=HOST,
+    processes=ProcessLook((PROCESS,), (Unattributed("GPU-0", 1 * GIB, "a process of another container"),)),
+)
+
+
+def with_device(**changes: object) -> Snapshot:
+    """The snapshot with another device."""
+    return replace(SNAPSHOT, devices=replace(SNAPSHOT.devices, devices=(replace(DEVICE, **changes),)))
+
+
+def with_process(process: Process) -> Snapshot:
+    return replace(SNAPSHOT, processes=ProcessLook((process,)))
+
+
+def test_the_document_has_exactly_the_names_that_scripts_rely_on() -> None:
+    assert document(SNAPSHOT) == {
+        "schema": "gputui.once/1",
+        "time": 1795169075.37,
+        "hostname": "node7",
+        "driver": "580.159.04",
+        "cuda": "13.0",
+        "devices": [
+            {
+                "index": 0,
+                "uuid": "GPU-0",
+                "name": "NVIDIA H100 80GB HBM3",
+                "bus_id": "00000000:0F:00.0",
+                "mig": None,
+                "memory": {
+                    "total_bytes": 80 * GIB,
+                    "used_bytes": 20 * GIB,
+                    "free_bytes": 59 * GIB,
+                    "driver_reserved_bytes": 1 * GIB,
+                },
+                "gpu_utilization_percent": 97,
+                "memory_utilization_percent": 40,
+                "temperature_c": 61,
+                "fan_percent": None,
+                "power_w": 512.3,
+                "power_limit_w": 700.0,
+                "sm_clock_mhz": 1755,
+                "memory_clock_mhz": 2619,
+                "pstate": "P0",
+                "throttle_reasons": ("sw_power_cap",),
+                "pcie": {"generation": 5, "width": 16, "tx_bytes_per_s": None, "rx_bytes_per_s": None},
+                "ecc_uncorrected": 0,
+                "unattributed_bytes": 1 * GIB,
+                "processes": [
+                    {
+                        "pid": 42,
+                        "type": "C",
+                        "used_bytes": 19 * GIB,
+                        "sm_percent": 40,
+                        "user": "ana",
+                        "cpu_percent": 99.0,
+                        "rss_bytes": 5 * GIB,
+                        "started": 1795160000.0,
+                        "command": "python train.py",
+                        "probe": True,
+                    }
+                ],
+                "problems": [],
+            }
+        ],
+        "host": {
+            "cpu_percent": 12.0,
+            "load": (0.5, 0.4, 0.3),
+            "memory_total_bytes": 100 * GIB,
+            "memory_used_bytes": 30 * GIB,
+            "swap_used_bytes": 0,
+        },
+        "problems": [],
+    }
+
+
+def test_a_mig_instance_says_where_it_sits() -> None:
+    assert document(with_device(mig=MigPlace(1, 2, 0)))["devices"][0]["mig"] == {
+        "parent": 1,
+        "gpu_instance": 2,
+        "compute_instance": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "problems"),
+    [
+        pytest.param(Absent("insufficient permissions"), ["power_w: insufficient permissions"], id="an error"),
+        pytest.param(Absent("not supported by this device"), [], id="not supported"),
+        pytest.param(NOT_LOOKED_AT, [], id="not asked"),
+    ],
+)
+def test_a_reading_that_failed_is_null_with_its_reason(reason: Absent, problems: list[str]) -> None:
+    device = document(with_device(power_w=reason))["devices"][0]
+    assert (device["power_w"], device["problems"]) == (None, problems)
+
+
+def test_a_lost_device_says_so_once() -> None:
+    lost = Absent("GPU is lost")
+    device = document(with_device(lost="GPU is lost: reboot.", power_w=lost, temperature_c=lost, memory=lost))[
+        "devices"
+    ][0]
+    assert device["problems"] == ["GPU is lost: reboot."]
+    assert device["memory"] == dict.fromkeys(("total_bytes", "used_bytes", "free_bytes", "driver_reserved_bytes"))
+    assert device["unattributed_bytes"] is None
+
+
+@pytest.mark.parametrize("state", [ProcessState.VANISHED, ProcessState.ELSEWHERE, ProcessState.HIDDEN])
+def test_a_process_that_the_host_does_not_show_is_a_row_of_nulls_with_one_reason(state: ProcessState) -> None:
+    device = document(with_process(Process(Identity(42, None), state, user=Absent("gone"))))["devices"][0]
+    row = device["processes"][0]
+    assert (row["pid"], row["used_bytes"], row["user"], row["command"]) == (42, 19 * GIB, None, None)
+    assert device["problems"] == [f"process 42: {state.value}"]
+
+
+def test_a_process_that_the_host_never_saw_is_vanished() -> None:
+    device = document(replace(SNAPSHOT, processes=ProcessLook()))["devices"][0]
+    assert device["problems"] == ["process 42: vanished"]
+
+
+def test_problems_of_all_are_the_documents() -> None:
+    snapshot = replace(
+        SNAPSHOT,
+        devices=DeviceLook(problem="No driver."),
+        host=replace(HOST, load=Absent("/proc/loadavg: Permission denied")),
+        processes=ProcessLook(problem="A private PID namespace."),
+    )
+    body = document(snapshot)
+    assert body["problems"] == ["No driver.", "A private PID namespace.", "host load: /proc/loadavg: Permission denied"]
+    assert (body["devices"], body["driver"], body["host"]["load"]) == ([], None, None)
+
+
+def test_healthy_devices_have_no_problems(fake_gpus: FakeGpus) -> None:
+    fake_gpus.up(2, mig=2, busy=True)
+    fake_gpus.process(os.getpid(), {0: 4000})
+    body = document(look(NvmlSource(), HostSource(), ProcessSource()))
+    assert [device["problems"] for device in body["devices"]] == [[], [], [], []]
+    assert body["problems"] == []
+
+
+def test_a_look_reads_what_has_a_rate_twice(fake_gpus: FakeGpus) -> None:
+    fake_gpus.process(os.getpid(), {0: 4000})
+    body = json.loads(json.dumps(document(look(NvmlSource(), HostSource(), ProcessSource())), allow_nan=False))
+    (row,) = body["devices"][0]["processes"]
+    assert row["pid"] == os.getpid()
+    assert row["cpu_percent"] >= 0
+    assert row["used_bytes"] == 4000 * MIB
+    assert 0 <= body["host"]["cpu_percent"] <= 100
+
+
+def test_a_faulty_device_takes_no_other_with_it(fake_gpus: FakeGpus) -> None:
+    fake_gpus.fault("nvmlDeviceGet*", device=1, error=15)
+    first, second = document(look(NvmlSource(), HostSource(), ProcessSource()))["devices"]
+    assert first["temperature_c"] == 34
+    assert second["temperature_c"] is None
+    assert "GPU is lost" in second["problems"][0]
+
+
+class HangingDevices:
+    """A driver that never answers."""
+
+    def __init__(self) -> None:
+        self.is_over = Event()
+
+    def read(self) -> DeviceLook:
+        self.is_over.wait()
+        return DeviceLook()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_driver_that_hangs_is_a_problem_and_not_a_wait() -> None:
+    devices = HangingDevices()
+    assert "has not answered" in (read_in_time(devices, limit_s=0.01).problem or "")
+    devices.is_over.set()
+
+
+class BrokenDevices(HangingDevices):
+    """A source with a defect."""
+
+    def read(self) -> DeviceLook:
+        raise ZeroDivisionError
+
+
+def test_a_defect_in_a_source_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        read_in_time(BrokenDevices())
+
+
+def demo() -> Snapshot:
+    devices, host, processes = DemoSource().read()
+    return Snapshot(time=time.time(), devices=devices, host=host, processes=processes)
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 100, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, plain(demo(), width, in_color=False).splitlines())) <= max(width, 40)
+
+
+def test_the_table_shows_devices_host_processes_and_problems() -> None:
+    text = plain(with_device(power_w=Absent("insufficient permissions")), 120, in_color=False)
+    rows = [" ".join(line.split()) for line in text.splitlines() if line]
+    assert rows[0].startswith("node7 ")
+    assert rows[0].endswith("driver 580.159.04 CUDA 13.0")
+    assert rows[1:] == [
+        "GPU NAME UTIL MEMORY TEMP POWER SM CLOCK FAN NOTES",
+        "0 H100 80GB HBM3 97% 20.0 GiB / 80.0 GiB 61C - 1755 MHz - sw_power_cap",
+        "host cpu 12% load 0.50 0.40 0.30 memory 30.0 GiB / 100 GiB swap 0 B / 8.0 GiB",
+        "GPU PID TYPE USER MEMORY SM CPU RSS TIME COMMAND",
+        "0 42 C ana 19.0 GiB 40% 99% 5.0G 2h31m python train.py",
+        "GPU 0: power_w: insufficient permissions",
+        "GPU 0: 1.0 GiB unattributed: a process of another container",
+    ]
+
+
+def test_a_power_of_zero_is_a_reading() -> None:
+    assert " 0 / 700 W" in plain(with_device(power_w=0.0), 120, in_color=False)
+
+
+def test_there_are_no_escape_sequences_without_color() -> None:
+    assert "\x1b" not in plain(demo(), 100, in_color=False)
+    assert "\x1b" in plain(demo(), 100, in_color=True)
+
+
+def test_a_command_cannot_send_escape_sequences_to_the_terminal() -> None:
+    evil = replace(PROCESS, command="python \x1b]0;owned\x07\x9b31m\nx")
+    assert "python ?]0;owned??31m?x" in plain(with_process(evil), 120, in_color=True)
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    columns = (Column("N", str), Column("WORD", lambda n: "a" * n, is_text=True))
+    assert table(columns, [1, 10], 80) == [" N  WORD", " 1  a", "10  aaaaaaaaaa"]

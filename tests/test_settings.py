@@ -1,0 +1,173 @@
+"""Settings: from file, environment and flags, in that order, and wrong ones named with file and line or variable."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gputui.errors import UsageError
+from gputui.settings import KeyChange, Settings, add_flags, apply_flags, keymap, load_settings
+from gputui.settings.file import settings_path
+from gputui.settings.settings import THEMES
+from gputui.settings.table import SETTINGS
+from gputui.ui.key_names import is_key
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def load(file: Path, text: str | None = None, **environment: str) -> Settings:
+    if text is not None:
+        file.write_text(text)
+    return load_settings({"GPUTUI_CONFIG": str(file), **environment})
+
+
+def flagged(settings: Settings, *flags: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return apply_flags(settings, parser.parse_args(flags))
+
+
+def test_every_setting_is_declared_once_and_every_field_has_one() -> None:
+    assert [setting.field for setting in SETTINGS] == [field.name for field in fields(Settings) if field.name != "keys"]
+
+
+def test_without_a_file_and_variables_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_settings({"XDG_CONFIG_HOME": str(tmp_path)}) == Settings()
+
+
+def test_environment_goes_over_file_and_flags_over_both(file: Path) -> None:
+    settings = load(file, 'interval = 5\ntheme = "nord"\nascii = true\n', GPUTUI_INTERVAL="3", GPUTUI_THEME="dracula")
+    settings = flagged(settings, "--interval", "500ms")
+    assert (settings.interval_s, settings.theme, settings.ascii) == (0.5, "dracula", True)
+
+
+def test_a_flag_can_turn_off_what_is_on() -> None:
+    assert flagged(Settings(), "--no-mouse").mouse is False
+    assert flagged(Settings()).mouse is True
+
+
+@pytest.mark.parametrize(
+    ("environment", "color"),
+    [
+        pytest.param({"NO_COLOR": "1"}, "none", id="NO_COLOR"),
+        pytest.param({"NO_COLOR": ""}, "auto", id="empty NO_COLOR means nothing"),
+        pytest.param({"NO_COLOR": "1", "GPUTUI_COLOR": "256"}, "256", id="the more particular wish"),
+    ],
+)
+def test_no_color_is_respected(file: Path, environment: Mapping[str, str], color: str) -> None:
+    assert load(file, "", **environment).color == color
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        pytest.param({"GPUTUI_CONFIG": "/a/b.toml", "XDG_CONFIG_HOME": "/x"}, "/a/b.toml", id="named"),
+        pytest.param({"XDG_CONFIG_HOME": "/x"}, "/x/gputui/config.toml", id="XDG_CONFIG_HOME"),
+        pytest.param({"XDG_CONFIG_HOME": "x"}, "/home/ana/.config/gputui/config.toml", id="relative is ignored"),
+        pytest.param({}, "/home/ana/.config/gputui/config.toml", id="home"),
+    ],
+)
+def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], path: str) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
+    assert str(settings_path(environment)) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("\nthme = 'nord'", ["line 2", "no setting 'thme'", "Did you mean theme?"], id="unknown"),
+        pytest.param("zzz = 1", ["line 1", "There are: interval, theme"], id="unknown, nothing near"),
+        pytest.param("theme = 'nrod'", ["line 1: theme", "'nrod'", "Did you mean nord?"], id="unknown theme"),
+        pytest.param("interval = 0", ["line 1: interval", "0.1 to 3600"], id="interval too short"),
+        pytest.param("interval = nan", ["line 1: interval"], id="interval nan"),
+        pytest.param("interval = true", ["line 1: interval"], id="interval true"),
+        pytest.param("# mouse\nmouse = 3", ["line 2: mouse", "true or false", "not 3"], id="not a truth"),
+        pytest.param("hot_c = 85.5", ["line 1: hot_c", "whole number"], id="not whole"),
+        pytest.param("hot_c = true", ["line 1: hot_c", "whole number"], id="true is no number"),
+        pytest.param("columns = []", ["line 1: columns", "at least one"], id="no columns"),
+        pytest.param("columns = [\n 'pid',\n 'comand']", ["line 1: columns", "command?"], id="unknown column"),
+        pytest.param("[theme]\nname = 1", ["line 2", "no table [theme]", "[keys]"], id="table"),
+        pytest.param("[other]", ["line 1", "no table [other]"], id="empty table"),
+        pytest.param("[keys]\n'app.quit' = 3", ["line 2", "app.quit", "a key or a list of keys"], id="key"),
+        pytest.param("[keys]\nquit = []", ["line 2", "quit"], id="no keys"),
+        pytest.param("theme = nord", ["not TOML", "line 1", 'theme = "nord"'], id="not TOML"),
+        pytest.param("theme = 'nord'\ntheme = 'nord'\n", ["not TOML", "line 2"], id="twice"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_line(file: Path, text: str, says: list[str]) -> None:
+    with pytest.raises(UsageError) as error:
+        load(file, text)
+    assert str(file) in str(error.value)
+    assert [part for part in says if part not in str(error.value)] == []
+
+
+def test_a_wrong_variable_is_named(file: Path) -> None:
+    with pytest.raises(UsageError, match=r"GPUTUI_INTERVAL should be .* not 'fast'"):
+        load(file, "", GPUTUI_INTERVAL="fast")
+
+
+def test_a_wrong_flag_is_named() -> None:
+    with pytest.raises(UsageError, match=r"--theme should be .*Did you mean gruvbox\?"):
+        flagged(Settings(), "--theme", "gruvbux")
+
+
+def test_a_named_file_that_is_not_there_is_an_error(file: Path) -> None:
+    with pytest.raises(UsageError, match="GPUTUI_CONFIG names, does not exist"):
+        load(file)
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        load(tmp_path)
+
+
+def test_a_file_that_is_no_text_is_an_error(file: Path) -> None:
+    file.write_bytes(b"theme = '\xff'")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        load(file)
+
+
+@pytest.mark.parametrize(("raw", "seconds"), [("2", 2.0), ("500ms", 0.5), ("2s", 2.0), ("1min", 60.0), (" 1.5 S", 1.5)])
+def test_an_interval_may_have_a_unit(raw: str, seconds: float) -> None:
+    assert flagged(Settings(), "--interval", raw).interval_s == seconds
+
+
+def test_keys_are_remapped_by_action(file: Path) -> None:
+    settings = load(file, "[keys]\n\"app.quit\" = ['x', 'ctrl+x']\n'app.pause' = 'P'\n")
+    assert keymap(settings, ["app.quit", "app.pause"], is_key) == {"app.quit": "x,ctrl+x", "app.pause": "P"}
+
+
+def test_a_key_for_an_unknown_action_is_named_with_its_line() -> None:
+    settings = Settings(keys=(KeyChange("app.qiut", ("x",), "config.toml, line 3"),))
+    with pytest.raises(UsageError, match=r"config.toml, line 3: .*'app.qiut'.*Did you mean app.quit\?"):
+        keymap(settings, ["app.quit", "app.pause"], is_key)
+
+
+@pytest.mark.parametrize(
+    "key", ["q", "Q", "!", "+", "é", "f2", "ctrl+g", "shift+tab", "question_mark", "pageup", "space"]
+)
+def test_keys_that_a_terminal_sends_are_keys(key: str) -> None:
+    assert is_key(key)
+
+
+@pytest.mark.parametrize("key", ["no such key", "ctlr+q", "pgup", "ctrl+", "f99"])
+def test_what_is_no_key_is_named_with_its_line(key: str) -> None:
+    """A misspelt key for quitting would be a monitor that cannot be quit."""
+    settings = Settings(keys=(KeyChange("app.quit", (key,), "config.toml, line 3"),))
+    with pytest.raises(UsageError, match=r"config\.toml, line 3: there is no key"):
+        keymap(settings, ["app.quit"], is_key)
+
+
+def test_every_theme_is_there() -> None:
+    from textual.theme import BUILTIN_THEMES
+
+    from gputui.ui.themes import THEMES as OWN_THEMES
+
+    assert set(THEMES) <= set(BUILTIN_THEMES) | {theme.name for theme in OWN_THEMES}

@@ -1,0 +1,49 @@
+"""Hand-made layouts: what a look tells of device 0, from segments and the names of some blocks."""
+
+from __future__ import annotations
+
+from gputui.explain.owners import bytes_by_category
+from gputui.explain.release import NOBODY, predict_device
+from gputui.model.allocator import BlockState, Segment
+from gputui.model.moment import DeviceLayout
+from gputui.model.tensors import Category
+from gputui.model.verdict import Owner, SegmentRelease
+from gputui.ui.drawing.attach.cells import Run, draw_runs
+from gputui.ui.drawing.line import text_of
+from gputui.ui.drawing.taste import Taste
+from tests.explain.maps import layout, statistics
+
+WEIGHT = Owner(Category.PARAMETER, "fc.weight", "Parameter", (1024, 512), "float32")
+STATE = Owner(Category.OPTIMIZER_STATE, "opt.state[fc.weight].exp_avg", "Tensor", (1024, 512), "float32")
+OUT = Owner(Category.ACTIVATION, "out (train.py:7)", "Tensor", (8,), "float32", saved_by="MulBackward0")
+PLAIN = Taste()
+
+
+def device_layout(*segments: Segment, owners: tuple[Owner, ...] = (), pools=(), routed=()) -> DeviceLayout:
+    """`owners` belong to the live blocks in order, as far as they go; the rest belong to nobody."""
+    made = layout(*segments, pools=pools, routed=routed)
+    live = [block.address for segment in segments for block in segment.blocks if is_live(block)]
+    named = dict.fromkeys(live, NOBODY) | dict(zip(live, owners, strict=False))
+    return DeviceLayout(
+        statistics=statistics(made),
+        settings=made.settings,
+        release=predict_device(made, 0, named),
+        owners=named,
+        by_category=bytes_by_category(made, named, 0),
+        groups=(),
+        storages=(),
+    )
+
+
+def is_live(block) -> bool:
+    return block.state is BlockState.ACTIVE_ALLOCATED
+
+
+def release_of(*segments: Segment, owners: tuple[Owner, ...] = (), **rest) -> SegmentRelease:
+    """The release of the first of these segments."""
+    return device_layout(*segments, owners=owners, **rest).release.segments[0]
+
+
+def drawn(runs: tuple[Run, ...], taste: Taste = PLAIN, selected: range = range(0)) -> str:
+    """The runs as text."""
+    return text_of((draw_runs(runs, taste, selected),))

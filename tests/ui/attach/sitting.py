@@ -1,0 +1,123 @@
+"""The application with an attached process whose moments the test deals out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from textual.pilot import Pilot
+
+from gputui.model.moment import TargetMoment
+from gputui.model.process import Identity
+from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
+from gputui.settings import Settings
+from gputui.ui.app import GputuiApp
+
+PATIENCE_S = 20.0
+
+
+class StillMachine:
+    """A machine that looks the same for ever; of the usual one nothing is known."""
+
+    def __init__(self, snapshot: Snapshot = NOTHING_YET) -> None:
+        self._snapshot = replace(snapshot, time=1.0, number=1)
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """The same."""
+        return self._snapshot
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Nobody is there."""
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+
+class DealtFeed:
+    """A feed whose moments come from the test; it remembers what it was asked for."""
+
+    def __init__(self, pid: int, listener: Callable[[TargetMoment], None]) -> None:
+        self.pid = pid
+        self.deal = listener
+        self.marks: list[str] = []
+        self.looks: list[str] = []
+
+    def start(self) -> None:
+        """Nothing comes by itself."""
+
+    def stop(self) -> None:
+        """Nor then."""
+
+    def look(self, how: str = "walk") -> None:
+        """Remember it."""
+        self.looks.append(how)
+
+    def mark(self, label: str) -> None:
+        """Remember it."""
+        self.marks.append(label)
+
+
+class Sitting:
+    """The running application and its feed."""
+
+    def __init__(self, app: GputuiApp, feed: DealtFeed, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.feed = feed
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and wait until all is drawn."""
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to do."""
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+    async def deal(self, *moments: TargetMoment) -> None:
+        """Let these arrive, each after the one before has: of two that wait, a message keeps the newer."""
+        for moment in moments:
+            self.feed.deal(moment)
+            deadline = time.monotonic() + PATIENCE_S
+            while self.app.targets.current is None or self.app.targets.current.timeline.latest is not moment:
+                assert time.monotonic() < deadline, "the moment does not arrive"
+                await asyncio.sleep(0.005)
+        await self.settle()
+
+    @property
+    def screen(self) -> str:
+        """The name of the attach screen on top."""
+        return getattr(self.app.screen, "NAME", "")
+
+    @property
+    def text(self) -> str:
+        """The screen as it is."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+
+
+@asynccontextmanager
+async def sitting(
+    *moments: TargetMoment, size: tuple[int, int] = (80, 24), snapshot: Snapshot = NOTHING_YET
+) -> AsyncIterator[Sitting]:
+    """Attached to the process of these moments, on its first screen."""
+    feeds: list[DealtFeed] = []
+
+    def open_feed(pid: int, listener: Callable[[TargetMoment], None]) -> DealtFeed:
+        feeds.append(DealtFeed(pid, listener))
+        return feeds[-1]
+
+    settings = Settings(interval_s=3600.0)
+    app = GputuiApp(settings, StillMachine(snapshot), StillMachine, open_feed=lambda _: open_feed)
+    async with app.run_test(size=size) as pilot:
+        while app.snapshot.number != 1:
+            await pilot.pause()
+        app.attach(moments[0].pid)
+        made = Sitting(app, feeds[0], pilot)
+        await made.settle()
+        await made.deal(*moments)
+        yield made

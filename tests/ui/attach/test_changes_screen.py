@@ -1,0 +1,99 @@
+"""The Changes screen: two moments among the marks and now, and what came and went between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.explain.changes import changes
+from gputui.model.target import Mark
+from gputui.model.tensors import Category
+from gputui.ui.drawing.attach.changes import End, draw_changes
+from gputui.ui.drawing.line import text_of, width_of
+from tests.explain.moments import Tensor, moment, row
+from tests.ui.attach.sitting import sitting
+
+WEIGHT = Tensor(8, "model.weight", Category.PARAMETER)
+GRADIENT = Tensor(8, "model.weight.grad", Category.GRADIENT)
+FIRST, SECOND = Mark(99.5, "start"), Mark(100.5, "after backward")
+
+ONE = moment(row(WEIGHT, Tensor(2, "mask")), time=100.0, marks=(FIRST,))
+TWO = moment(row(WEIGHT), row(GRADIENT, GRADIENT, address=1 << 40), time=101.0, marks=(FIRST, SECOND))
+THREE = moment(row(WEIGHT), time=102.0, marks=(FIRST, SECOND))
+
+
+@pytest.fixture(autouse=True)
+def _time_zone(monkeypatch):
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def drawn(width: int) -> list:
+    ends = (End("start", 99.5, 100.0), End("now", 101.0, 101.0))
+    return draw_changes(changes(ONE.devices[0], TWO.devices[0]), ends, width)
+
+
+def test_groups_are_printed_as_people_print_them():
+    assert text_of(drawn(100)) == (
+        " From start  00:01:39  looked at 0.5 s later\n"
+        " To   now    00:01:41  looked at then\n"
+        "\n"
+        " reserved         10.0 MiB    24.0 MiB  +14.0 MiB\n"
+        " allocated        10.0 MiB    24.0 MiB  +14.0 MiB\n"
+        " peak reserved    10.0 MiB    24.0 MiB  +14.0 MiB\n"
+        " peak allocated   10.0 MiB    24.0 MiB  +14.0 MiB\n"
+        "\n"
+        " + 16.0 MiB came in 2 blocks, - 2.0 MiB went in 1 block, 8.0 MiB stayed\n"
+        " + 2 x (2097152,) float32 Tensor                             16.0 MiB  gradient  model.weight.grad\n"
+        " - 1 x (524288,) float32 Tensor                               2.0 MiB  activation  mask"
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_no_line_is_wider_than_the_screen(width):
+    assert max(map(width_of, drawn(width))) <= width
+
+
+async def test_without_a_mark_it_says_how_to_set_one():
+    async with sitting(replace(ONE, marks=())) as at:
+        await at.press("5")
+        assert "m names this moment" in at.text
+        await at.press("f", "t", "m")
+        assert at.feed.marks == ["mark 1"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=["80x24", "120x40", "200x50"])
+async def test_it_begins_with_the_last_mark_and_now(size):
+    async with sitting(ONE, TWO, THREE, size=size) as at:
+        await at.press("5")
+        assert " From after backward" in at.text
+        assert " To   now" in at.text
+        assert "+ 0 B came in 0 blocks, - 16.0 MiB went in 2 blocks, 8.0 MiB stayed" in at.text
+        assert "- 2 x (2097152,) float32 Tensor" in at.text
+
+
+async def test_f_and_t_choose_among_the_marks_and_now():
+    async with sitting(ONE, TWO, THREE) as at:
+        await at.press("5", "f")
+        assert " From start " in at.text
+        assert "- 2.0 MiB went in 1 block" in at.text
+        await at.press("t")
+        assert " To   after backward" in at.text
+        assert "+ 16.0 MiB came in 2 blocks" in at.text
+        await at.press("T")
+        assert " To   now" in at.text
+        await at.press("F", "F")
+        assert " From now" in at.text
+        assert "Nothing came and nothing went." in at.text
+
+
+async def test_now_goes_on_while_a_chosen_mark_stays():
+    async with sitting(ONE, TWO) as at:
+        await at.press("5", "f")
+        assert "+ 16.0 MiB came in 2 blocks" in at.text
+        await at.deal(THREE)
+        assert " From start " in at.text
+        assert "+ 0 B came in 0 blocks, - 2.0 MiB went in 1 block" in at.text

@@ -1,0 +1,137 @@
+"""The inspector: what is told of a block, and what would become of its memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.ui.drawing.attach.inspector import draw_below, draw_beside, inspect
+from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.drawing.taste import Taste
+from tests.explain.maps import BASE, pool, segment
+from tests.ui.attach.layouts import OUT, STATE, WEIGHT, release_of
+
+MIB = 1024**2
+PAGE = 20 * MIB
+KEPT = {"pools": [pool((0, 1), "torch.cuda.MemPool")]}
+FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
+
+
+@pytest.mark.parametrize(
+    ("made", "block", "sentence"),
+    [
+        pytest.param(
+            release_of(segment(("live", 2), ("free", 18)), owners=(WEIGHT,)),
+            0,
+            "Its end alone lets empty_cache() return 20.0 MiB more.",
+            id="the only live block",
+        ),
+        pytest.param(
+            release_of(FRAGMENTED, owners=(WEIGHT, OUT)),
+            0,
+            "Its end alone returns nothing: another live block holds the rest of its segment.",
+            id="one of two",
+        ),
+        pytest.param(
+            release_of(FRAGMENTED, owners=(WEIGHT, OUT)),
+            1,
+            "Stuck: held by A out (train.py:7) (4.0 MiB), P fc.weight (2.0 MiB).",
+            id="stuck, largest holder first",
+        ),
+        pytest.param(
+            release_of(segment(*[("live", 1), ("free", 1)] * 5)),
+            1,
+            "Stuck: held by U unattributed (1.0 MiB), U unattributed (1.0 MiB), U unattributed (1.0 MiB) and 2 more.",
+            id="many holders",
+        ),
+        pytest.param(release_of(segment(("free", 20))), 0, "empty_cache() returns it.", id="releasable"),
+        pytest.param(
+            release_of(segment(("live", 5), ("free", 45), ("live", 10), is_expandable=True), owners=(WEIGHT, OUT)),
+            2,
+            "Its end alone lets empty_cache() return 20.0 MiB more.",
+            id="the last page of an expandable segment",
+        ),
+        pytest.param(
+            release_of(segment(("live", 20), ("free", 8), ("live", 12), is_expandable=True), owners=(WEIGHT, OUT)),
+            1,
+            "Stuck: held by A out (train.py:7) (12.0 MiB).",
+            id="only those on the same page hold it",
+        ),
+        pytest.param(
+            release_of(segment(("live", 2), ("waits", 18))),
+            1,
+            "It is free when the work on another stream that uses it has ended.",
+            id="pending",
+        ),
+        pytest.param(
+            release_of(segment(("free", 20), pool_id=(0, 1)), **KEPT),
+            0,
+            "empty_cache() leaves it: torch.cuda.MemPool keeps its pool; without that, 20.0 MiB of the segment would "
+            "go.",
+            id="free in a kept pool",
+        ),
+        pytest.param(
+            release_of(segment(("live", 20), pool_id=(0, 1)), **KEPT),
+            0,
+            "Its end returns nothing: torch.cuda.MemPool keeps its pool.",
+            id="live in a kept pool",
+        ),
+        pytest.param(
+            release_of(segment(("live", 2), ("free", 18)), routed=[0]),
+            1,
+            "empty_cache() leaves it: a capture is under way on this device.",
+            id="during a capture",
+        ),
+    ],
+)
+def test_it_says_what_holds_the_memory_and_what_would_free_it(made, block, sentence):
+    assert [text for text, _ in inspect(made, block, PAGE).sentences] == [sentence]
+
+
+def test_a_free_block_that_is_partly_releasable_says_both():
+    made = release_of(segment(("live", 5), ("free", 55), is_expandable=True), owners=(WEIGHT,))
+    found = inspect(made, 1, PAGE)
+    assert found.name == "stuck and releasable"
+    assert [text for text, _ in found.sentences] == [
+        "Stuck: held by P fc.weight (5.0 MiB).",
+        "empty_cache() returns it.",
+    ]
+
+
+def test_all_facts_of_a_live_block():
+    made = release_of(segment(("live", 2), ("free", 18), stream=0x5500, slack=512), owners=(OUT,))
+    found = inspect(made, 0, PAGE)
+    assert (found.letter, found.name) == ("A", "out (train.py:7)")
+    assert dict(found.facts) == {
+        "address": f"{BASE:#x}",
+        "size": "2.0 MiB (2,097,152 B)",
+        "requested": "2,096,640 B, 512 B of rounding",
+        "state": "live",
+        "block": "1 of 2",
+        "category": "activation",
+        "tensor": "Tensor (8,) float32",
+        "saved by": "MulBackward0",
+        "stream": "0x5500",
+        "pool": "large",
+        "segment": f"{BASE:#x}, 20.0 MiB, 18.0 MiB stuck",
+    }
+
+
+def test_a_free_block_claims_no_request_and_no_tensor():
+    facts = dict(inspect(release_of(segment(("live", 2), ("free", 18))), 1, PAGE).facts)
+    assert not {"requested", "tensor", "category", "saved by"} & set(facts)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 7), (118, 7), (60, 3)])
+def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height):
+    lines = draw_below(inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE), width, height, Taste())
+    assert len(lines) <= height
+    assert all(width_of(line) <= width for line in lines)
+    assert "Its end alone returns nothing" in text_of(lines)
+    assert STATE.name in text_of(lines[:1])
+
+
+def test_beside_the_map_every_fact_is_there():
+    found = inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE)
+    lines = draw_beside(found, 44, Taste())
+    assert all(width_of(line) <= 44 for line in lines)
+    assert all(label in text_of(lines) for label, _ in found.facts)

@@ -1,0 +1,330 @@
+"""The Map screen in the running application: keys, jumps, mouse, new looks, and what a key costs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from rich.color import ColorSystem
+from textual.pilot import Pilot
+
+from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.target import Greeting
+from gputui.settings import Settings
+from gputui.sources.machine import DemoMachine
+from gputui.ui.app import GputuiApp
+from gputui.ui.drawing.attach import worked_out
+from gputui.ui.drawing.attach.cells import LIVE
+from gputui.ui.screens.attach.map import MapScreen
+from gputui.ui.widgets.attach.inspector import Inspector
+from gputui.ui.widgets.attach.map_view import MapView
+from tests.explain.maps import BASE, layout, segment, statistics
+from tests.ui.attach.layouts import OUT, STATE, WEIGHT, device_layout
+
+MIB = 1024**2
+PATIENCE_S = 20.0
+GREETING = Greeting(77, "python train.py", "3.12.3", "2.11.0", None, None, is_cuda_initialized=True, devices=())
+
+
+def at(number: int) -> int:
+    return BASE + number * 1024 * MIB
+
+
+LAYOUT = device_layout(
+    segment(("live", 5), ("free", 10), ("live", 5), address=at(1)),
+    segment(("live", 10), ("free", 10), address=at(2)),
+    segment(("live", 1), ("free", 19), address=at(3)),
+    segment(("live", 1), ("free", 1), address=at(4), is_small=True),
+    owners=(WEIGHT, STATE, OUT),
+)
+
+
+def moment_of(shown: DeviceLayout | None, moment_time: float = 1.0, look_time: float = 1.0) -> TargetMoment:
+    counters = shown.statistics if shown else statistics(layout())
+    return TargetMoment(moment_time, GREETING, (DeviceMoment(0, "", counters, layout=shown),), look_time=look_time)
+
+
+class StillFeed:
+    """A conversation in which nothing is said."""
+
+    pid = 77
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def look(self, how: str = "walk") -> None: ...
+
+    def mark(self, label: str) -> None: ...
+
+
+class Attached:
+    """The application on its Map screen, and what tests ask of it."""
+
+    def __init__(self, app: GputuiApp, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def map(self) -> MapView:
+        return self.app.screen.query_one(MapView)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The number of the segment under the cursor, and of the block in it."""
+        assert self.map.release is not None
+        return (self.map.release.segment.address - BASE) // (1024 * MIB), self.map.block
+
+    @property
+    def text(self) -> str:
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def take(self, moment: TargetMoment) -> None:
+        self.app._deliver_moment(moment)
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def open_map(moment: TargetMoment, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Attached]:
+    """The application, attached to a process with this moment, on the Map screen."""
+    app = GputuiApp(
+        replace(Settings(), interval_s=3600.0),
+        DemoMachine(),
+        DemoMachine,
+        open_feed=lambda _snapshot: lambda _pid, _listener: StillFeed(),
+    )
+    async with app.run_test(size=size) as pilot:
+        attached = Attached(app, pilot)
+        app.targets.attach(77, app._deliver_moment)
+        app.targets.take(moment)
+        app.show_attach_screen("map")
+        await attached.until(lambda: isinstance(app.screen, MapScreen) and app.screen.query(MapView))
+        await attached.until(lambda: attached.map.lines)
+        await pilot.pause()
+        yield attached
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        pytest.param([], (1, 0), id="at first the first block"),
+        pytest.param(["right"], (1, 1), id="right: the next block"),
+        pytest.param(["l", "l", "h"], (1, 1), id="l and h"),
+        pytest.param(["left"], (1, 0), id="left stops at the first"),
+        pytest.param(["down"], (2, 0), id="down: the next segment"),
+        pytest.param(["right", "right", "down"], (2, 1), id="down stays in the column"),
+        pytest.param(["right", "right", "right"], (2, 0), id="right of the last block: the next segment"),
+        pytest.param(["down", "left"], (1, 2), id="left of the first block: the end of the segment before"),
+        pytest.param(["end"], (4, 0), id="End, past the heading between"),
+        pytest.param(["end", "up"], (3, 0), id="up, past the heading between"),
+        pytest.param(["end", "home"], (1, 0), id="Home is no heading"),
+        pytest.param(["shift+right"], (1, 1), id="the next cell's block"),
+        pytest.param(["o", "k"], (3, 0), id="sorted by stuck bytes: the worst first"),
+        pytest.param(["o", "z", "r"], (4, 0), id="sorted by size and turned round: the smallest group first"),
+        pytest.param(["o", "A"], (3, 0), id="a capital letter reverses"),
+    ],
+)
+async def test_keys_walk_segments_and_blocks(keys, place):
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.press(*keys)
+        assert attached.place == place
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_the_inspector_tells_of_the_block_under_the_cursor(size):
+    async with open_map(moment_of(LAYOUT), size) as attached:
+        assert "fc.weight" in attached.text
+        await attached.press("down")
+        assert "out (train.py:7)" in attached.text
+        assert "Its end alone lets empty_cache() return" in attached.text
+
+
+async def test_on_a_wide_terminal_the_inspector_is_beside_the_map():
+    async with open_map(moment_of(LAYOUT), (120, 40)) as attached:
+        assert attached.app.screen.query_one(Inspector).region.x > attached.map.region.x
+    async with open_map(moment_of(LAYOUT), (119, 40)) as attached:
+        assert attached.app.screen.query_one(Inspector).region.y > attached.map.region.y
+
+
+async def test_z_zooms_and_z_or_escape_comes_back_to_the_same_block():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        for back in ("z", "escape"):
+            await attached.press("home", "left", "left", "right", "z")
+            assert attached.map.is_zoomed
+            assert f"Segment {at(1):#x}  20.0 MiB  3 blocks" in attached.text
+            assert attached.place == (1, 1)
+            await attached.press("right", back)
+            assert not attached.map.is_zoomed
+            assert attached.place == (1, 2)
+
+
+async def test_escape_leaves_the_screen_where_nothing_is_zoomed():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.press("escape")
+        await attached.until(lambda: not isinstance(attached.app.screen, MapScreen))
+
+
+async def test_a_jump_puts_the_cursor_on_the_block_that_holds_an_address():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        attached.app.screen.jump(at(1) + 16 * MIB)
+        assert attached.place == (1, 2)
+        attached.app.screen.jump(at(3) + 4)
+        assert attached.place == (3, 0)
+
+
+async def test_a_jump_from_another_screen_arrives():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        attached.app.show_attach_screen("memory")
+        await attached.pilot.pause()
+        attached.app.jump_to("map", at(3))
+        await attached.until(lambda: isinstance(attached.app.screen, MapScreen) and attached.app.screen.query(MapView))
+        await attached.until(lambda: attached.map.release is not None and attached.place == (3, 0))
+
+
+async def test_a_jump_to_memory_that_is_gone_says_so():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        attached.app.screen.jump(at(9))
+        await attached.pilot.pause()
+        assert [notice.message for notice in attached.app._notifications] == [f"Nothing lies at {at(9):#x} any more."]
+        assert attached.place == (1, 0)
+
+
+async def test_enter_asks_for_the_tensor_of_a_live_block(monkeypatch):
+    async with open_map(moment_of(LAYOUT)) as attached:
+        wanted = []
+        monkeypatch.setattr(attached.app, "jump_to", lambda *place: wanted.append(place))
+        await attached.press("enter", "down", "t")
+        assert wanted == [("tensors", at(1)), ("tensors", at(2))]
+
+
+async def test_free_memory_has_no_tensor_and_says_so():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.press("right", "enter")
+        assert [notice.message for notice in attached.app._notifications] == [
+            "This block is free: no tensor lies in it."
+        ]
+
+
+async def test_a_click_puts_the_cursor_on_the_block_there():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        y = next(y for y, line in enumerate(attached.text.splitlines()) if f"{at(2):012x}" in line)
+        await attached.pilot.click(offset=(70, y))
+        assert attached.place == (2, 1)
+
+
+async def test_a_click_on_the_head_sorts():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.pilot.click(offset=(24, attached.map.region.y))
+        await attached.pilot.pause()
+        assert attached.place == (3, 0)
+
+
+async def test_a_new_look_leaves_the_cursor_on_its_address():
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.press("down", "down")
+        newer = device_layout(
+            segment(("live", 20), address=at(0)),
+            segment(("live", 1), ("free", 10), ("live", 9), address=at(3)),
+        )
+        await attached.take(moment_of(newer, 2.0, 2.0))
+        assert attached.place == (3, 0)
+
+
+@pytest.mark.parametrize("is_zoomed", [False, True])
+async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
+    async with open_map(moment_of(LAYOUT)) as attached:
+        await attached.press("end", *(["z"] if is_zoomed else []))
+        await attached.take(moment_of(device_layout(segment(("live", 20), address=at(1))), 2.0, 2.0))
+        assert attached.place == (1, 0)
+        assert not attached.map.is_zoomed
+
+
+@pytest.mark.parametrize(
+    ("moment", "sentence"),
+    [
+        pytest.param(moment_of(None, look_time=0.0), "No look at the allocator's map yet", id="no look yet"),
+        pytest.param(moment_of(None), "PyTorch holds no memory on device 0.", id="nothing allocated"),
+        pytest.param(
+            replace(moment_of(None), problems=("The backend cudaMallocAsync has no map.",)),
+            "The backend cudaMallocAsync has no map.",
+            id="another backend",
+        ),
+        pytest.param(moment_of(device_layout()), "PyTorch holds no memory on device 0.", id="a map without segments"),
+    ],
+)
+async def test_an_empty_map_says_why(moment, sentence):
+    async with open_map(moment) as attached:
+        assert sentence in attached.text
+        await attached.press("down", "right", "z", "enter", "o", "k", "r")
+        assert sentence in attached.text
+
+
+BIG = device_layout(
+    *(segment(*[("live", 0.25), ("free", 0.25)] * 40, address=at(number)) for number in range(124)),
+    segment(*[("live", 0.25), ("free", 0.25)] * 40, address=at(200), is_expandable=True, stream=1),
+)
+"""10,000 blocks in 125 segments."""
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines"),
+    [
+        pytest.param(["down"], 1, id="a line further"),
+        pytest.param(["right"] * 10, 1, id="blocks of one segment"),
+        pytest.param(["pagedown"], 12, id="a page further"),
+        pytest.param(["end"], 20, id="the end"),
+    ],
+)
+async def test_a_key_draws_cells_of_lines_that_come_into_view_alone(keys, lines, monkeypatch):
+    assert sum(len(release.segment.blocks) for release in BIG.release.segments) == 10_000
+    async with open_map(moment_of(BIG)) as attached:
+        drawn = []
+        real = worked_out.runs_to_scale
+        monkeypatch.setattr(worked_out, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
+        await attached.press(*keys)
+        assert len(drawn) <= lines
+
+
+@pytest.mark.parametrize(
+    ("theme", "depth"),
+    [
+        pytest.param("terminal", ColorSystem.STANDARD, id="16 colours"),
+        pytest.param("textual-dark", ColorSystem.EIGHT_BIT, id="256 colours"),
+        pytest.param("textual-light", ColorSystem.EIGHT_BIT, id="256 colours on white"),
+    ],
+)
+async def test_categories_can_be_told_apart(theme, depth):
+    async with open_map(moment_of(LAYOUT)) as attached:
+        attached.app.theme = theme
+        await attached.pilot.pause()
+        styles = [attached.map._style(kind.role) for kind in LIVE.values()]
+        assert len({style.color.downgrade(depth) for style in styles}) == len(styles)
+        assert all(style.reverse for style in styles)
+
+
+async def test_a_large_segment_among_few_is_walked_line_by_line():
+    made = device_layout(
+        segment(*[("live", 0.5), ("free", 0.5)] * 100, address=at(1)), segment(("live", 2), address=at(9))
+    )
+    async with open_map(moment_of(made)) as attached:
+        await attached.press("down")
+        assert attached.place == (1, 25)
+        await attached.press("down", "up", "up")
+        assert attached.place == (1, 0)
+        await attached.press("left", "down", "right")
+        assert attached.place == (1, 26)

@@ -1,0 +1,141 @@
+"""The Memory and Ranks screens: one bar of all, its parts, the counters over time, and all processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.explain.parts import Part, parts_of
+from gputui.model.moment import CounterPoint
+from gputui.model.target import Mark
+from gputui.ui.drawing.attach.memory import Axis, draw_bar, draw_legend, draw_timeline
+from gputui.ui.drawing.attach.ranks import odd_columns
+from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.drawing.meters import ASCII
+from gputui.ui.drawing.taste import Taste
+from gputui.units import GIB, MIB
+from tests.explain.moments import Tensor, moment, row
+from tests.ui.attach.sitting import sitting
+
+TASTE = Taste()
+PLAIN = Taste(glyphs=ASCII)
+
+
+def part(key: str, letter: str, count: int) -> Part:
+    return Part(key, letter, key, count)
+
+
+def growing(*sizes_mib: float, **keywords):
+    """A moment a second, with a tensor of these sizes."""
+    made = (moment(row(Tensor(size, "x"), free=64), time=100.0 + i, **keywords) for i, size in enumerate(sizes_mib))
+    return tuple(made)
+
+
+@pytest.mark.parametrize("width", [1, 3, 10, 80, 200])
+def test_a_bar_fills_its_width_exactly(width):
+    parts = [part("parameter", "P", 700), part("stuck", "s", 1), part("free", ".", 299)]
+    assert [width_of(line) for line in draw_bar(parts, width, TASTE)] == [width]
+
+
+def test_the_smallest_part_has_a_cell_and_the_rest_is_to_scale():
+    parts = [part("parameter", "P", 500 * GIB), part("stuck", "s", 1), part("free", ".", 500 * GIB)]
+    assert text_of(draw_bar(parts, 21, PLAIN)) == "P=========s.........."
+
+
+def test_where_cells_are_few_the_largest_parts_have_them():
+    parts = [part("parameter", "P", 10), part("stuck", "s", 1), part("free", ".", 100)]
+    assert text_of(draw_bar(parts, 2, PLAIN)) == "P."
+
+
+@pytest.mark.parametrize("width", [38, 80, 120])
+def test_every_part_stands_in_the_legend(width):
+    parts = parts_of(moment(row(Tensor(10, "x"), free=4), used_mib=538).devices[0])
+    text = text_of(draw_legend(parts, width, TASTE))
+    assert all(part.name[:10] in text for part in parts)
+
+
+def timeline(moments, width=6, cursor=None, marks=()):
+    points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in moments]
+    axis = Axis(points, width, 1.0, points[-1].time)
+    top = max(point.statistics[0].reserved_bytes for point in points)
+    return text_of(draw_timeline(axis, 0, top, 2, cursor, marks, PLAIN)).split("\n")
+
+
+def test_the_newest_moment_is_at_the_right_and_allocated_stands_before_reserved():
+    assert timeline(growing(64, 64)) == ["    ::", "    ##", ""]
+
+
+def test_events_stand_below_their_moments():
+    quiet, refused = growing(64)[0], moment(row(Tensor(64, "x"), free=64), time=101.0, num_ooms=1)
+    retried = moment(row(Tensor(64, "x"), free=64), time=102.0, num_ooms=1, num_alloc_retries=3)
+    assert timeline((quiet, refused, retried))[-1] == "    !r"
+
+
+def test_marks_and_the_cursor_stand_below_too():
+    moments = growing(64, 64, 64)
+    assert timeline(moments, cursor=101.0, marks=[Mark(100.2, "begin")])[-1] == "   m^"
+
+
+async def test_the_cursor_goes_back_and_every_number_with_it():
+    async with sitting(*growing(10, 20, 30, used_mib=600), size=(120, 40)) as at:
+        assert "allocated 30.0 MiB" in at.text
+        await at.press("left")
+        assert "allocated 20.0 MiB" in at.text
+        await at.press("left", "left", "left")
+        assert "allocated 10.0 MiB" in at.text
+        await at.press("n")
+        assert "allocated 30.0 MiB" in at.text
+
+
+async def test_forward_beyond_the_newest_is_the_present_again():
+    async with sitting(*growing(10, 20)) as at:
+        await at.press("left", "right", "right")
+        assert at.app.targets.current.cursor is None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5), (1, 1)])
+async def test_every_size_is_drawn(size):
+    async with sitting(*growing(10, 20, used_mib=600), size=size) as at:
+        assert max(map(len, at.text.splitlines()), default=0) <= size[0]
+
+
+async def test_m_sets_a_mark_and_s_asks_for_a_scan():
+    async with sitting(*growing(10, 20)) as at:
+        await at.press("m", "s")
+        assert at.feed.marks == ["mark 1"]
+        assert "scan" in at.feed.looks
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("1", "memory"), ("2", "why"), ("3", "map"), ("4", "tensors"), ("5", "changes"), ("6", "ranks")],
+)
+async def test_each_screen_is_a_key_away_and_escape_leads_to_the_monitor(key, name):
+    async with sitting(*growing(10, 20)) as at:
+        await at.press(key)
+        assert at.screen == name
+        await at.press("escape")
+        assert at.screen == ""
+
+
+async def test_enter_on_a_rank_shows_its_memory():
+    async with sitting(*growing(10, 20)) as at:
+        await at.press("6")
+        assert "20.0 MiB" in at.text
+        await at.press("enter")
+        assert at.screen == "memory"
+
+
+def test_the_odd_one_out_is_marked():
+    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1000, 1001, 1002, 1300)]
+    assert [bool(odd_columns(device, ranks)) for device in ranks] == [False, False, False, True]
+
+
+def test_of_two_neither_is_odd():
+    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1000, 3000)]
+    assert not any(odd_columns(device, ranks) for device in ranks)
+
+
+def test_small_differences_are_not_odd():
+    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1, 1, 40)]
+    assert ranks[2].statistics.allocated_bytes == 40 * MIB
+    assert not any(odd_columns(device, ranks) for device in ranks)

@@ -1,0 +1,250 @@
+"""The Tensors screen by keyboard: opening, sorting, filtering, and the way to a block and back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.pilot import Pilot
+
+from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
+from gputui.model.target import Cost, Greeting
+from gputui.model.tensors import Category
+from gputui.settings import Settings
+from gputui.sources.machine import DemoMachine
+from gputui.ui.app import GputuiApp
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.screens.attach.tensors import TensorsScreen
+from gputui.ui.widgets.attach.tensor_list import TensorList
+from gputui.units import MIB
+from tests.explain.layouts import HOST_STORAGES, laid_out
+from tests.explain.maps import BASE
+
+PATIENCE_S = 20.0
+P, S, A = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION
+
+MODEL = laid_out(
+    ("m.layers.0.w", P, 4), ("m.layers.1.w", P, 4), ("m.head", P, 1), ("opt.state[m.head].exp_avg", S, 1),
+    ("h (t.py:3 in f)", A, 16),
+)  # fmt: skip
+
+
+def moment(layout: DeviceLayout | None = MODEL, at: float = 100.0) -> TargetMoment:
+    devices = (DeviceMoment(0, "", MODEL.statistics, layout=layout),)
+    greeting = Greeting(77, "python t.py", "3.11", "2.11", None, None, True, ())
+    return TargetMoment(at, greeting, devices, HostMoment(storages=HOST_STORAGES), look_time=at, look_cost=Cost(1, 1))
+
+
+class StillFeed:
+    """A feed that says nothing by itself."""
+
+    pid = 77
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def look(self, how: str = "walk") -> None: ...
+    def mark(self, label: str) -> None: ...
+
+
+class MapStandIn(AttachScreen):
+    """Remembers where it was told to jump."""
+
+    NAME = "map"
+    jumped_to: int | None = None
+
+    def compose_body(self):
+        return ()
+
+    def draw(self) -> None: ...
+
+    def jump(self, address: int) -> None:
+        MapStandIn.jumped_to = address
+
+
+class Shown:
+    """The running screen, with what tests ask of it."""
+
+    def __init__(self, app: GputuiApp, pilot: Pilot) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
+            await self.settle()
+            await asyncio.sleep(0.005)
+
+    async def see(self, seen: TargetMoment) -> None:
+        self.app._deliver_moment(seen)
+        await self.until(lambda: self.app.targets.current.moment is seen)
+        await self.settle()
+
+    @property
+    def list(self) -> TensorList:
+        return self.app.screen.query_one(TensorList)
+
+    @property
+    def titles(self) -> list[str]:
+        return [row.node.title for row in self.list.entries]
+
+    @property
+    def title(self) -> str:
+        return self.list.current.node.title
+
+    @property
+    def notices(self) -> list[str]:
+        return [notice.message for notice in self.app._notifications]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+
+@asynccontextmanager
+async def open_tensors(seen: TargetMoment | None = None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Shown]:
+    app = GputuiApp(
+        Settings(interval_s=3600), DemoMachine(), DemoMachine, open_feed=lambda _: lambda _pid, _to: StillFeed()
+    )
+    async with app.run_test(size=size) as pilot:
+        shown = Shown(app, pilot)
+        app.attach(77)
+        await shown.settle()
+        app.show_attach_screen("tensors")
+        await shown.until(lambda: isinstance(app.screen, TensorsScreen) and app.screen.is_mounted)
+        await shown.see(seen or moment())
+        yield shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=str)
+async def test_the_sum_and_the_categories_are_there_at_every_size(size):
+    async with open_tensors(size=size) as shown:
+        for words in ("26.0 MiB allocated in 5 blocks", "activations", "parameters", "optimizer state", "host memory"):
+            assert words in shown.text
+
+
+CURSOR = [
+    pytest.param([], "activations", id="at first the largest"),
+    pytest.param(["down", "down"], "parameters", id="down"),
+    pytest.param(["down", "down", "right"], "m", id="right goes into what is open"),
+    pytest.param(["down", "down", "right", "right", "right", "right", "right"], "0.w", id="right opens, then goes in"),
+    pytest.param(["down", "down", "down", "left"], "parameters", id="left goes to the holder"),
+    pytest.param(["down", "down", "l", "enter", "j", "h"], "m", id="vi keys, Enter opens"),
+]
+
+
+@pytest.mark.parametrize(("keys", "title"), CURSOR)
+async def test_keys_move_through_the_tree(keys, title):
+    async with open_tensors() as shown:
+        await shown.press(*keys)
+        assert shown.title == title
+
+
+async def test_left_closes_and_star_opens_all():
+    async with open_tensors() as shown:
+        await shown.press("left")
+        assert shown.titles[:2] == ["activations", "parameters"]
+        await shown.press("asterisk")
+        assert {"h", "layers", "0.w", "1.w", "head"} <= set(shown.titles)
+        await shown.press("asterisk")
+        assert "layers" not in shown.titles
+
+
+async def test_one_key_groups_what_looks_alike():
+    async with open_tensors() as shown:
+        await shown.press("g")
+        assert "2 x (1048576,) float32 Tensor" in shown.text
+        await shown.press("g")
+        assert "activations" in shown.titles
+
+
+async def test_orders_go_round_and_turn_round():
+    async with open_tensors() as shown:
+        found = []
+        for key in ("o", "o", "r", "o"):
+            await shown.press(key)
+            found.append(shown.titles[0])
+        assert found == ["parameters", "parameters", "activations", "optimizer state"]
+        assert "sorted by bytes reversed" in shown.text
+
+
+async def test_the_list_narrows_while_one_types_and_escape_brings_it_back():
+    async with open_tensors() as shown:
+        before = shown.titles
+        await shown.press("slash", *"name~head")
+        assert shown.titles == ["parameters", "m.head", "optimizer state", "opt.state.m.head.exp_avg"]
+        await shown.press("enter")
+        assert shown.list.has_focus
+        assert "2.0 MiB in 2 match name~head" in shown.text
+        await shown.press("escape")
+        assert shown.titles == before
+
+
+async def test_a_wrong_filter_is_said_and_not_applied():
+    async with open_tensors() as shown:
+        await shown.press("slash", *"m.head")
+        before = shown.titles
+        await shown.press(*"==3", "enter")
+        assert "knows no field 'm.head'" in shown.text
+        assert shown.titles == before
+        assert any("knows no field 'm.head'" in notice for notice in shown.notices)
+
+
+async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monkeypatch):
+    monkeypatch.setitem(ATTACH_SCREENS, "map", MapStandIn)
+    async with open_tensors() as shown:
+        await shown.press("slash", *"layers.1", "enter", "down", "down", "b")
+        await shown.until(lambda: MapStandIn.jumped_to is not None)
+        assert MapStandIn.jumped_to == BASE + 4 * MIB
+        shown.app.jump_to("tensors", BASE + 9 * MIB - 1)
+        await shown.until(lambda: shown.app.screen.query(TensorList) and shown.list.current is not None)
+        await shown.until(lambda: shown.title == "head")
+        assert "P m.head  (parameter)" in shown.text
+
+
+async def test_what_has_no_block_says_so():
+    async with open_tensors() as shown:
+        await shown.press("b")
+        assert "A tensor has a block: put the cursor on one." in shown.notices
+        await shown.press("slash", *"batch", "enter", "end", "enter")
+        assert "This tensor is in host memory, of which there is no map." in shown.notices
+
+
+async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
+    async with open_tensors() as shown:
+        await shown.press("down", "down", "down")
+        await shown.see(moment(laid_out(("z", S, 40), ("m.layers.0.w", P, 4), ("m.head", P, 1)), at=101.0))
+        assert shown.titles[:2] == ["optimizer state", "z"]
+        assert shown.title == "m"
+
+
+async def test_a_moment_without_a_look_says_so():
+    async with open_tensors(moment(layout=None)) as shown:
+        assert "no look at the allocator's map was kept" in shown.text
+
+
+async def test_a_hundred_thousand_tensors_draw_what_is_visible(monkeypatch):
+    many = laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(100_000)))
+    drawn = []
+    original = TensorList.draw_entry
+    monkeypatch.setattr(TensorList, "draw_entry", lambda *a: drawn.append(a) or original(*a))
+    async with open_tensors(moment(many)) as shown:
+        await shown.press("asterisk")
+        assert len(shown.list.entries) > 110_000
+        drawn.clear()
+        await shown.press("pagedown", "down", "end")
+        assert 0 < len(drawn) <= 3 * shown.list.size.height
+        drawn.clear()
+        await shown.see(moment(many, at=101.0))
+        assert len(drawn) <= shown.list.size.height

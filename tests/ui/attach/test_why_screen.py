@@ -1,0 +1,154 @@
+"""The Why screen: findings under a cursor, and the way from one to where it points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.model.device import Device, DeviceLook
+from gputui.model.finding import Finding, Weight
+from gputui.model.process import Identity, Process, ProcessLook, ProcessState, Workers
+from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.attach.why import draw_finding, draw_summary
+from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.widgets.attach.blocks import Blocks
+from tests.explain.maps import segment
+from tests.explain.moments import Tensor, moment, row
+from tests.ui.attach.sitting import sitting
+
+FAR = 1 << 40
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+FINDING = Finding(
+    kind="leak",
+    weight=Weight.PROBLEM,
+    title="A leak: losses keeps more tensors at every look, 26.3 GiB more since it was first looked at.",
+    evidence=("losses went from 1 to 127 tensors.",),
+    remedy="Append loss.item() to losses.",
+    screen="tensors",
+    addresses=(FAR,),
+)
+
+
+def test_a_finding_is_title_evidence_and_remedy():
+    assert text_of(draw_finding(FINDING, 60, is_current=True)) == (
+        " ! A leak: losses keeps more tensors at every look, 26.3\n"
+        "   GiB more since it was first looked at.\n"
+        "     losses went from 1 to 127 tensors.\n"
+        "   > Append loss.item() to losses.\n"
+        "     Enter shows it on the tensors.\n"
+    )
+
+
+def test_weights_are_told_by_sign_and_colour():
+    signs = [draw_finding(replace(FINDING, weight=weight), 60, is_current=False)[0][0] for weight in Weight]
+    assert [(text.strip()[0], role) for text, role in signs] == [("!", "poor"), ("*", "fair"), ("-", "title")]
+    summary = draw_summary([FINDING, FINDING, replace(FINDING, weight=Weight.ADVICE)], 60)
+    assert text_of([summary]) == " ! 2 problems   * 1 piece of advice"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_screen(width):
+    long = replace(FINDING, evidence=("x" * 300, "word " * 100))
+    for is_current in (True, False):
+        assert max(map(width_of, draw_finding(long, width, is_current=is_current))) <= width
+
+
+def fragmented(**keywords):
+    kept = [row(Tensor(4, f"model.features[{n}]"), free=124, address=FAR * (n + 1)) for n in range(5)]
+    return moment(*kept, segment(("free", 40)), used_mib=1300, num_ooms=1, **keywords)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40", "200x50"])
+async def test_the_cause_is_two_keys_away(size):
+    async with sitting(fragmented(), size=size) as at:
+        await at.press("2")
+        assert at.screen == "why"
+        assert "! Out of memory: an allocation was refused once." in at.text
+        assert "! Fragmentation: 5 large segments are held by small blocks" in at.text
+        assert "! 2 problems" in at.text
+
+
+async def test_the_cursor_goes_through_findings_and_keeps_them_in_sight():
+    async with sitting(fragmented()) as at:
+        await at.press("2")
+        blocks = at.app.screen.query_one(Blocks)
+        assert blocks.current.kind == "out_of_memory"
+        seen = []
+        for _ in range(8):
+            seen.append(blocks.current.kind)
+            assert blocks.current.title[:40] in at.text
+            await at.press("down")
+        assert seen[:3] == ["out_of_memory", "scattered", "stuck"]
+        assert seen[-1] == "room"
+        await at.press("home")
+        assert "! 2 problems" in at.text
+        await at.press("pagedown")
+        assert blocks.current.kind not in ("out_of_memory", "room")
+        await at.press("pageup")
+        assert blocks.current.kind == "out_of_memory"
+
+
+async def test_the_cursor_stays_on_its_finding_when_another_comes_above():
+    calm = moment(segment(("free", 40)), used_mib=600, time=99.0)
+    async with sitting(calm) as at:
+        await at.press("2", "end")
+        blocks = at.app.screen.query_one(Blocks)
+        assert blocks.current.kind == "room"
+        await at.deal(fragmented(time=101.0))
+        assert blocks.current.kind == "room"
+
+
+async def test_enter_goes_to_where_a_finding_points(monkeypatch):
+    jumps = []
+
+    class MapScreen(AttachScreen):
+        NAME = "map"
+
+        def compose_body(self):
+            return iter(())
+
+        def draw(self):
+            pass
+
+        def jump(self, address):
+            jumps.append(address)
+
+    monkeypatch.setitem(ATTACH_SCREENS, "map", MapScreen)
+    async with sitting(fragmented()) as at:
+        await at.press("2", "down", "enter")
+        assert at.screen == "map"
+    assert jumps == [FAR]
+
+
+async def test_a_number_that_points_nowhere_leads_nowhere():
+    async with sitting(fragmented()) as at:
+        await at.press("2", "enter")
+        assert at.screen == "why"
+
+
+BUSY_WORKER = Workers(1, 97.0, 0, is_proportional=True)
+OTHER, MINE = (
+    Device(n, uuid, "H100", "", gpu_utilization_percent=90 - 60 * n) for n, uuid in enumerate(["x", "GPU-0"])
+)
+LOADING = Snapshot(
+    devices=DeviceLook(devices=(OTHER, MINE)),
+    processes=ProcessLook((Process(Identity(7, 1.0), ProcessState.RUNNING, workers=BUSY_WORKER),)),
+)
+
+
+async def test_what_the_monitor_knows_of_process_and_device_counts_too():
+    async with sitting(moment(), snapshot=LOADING) as at:
+        await at.press("2")
+        assert "The device is 30% busy, the process's only worker takes 97% of a core." in at.text
+
+
+async def test_an_ended_process_keeps_its_findings():
+    ended = replace(fragmented(time=101.0), ended="Process 7 has ended, or its probe was stopped.")
+    async with sitting(fragmented(), ended) as at:
+        await at.press("2")
+        assert "Process 7 has ended" in at.text
+        assert "! Fragmentation" in at.text

@@ -1,0 +1,46 @@
+"""What makes a screen the same on every run: time zone, colours and the terminal are the test's, not the machine's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+
+@pytest.fixture(autouse=True)
+def _frozen_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    for name in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+class TextFiles(SingleFileSnapshotExtension):
+    """A screen as text, a file each."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "txt"
+
+
+class SvgFiles(TextFiles):
+    """A screen with its looks, a file each."""
+
+    file_extension = "svg"
+
+
+@pytest.fixture
+def screen_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Compares with the screen kept as text; `pytest --snapshot-update` keeps a new one."""
+    return snapshot.use_extension(TextFiles)
+
+
+@pytest.fixture
+def screen_looks(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Compares with the screen kept as SVG."""
+    return snapshot.use_extension(SvgFiles)

@@ -1,0 +1,52 @@
+"""Columns: which fit, how wide they are, and what stands in them."""
+
+import pytest
+
+from gputui.ui.drawing.columns import Column, column_at, draw_head, draw_row, lay_out
+from gputui.ui.drawing.devices import COLUMNS as DEVICE_COLUMNS
+from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.drawing.processes import COLUMNS as PROCESS_COLUMNS
+
+NAME = Column("name", "Name", 4, lambda item: (item, "plain"), grow=1, most=8)
+NUMBER = Column("number", "Nr", 3, lambda item: ("7", "dim"), align=">")
+WIDE = Column("wide", "Wide", 6, draw=lambda item, width: [("#" * width, "good")], from_width=20, grow=3)
+ALL = (NAME, NUMBER, WIDE)
+
+
+@pytest.mark.parametrize(
+    ("width", "widths"),
+    [
+        pytest.param(8, {"name": 4, "number": 3}, id="just"),
+        pytest.param(7, {"name": 7}, id="the last goes where it does not fit, and the first grows"),
+        pytest.param(2, {"name": 4}, id="the first stays"),
+        pytest.param(19, {"name": 8, "number": 3}, id="growth ends at its most"),
+        pytest.param(20, {"name": 6, "number": 3, "wide": 9}, id="a column from its width on, shares by weight"),
+        pytest.param(60, {"name": 8, "number": 3, "wide": 47}, id="what one may not take the other gets"),
+    ],
+)
+def test_lay_out(width, widths):
+    assert {column.name: cells for column, cells in lay_out(ALL, width)} == widths
+
+
+@pytest.mark.parametrize("columns", [DEVICE_COLUMNS, PROCESS_COLUMNS], ids=["devices", "processes"])
+@pytest.mark.parametrize("width", range(60, 301))
+def test_the_monitors_tables_never_exceed_the_screen(columns, width):
+    assert sum(cells + 1 for _, cells in lay_out(columns, width)) - 1 <= width
+
+
+def test_a_row_has_each_cell_in_its_column():
+    layout = lay_out(ALL, 20)
+    row = draw_row(layout, "a long name")
+    assert text_of((row,)) == "a lon…   7 #########"
+    assert width_of(row) == 20
+
+
+def test_the_head_marks_the_sorted_column():
+    assert draw_head(lay_out(ALL, 20), "number", "^") == (("Name   Nr^ Wide     ", "head"),)
+
+
+@pytest.mark.parametrize(
+    ("x", "name"), [(0, "name"), (5, "name"), (6, "name"), (7, "number"), (11, "wide"), (19, "wide"), (40, None)]
+)
+def test_the_column_under_a_cell(x, name):
+    assert column_at(lay_out(ALL, 20), x) == name

@@ -1,0 +1,70 @@
+"""Meters, sparklines and areas, in blocks and in ASCII."""
+
+import pytest
+
+from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width, graphs_abreast
+from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.drawing.meters import ASCII, UNICODE, area, meter, sparkline
+from gputui.ui.drawing.taste import Taste
+
+
+@pytest.mark.parametrize(
+    ("fraction", "blocks", "plain"),
+    [
+        (0.0, "░░░░", "...."),
+        (0.5, "██░░", "##.."),
+        (1.0, "████", "####"),
+        (0.28, "█▏░░", "#..."),
+        (-1.0, "░░░░", "...."),
+        (7.0, "████", "####"),
+        (0.001, "░░░░", "...."),
+    ],
+)
+def test_meter(fraction, blocks, plain):
+    assert text_of((meter(fraction, 4, "good", UNICODE),)) == blocks
+    assert text_of((meter(fraction, 4, "good", ASCII),)) == plain
+
+
+@pytest.mark.parametrize("hundredths", range(101))
+def test_a_meter_is_as_wide_as_it_is_told(hundredths):
+    assert width_of(meter(hundredths / 100, 7, "good", UNICODE)) == 7
+
+
+@pytest.mark.parametrize(
+    ("fractions", "blocks", "plain"),
+    [
+        ([0.0, 0.5, 1.0], " ▄█", " =#"),
+        ([None, 1.0, None], " █ ", " # "),
+        ([0.001], "▁", "."),
+        ([2.0, -1.0], "█ ", "# "),
+        ([], "", ""),
+    ],
+    ids=["levels", "gaps", "a little shows", "clipped", "nothing"],
+)
+def test_sparkline(fractions, blocks, plain):
+    assert sparkline(fractions, UNICODE) == blocks
+    assert sparkline(fractions, ASCII) == plain
+
+
+def test_area_stacks_lines():
+    assert area([0.0, 0.25, 0.5, 0.75, 1.0, None], 2, UNICODE) == ["   ▄█ ", " ▄███ "]
+
+
+@pytest.mark.parametrize(("width", "count", "abreast"), [(80, 6, 2), (120, 6, 3), (200, 6, 5), (20, 6, 1), (300, 2, 2)])
+def test_graphs_stand_side_by_side_where_there_is_room(width, count, abreast):
+    assert graphs_abreast(width, count) == abreast
+    assert graph_width(width, count) * abreast + 2 * (abreast - 1) <= width
+
+
+@pytest.mark.parametrize("width", [34, 70, 80, 120, 200])
+def test_graphs_are_a_rectangle(width):
+    graphs = [Graph(f"Graph {number}", "50%", [None, 50.0, 100.0], 100.0) for number in range(5)]
+    lines = draw_graphs(graphs, width, 3, Taste())
+    each = graph_width(width, 5)
+    assert {width_of(line) for line in lines} <= {each * count + 2 * (count - 1) for count in range(1, 6)}
+    assert len(lines) % 4 == 0
+    assert "Graph 4" in text_of(lines)
+
+
+def test_a_graph_without_a_top_is_drawn():
+    assert "█" in text_of(draw_graphs([Graph("PCIe", "", [1.0], 0.0)], 40, 2, Taste()))

@@ -1,0 +1,119 @@
+"""Rows of the process table: order, filter, tree."""
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.model.process import Identity, ProcessLook, Workers
+from gputui.model.reading import Absent
+from gputui.ui.drawing.process_rows import ORDERS, View, rows_of
+from gputui.ui.drawing.taste import Taste
+from tests.ui import scenes
+
+UNKNOWN = Absent("insufficient permissions")
+
+THREE = scenes.snapshot(
+    scenes.devices(2),
+    (
+        scenes.process(
+            30, 0, 1.0, user="carla", command="c", cpu_percent=5.0, rss_bytes=300,
+            identity=Identity(30, scenes.NOW - 10),
+        ),
+        scenes.process(
+            10, 1, 3.0, user="ana", command="b", cpu_percent=UNKNOWN, rss_bytes=UNKNOWN, identity=Identity(10, None)
+        ),
+        scenes.process(
+            20, 1, 2.0, user="ben", command="a", cpu_percent=9.0, rss_bytes=100, identity=Identity(20, scenes.NOW - 20),
+            uses=(scenes.use(1, 20, 2.0, sm_percent=90),),
+        ),
+    ),
+)  # fmt: skip
+
+
+def pids(view: View, scene=THREE) -> list[int | None]:
+    return [row.process.pid if row.process else None for row in rows_of(scene, view, Taste())]
+
+
+@pytest.mark.parametrize(
+    ("order", "forward"),
+    [
+        ("device", [30, 10, 20]),
+        ("memory", [10, 20, 30]),
+        ("sm", [20, 30, 10]),
+        ("pid", [10, 20, 30]),
+        ("user", [10, 20, 30]),
+        ("cpu", [20, 30, 10]),
+        ("rss", [30, 20, 10]),
+        ("time", [20, 30, 10]),
+        ("command", [20, 10, 30]),
+    ],
+)
+def test_order(order, forward):
+    assert pids(View(order=order)) == forward
+
+
+def test_every_order_has_a_letter_of_its_own():
+    assert len({order.letter for order in ORDERS}) == len(ORDERS)
+
+
+@pytest.mark.parametrize("order", [order.name for order in ORDERS])
+def test_reversed_is_another_order(order):
+    assert pids(View(order=order, is_reversed=True)) != pids(View(order=order))
+
+
+def test_an_unknown_order_is_the_natural_one():
+    assert pids(View(order="colour")) == pids(View())
+
+
+@pytest.mark.parametrize("order", [order.name for order in ORDERS])
+def test_what_no_process_accounts_for_stands_last(order):
+    assert pids(View(order=order), scenes.node())[-1] is None
+
+
+def test_a_filter_leaves_what_it_likes():
+    assert pids(View(predicate=lambda row: row.device == "1")) == [10, 20]
+
+
+def test_a_row_keeps_its_key_whatever_the_order():
+    keys = {row.key for row in rows_of(scenes.node(), View(), Taste())}
+    assert len(keys) == 9
+    for order in ORDERS:
+        assert {row.key for row in rows_of(scenes.node(2), View(order=order.name), Taste())} == keys
+
+
+def test_a_process_on_a_device_that_is_not_there_has_no_row():
+    assert pids(View(), scenes.snapshot(scenes.devices(1), (scenes.process(1, 0), scenes.process(2, 5)))) == [1]
+
+
+class TestTree:
+    def rows(self, scene) -> list[str]:
+        rows = rows_of(scene, View(is_tree=True), Taste())
+        return [f"{row.prefix}{row.note or row.process.pid}" for row in rows]
+
+    def test_a_job_with_its_ranks_and_their_workers(self):
+        scene = scenes.snapshot(scenes.devices(2), (*scenes.job(2000, 2), scenes.process(1)))
+        assert self.rows(scene) == [
+            "1",
+            "job of launcher 2000: 2 of 2 ranks here",
+            "├─2010",
+            "│ └─2 workers",
+            "└─2020",
+            "  └─2 workers",
+        ]
+
+    def test_workers_of_a_process_without_a_job(self):
+        crew = Workers(1, 5.0, 100, is_proportional=False)
+        scene = scenes.snapshot(scenes.devices(1), (scenes.process(1, workers=crew),))
+        assert self.rows(scene) == ["1", "└─1 worker (shared pages counted more than once)"]
+
+    def test_the_memory_of_a_job_is_the_sum_of_its_ranks(self):
+        heading = rows_of(scenes.snapshot(scenes.devices(4), scenes.job(2000, 4)), View(is_tree=True), Taste())[0]
+        assert heading.used_bytes == 4 * 20 * 1024**3
+
+    def test_a_job_of_which_nothing_is_known_has_no_made_up_sum(self):
+        ranks = tuple(replace(rank, uses=(replace(rank.uses[0], used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
+        heading = rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Taste())[0]
+        assert isinstance(heading.used_bytes, Absent)
+
+    def test_of_nothing_is_nothing(self):
+        assert self.rows(replace(scenes.node(), processes=ProcessLook())) == []

@@ -1,0 +1,40 @@
+"""The top line: what it drops first where it is narrow."""
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.ui.drawing.line import text_of
+from gputui.ui.drawing.status import MonitorState, draw_status
+from tests.ui import scenes
+
+BUSY = MonitorState(is_paused=True, filter_text="user==ana", tagged=3)
+
+
+@pytest.mark.parametrize(
+    ("width", "state", "text"),
+    [
+        (80, MonitorState(), " gputui  node7  driver 580.95.05  CUDA 13.0                        1s  12:00:01"),
+        (50, MonitorState(), " gputui  node7                       1s  12:00:01"),
+        (20, MonitorState(), " gputui  node7"),
+        (10, MonitorState(), " gputui"),
+        (3, MonitorState(), " gputui"),
+        (80, BUSY, " gputui  node7            PAUSED  3 tagged  filter: user==ana  1s  12:00:01"),
+        (60, BUSY, " gputui  node7           PAUSED  3 tagged  filter: user==ana"),
+        (45, BUSY, " gputui    PAUSED  3 tagged  filter: user==ana"),
+        (30, BUSY, "  PAUSED  3 tagged  filter: user==ana"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else "",
+)
+def test_the_state_stays_longest(width, state, text, monkeypatch):
+    assert " ".join(text_of((draw_status(scenes.node(), state, width),)).split()) == " ".join(text.split())
+
+
+def test_a_demonstration_says_so_as_long_as_there_is_room():
+    demo = replace(scenes.node(), is_demo=True)
+    assert "DEMONSTRATION" in text_of((draw_status(demo, MonitorState(), 30),))
+
+
+def test_old_numbers_are_called_stale():
+    old = replace(scenes.node(), devices_age_s=75.0)
+    assert "STALE 1:15" in text_of((draw_status(old, MonitorState(), 20),))

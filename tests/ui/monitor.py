@@ -1,0 +1,153 @@
+"""The monitor under test: the real application on a machine whose snapshots the test sets by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from textual.pilot import Pilot
+
+from gputui.errors import GputuiError
+from gputui.model.process import Identity
+from gputui.model.snapshot import Attention, Snapshot
+from gputui.settings import Settings
+from gputui.ui.app import GputuiApp
+from gputui.ui.widgets.device_list import DeviceList
+from gputui.ui.widgets.process_table import ProcessTable
+from tests.ui import scenes
+
+PATIENCE_S = 20.0
+NEVER_S = 3600.0
+"""An interval at which the sampler looks only when it is asked to."""
+
+Size = tuple[int, int]
+
+
+class FakeMachine:
+    """Shows `snapshot` until the test sets another; remembers what was asked of it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.looks = 0
+        self.attention = Attention()
+        self.sent: list[tuple[Identity, int]] = []
+        self.refusal = ""
+        self.is_closed = False
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """The snapshot that was set, with the details of the process looked at."""
+        self.looks += 1
+        self.attention = attention
+        details = scenes.details(attention.process) if attention.process else None
+        return replace(self.snapshot, interval_s=1.0 if interval_s == NEVER_S else interval_s, details=details)
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Remember it, or refuse."""
+        if self.refusal:
+            raise GputuiError(self.refusal)
+        self.sent.append((identity, number))
+
+    def close(self) -> None:
+        """Remember that."""
+        self.is_closed = True
+
+
+class Monitor:
+    """The running application and its machine, with what tests do to them and ask of them."""
+
+    def __init__(self, app: GputuiApp, machine: FakeMachine, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.machine = machine
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and wait until all is drawn."""
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to do."""
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
+            await self.pilot.pause()
+            await asyncio.sleep(0.005)
+
+    async def see(self, snapshot: Snapshot) -> None:
+        """Let the sampler take `snapshot` and wait until it has arrived and is drawn."""
+        self.machine.snapshot = snapshot
+        self.app._sampler.refresh()
+        await self.until(lambda: self.app.snapshot.number == snapshot.number)
+        await self.settle()
+
+    async def click(self, words: str, *, times: int = 1) -> None:
+        """Click on the first place on the screen where `words` stand."""
+        place = next((line.find(words), y) for y, line in enumerate(self.lines) if words in line)
+        await self.pilot.click(offset=place, times=times)
+        await self.settle()
+
+    @property
+    def lines(self) -> list[str]:
+        """The screen as it is, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return [strip.text.rstrip() for strip in strips]
+
+    @property
+    def text(self) -> str:
+        """The screen as it is."""
+        return "\n".join(self.lines) + "\n"
+
+    @property
+    def table(self) -> ProcessTable:
+        """The process table of the overview."""
+        return self.app.screen_stack[0 if len(self.app.screen_stack) == 1 else 1].query_one(ProcessTable)
+
+    @property
+    def devices(self) -> DeviceList:
+        """The device list of the overview."""
+        return self.table.screen.query_one(DeviceList)
+
+    @property
+    def pids(self) -> list[int | None]:
+        """The PIDs of the table, from top to bottom; None for rows without one."""
+        return [row.process.pid if row.process else None for row in self.table.entries]
+
+    @property
+    def pid(self) -> int | None:
+        """The PID under the cursor."""
+        row = self.table.current
+        return row.process.pid if row and row.process else None
+
+    @property
+    def screen(self) -> str:
+        """What kind of screen is on top."""
+        return type(self.app.screen).__name__
+
+    @property
+    def notices(self) -> list[str]:
+        """The notices that are shown."""
+        return [notice.message for notice in self.app._notifications]
+
+
+@asynccontextmanager
+async def open_monitor(
+    snapshot: Snapshot | None = None, size: Size = (120, 40), demo: Snapshot | None = None, **settings
+) -> AsyncIterator[Monitor]:
+    """The monitor on a terminal of `size`, after its first snapshot; `settings` as in the settings file."""
+    scene = scenes.node() if snapshot is None else snapshot
+    machine = FakeMachine(scene)
+    other = FakeMachine(demo or scenes.node(100, is_demo=True))
+    app = GputuiApp(Settings(**{"interval_s": NEVER_S, **settings}), machine, lambda: other)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        monitor = Monitor(app, machine, pilot)
+        await monitor.until(lambda: app.snapshot.number == scene.number)
+        await monitor.settle()
+        yield monitor

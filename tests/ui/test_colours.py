@@ -1,0 +1,116 @@
+"""Colours: every theme on every depth can be read, and colour never carries meaning alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.color import ColorSystem
+from rich.segment import Segment
+from textual.strip import Strip
+
+from gputui.settings.settings import THEMES
+from gputui.ui.frames import _look_of
+from gputui.ui.roles import ROLES
+from gputui.ui.widgets.process_table import ProcessTable
+from tests.ui import scenes
+from tests.ui.monitor import Monitor, open_monitor
+from tests.ui.terminal import Terminal
+from tests.ui.wire import Wire
+
+READ = [role for role in ROLES if role not in ("track", "cursor-blurred")]
+"""Roles of text that a person reads; a meter's empty part only has to be there."""
+
+
+def looks(monitor: Monitor, system: ColorSystem) -> dict[str, tuple[str, str, str]]:
+    """SGR attributes, foreground and background of each role, as they go to the terminal."""
+    table = monitor.app.screen.query_one(ProcessTable)
+    found = {}
+    for role in ROLES:
+        strip = Strip([Segment("x", table.get_component_rich_style(f"role--{role}"))])
+        for line_filter in monitor.app.get_line_filters():
+            strip = strip.apply_filter(line_filter, table.background_colors[1])
+        (segment,) = strip
+        found[role] = _look_of(segment.style, system)
+    return found
+
+
+def is_seen(look: tuple[str, str, str]) -> bool:
+    """Whether foreground and background differ; 39 and 49 are the terminal's own, which do."""
+    _, foreground, background = look
+    return foreground.replace("38;", "", 1) != background.replace("48;", "", 1)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
+async def test_every_role_can_be_read_in_every_theme(theme, system):
+    async with open_monitor(theme=theme) as monitor:
+        assert monitor.app.theme == theme
+        found = looks(monitor, system)
+        assert [role for role in READ if not is_seen(found[role])] == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
+async def test_cursor_head_and_levels_stand_out_in_every_theme(theme, system):
+    async with open_monitor(theme=theme) as monitor:
+        found = looks(monitor, system)
+        for role in ("cursor", "head", "alarm", "tagged", "good", "fair", "poor"):
+            assert found[role] != found["plain"], role
+        assert len({found[role] for role in ("good", "fair", "poor")}) == 3
+
+
+@pytest.mark.parametrize("theme", ["terminal", "ansi-dark", "ansi-light"])
+async def test_the_terminals_own_colours_do_on_sixteen(theme):
+    async with open_monitor(theme=theme) as monitor:
+        found = looks(monitor, ColorSystem.STANDARD)
+        assert [role for role in READ if not is_seen(found[role])] == []
+        assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5
+
+
+class TestWithoutColour:
+    """NO_COLOR: attributes are all there is."""
+
+    @pytest.mark.parametrize("theme", ["terminal", "textual-dark"])
+    async def test_no_colour_is_sent(self, monkeypatch, theme):
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with open_monitor(theme=theme, size=(80, 24)) as monitor:
+            terminal, wire = Terminal(80, 24), Wire(monitor.app)
+            await monitor.press("down", "space")
+            monitor.app.screen.refresh()
+            await monitor.settle()
+            for difference in wire.sent:
+                terminal.feed(difference)
+            pens = {pen for row in terminal.cells for _, pen in row}
+            assert {(pen.foreground, pen.background) for pen in pens} == {((39,), (49,))}
+
+    async def test_cursor_head_tags_and_alarms_still_stand_out(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with open_monitor() as monitor:
+            found = looks(monitor, ColorSystem.EIGHT_BIT)
+            plain = found["plain"][0]
+            assert [role for role in ("cursor", "head", "tagged", "alarm", "poor") if found[role][0] == plain] == []
+
+
+async def test_what_is_red_is_also_said():
+    hot = scenes.device(temperature_c=88, throttle_reasons=("hw_thermal_slowdown",))
+    failing = scenes.device(1, ecc_uncorrected=2)
+    async with open_monitor(scenes.snapshot((hot, failing)), size=(200, 50)) as monitor:
+        first, second = (line for line in monitor.lines if "H100" in line)
+        assert "88°C" in first
+        assert "hw thermal slow" in first
+        assert "2 ECC errors" in second
+
+
+async def test_a_tagged_row_is_marked_by_more_than_its_colour():
+    async with open_monitor() as monitor:
+        await monitor.press("space")
+        tagged = next(line for line in monitor.lines if " 2010 " in line)
+        await monitor.press("escape")
+        plain = next(line for line in monitor.lines if " 2010 " in line)
+        assert tagged != plain
+
+
+async def test_a_lost_device_is_marked_by_more_than_its_colour():
+    async with open_monitor(scenes.snapshot((replace(scenes.device(), lost="GPU is lost."),))) as monitor:
+        assert "▲ GPU is lost." in monitor.text

@@ -1,0 +1,146 @@
+"""The device screen and the process screen, also when what they show goes away."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.model.process import Identity
+from gputui.ui.drawing.process_page import ENVIRONMENT
+from tests.ui import scenes
+from tests.ui.monitor import open_monitor
+
+
+class TestDevice:
+    async def test_opens_with_enter_and_closes_with_escape(self):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "down", "enter")
+            assert "Device 1  NVIDIA H100 80GB HBM3" in monitor.lines[1]
+            await monitor.press("escape")
+            assert monitor.screen == "Overview"
+            assert monitor.devices.has_focus
+
+    @pytest.mark.parametrize(
+        ("keys", "shown"),
+        [
+            pytest.param(["right"], "Device 1", id="right"),
+            pytest.param(["l", "l", "h"], "Device 1", id="h and l"),
+            pytest.param(["left"], "Device 7", id="left of the first is the last"),
+            pytest.param(["right"] * 8, "Device 0", id="right of the last is the first"),
+        ],
+    )
+    async def test_goes_to_its_neighbours(self, keys, shown):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "enter", *keys)
+            assert shown in monitor.lines[1]
+
+    async def test_z_zooms_the_graphs_round(self):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "enter")
+            for seconds in ("10 s", "60 s", "2 s"):
+                await monitor.press("z")
+                assert f"each cell {seconds}" in monitor.text
+
+    async def test_follows_the_device(self):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "enter")
+            hot = (scenes.device(0, temperature_c=88), *scenes.devices(8)[1:])
+            await monitor.see(scenes.snapshot(hot, number=2))
+            assert "88 °C" in monitor.text
+
+    async def test_says_when_the_device_is_not_there_any_more(self):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "enter")
+            await monitor.see(scenes.without_device(scenes.node(), 0, number=2))
+            assert "This device is not there any more." in monitor.text
+            await monitor.press("right", "z", "down")
+            await monitor.press("escape")
+            assert [row.device.index for row in monitor.devices.entries] == [1, 2, 3, 4, 5, 6, 7]
+
+    async def test_says_why_the_device_does_not_answer(self):
+        lost = scenes.device(0, lost="GPU is lost (XID 79): it has fallen off the bus.")
+        async with open_monitor(scenes.snapshot((lost,))) as monitor:
+            await monitor.press("tab", "enter")
+            assert "GPU is lost (XID 79)" in monitor.text
+
+    async def test_says_throttling_in_words(self):
+        async with open_monitor() as monitor:
+            await monitor.press("tab", "j", "j", "enter")
+            assert "power" in monitor.lines[2]
+
+    async def test_scrolls_to_every_reading_on_a_small_terminal(self):
+        async with open_monitor(size=(80, 24)) as monitor:
+            await monitor.press("tab", "enter")
+            assert "VBIOS" not in monitor.text
+            await monitor.press("end")
+            assert "VBIOS" in monitor.text
+            await monitor.press("home")
+            assert "Device 0" in monitor.lines[1]
+
+
+class TestProcess:
+    async def test_opens_with_enter_and_closes_with_escape(self):
+        async with open_monitor() as monitor:
+            await monitor.press("enter")
+            await monitor.until(lambda: "waits for" in monitor.text)
+            assert "Process 2010  python train.py" in monitor.lines[1]
+            assert "0 of 4, launched by PID 2000" in monitor.text
+            await monitor.press("escape")
+            assert (monitor.screen, monitor.pid) == ("Overview", 2010)
+
+    async def test_asks_for_the_details_of_this_process_only_while_it_is_open(self):
+        async with open_monitor() as monitor:
+            await monitor.press("down", "enter")
+            await monitor.until(lambda: monitor.machine.attention.process == Identity(2020, scenes.NOW - 3600.0))
+            await monitor.press("escape", "f5")
+            await monitor.until(lambda: monitor.machine.attention.process is None)
+
+    async def test_e_goes_to_the_environment_from_the_overview(self):
+        async with open_monitor(size=(80, 24)) as monitor:
+            await monitor.press("e")
+            await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
+            assert ENVIRONMENT in monitor.text
+
+    async def test_e_goes_to_the_environment_on_the_screen(self):
+        async with open_monitor(size=(80, 24)) as monitor:
+            await monitor.press("enter")
+            await monitor.until(lambda: "waits for" in monitor.text or "state" in monitor.text)
+            await monitor.until(lambda: monitor.app.snapshot.details is not None)
+            await monitor.settle()
+            assert "WORLD_SIZE=4" not in monitor.text
+            await monitor.press("e")
+            assert "WORLD_SIZE=4" in monitor.text
+
+    async def test_z_zooms_the_graphs(self):
+        async with open_monitor() as monitor:
+            await monitor.press("enter", "z")
+            assert "each cell 10 s" in monitor.text
+
+    async def test_stays_with_what_was_known_last_when_the_process_ends(self):
+        async with open_monitor() as monitor:
+            await monitor.press("enter")
+            await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
+            assert "Process 2010  python train.py" in monitor.lines[1]
+            assert "has ended; these are its last readings" in monitor.lines[2]
+            await monitor.press("z", "end", "home")
+            await monitor.press("escape")
+            assert monitor.pids == []
+
+    async def test_does_not_take_another_process_with_the_same_pid_for_it(self):
+        async with open_monitor() as monitor:
+            await monitor.press("enter")
+            other = scenes.process(2010, identity=Identity(2010, scenes.NOW), command="another program")
+            await monitor.see(scenes.snapshot(scenes.devices(8), (other,), number=2))
+            assert "has ended" in monitor.lines[2]
+            assert "another program" not in monitor.lines[1]
+
+    async def test_of_a_zombie_says_what_cannot_be_known(self):
+        async with open_monitor() as monitor:
+            await monitor.press("end", "up", "enter")
+            assert "Process 3200" in monitor.lines[1]
+            assert "zombie" in monitor.text
+
+    @pytest.mark.parametrize("key", ["enter", "e"])
+    async def test_does_not_open_for_a_row_without_a_process(self, key):
+        async with open_monitor() as monitor:
+            await monitor.press("end", key)
+            assert monitor.screen == "Overview"

@@ -1,0 +1,91 @@
+"""Sorting, reversing, the tree, and tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.ui.drawing.process_rows import ORDERS
+from tests.ui.monitor import open_monitor
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.name)
+@pytest.mark.parametrize("opener", ["o", "f6"])
+async def test_o_and_a_letter_sort(opener, order):
+    async with open_monitor() as monitor:
+        await monitor.press(opener, order.letter)
+        assert monitor.screen == "Overview"
+        assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order.name, False)
+
+
+async def test_a_capital_letter_reverses():
+    async with open_monitor() as monitor:
+        await monitor.press("o", "P")
+        assert (monitor.app.view.order, monitor.app.view.is_reversed) == ("pid", True)
+        assert monitor.pids[0] == 3200
+
+
+async def test_the_sort_menu_chooses_with_arrows_and_enter():
+    async with open_monitor() as monitor:
+        await monitor.press("o", "down", "enter")
+        assert monitor.app.view.order == ORDERS[1].name
+
+
+async def test_the_sort_menu_knows_j_and_k():
+    async with open_monitor() as monitor:
+        await monitor.press("o", "j", "j", "k", "enter")
+        assert monitor.app.view.order == ORDERS[1].name
+
+
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_the_sort_menu_is_left_without_a_change(key):
+    async with open_monitor() as monitor:
+        await monitor.press("o", key)
+        assert (monitor.screen, monitor.app.view.order) == ("Overview", "device")
+
+
+async def test_the_sorted_column_is_marked_and_turns_round():
+    async with open_monitor() as monitor:
+        await monitor.press("o", "u")
+        assert "User▼" in monitor.text
+        before = monitor.pids
+        await monitor.press("r")
+        assert "User▲" in monitor.text
+        assert monitor.pids != before
+
+
+async def test_the_order_of_the_settings_holds_from_the_start():
+    async with open_monitor(sort="pid", reverse=True) as monitor:
+        assert monitor.pids[0] == 3200
+
+
+async def test_the_tree_puts_ranks_under_their_job_and_workers_under_their_process():
+    async with open_monitor() as monitor:
+        await monitor.press("t")
+        rows = [line for line in monitor.lines if "job of" in line or "├─" in line or "└─" in line]
+        assert "job of launcher 2000: 4 of 4 ranks here" in rows[0]
+        assert sum("2 workers" in row for row in rows) == 4
+        await monitor.press("t")
+        assert "job of" not in monitor.text
+
+
+async def test_space_tags_and_escape_drops_the_tags_before_the_filter():
+    async with open_monitor() as monitor:
+        await monitor.press("slash", *"python", "enter", "space", "space")
+        assert "2 tagged" in monitor.lines[0]
+        await monitor.press("escape")
+        assert "tagged" not in monitor.lines[0]
+        assert "filter: python" in monitor.lines[0]
+        await monitor.press("escape")
+        assert "filter" not in monitor.lines[0]
+
+
+async def test_space_again_takes_the_tag_away():
+    async with open_monitor() as monitor:
+        await monitor.press("space", "up", "space")
+        assert "tagged" not in monitor.lines[0]
+
+
+async def test_a_row_without_a_process_cannot_be_tagged():
+    async with open_monitor() as monitor:
+        await monitor.press("end", "space")
+        assert "tagged" not in monitor.lines[0]

@@ -1,0 +1,170 @@
+"""Signals: asked for, confirmed, sent to exactly the processes that were named, or refused."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from textual.widgets import Button
+
+from gputui.model.process import Identity
+from gputui.ui.app import KILL_WARNING
+from tests.ui import scenes
+from tests.ui.monitor import open_monitor
+
+FIRST = Identity(2010, scenes.NOW - 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("T", "SIGTERM"), ("K", "SIGKILL"), ("I", "SIGINT")], ids=["terminate", "kill", "interrupt"]
+)
+class TestAKeyForASignal:
+    async def test_asks_and_cancel_has_the_keyboard(self, key, name):
+        async with open_monitor() as monitor:
+            await monitor.press(key)
+            assert f"Send {name} to this process?" in monitor.text
+            assert "2010  ana  python train.py" in monitor.text
+            assert monitor.app.focused.id == "cancel"
+
+    @pytest.mark.parametrize("answer", ["enter", "escape", "q", "n"])
+    async def test_sends_nothing_unless_one_is_sure(self, key, name, answer):
+        async with open_monitor() as monitor:
+            await monitor.press(key, answer)
+            assert monitor.screen == "Overview"
+            assert monitor.machine.sent == []
+
+    @pytest.mark.parametrize("other", ["tab", "right", "left", "l", "shift+tab"])
+    async def test_sends_to_the_process_by_its_identity(self, key, name, other):
+        async with open_monitor() as monitor:
+            await monitor.press(key, other, "enter")
+            assert monitor.machine.sent == [(FIRST, getattr(signal, name))]
+            assert monitor.notices == [f"{name} sent to 1 process."]
+
+
+async def test_only_sigkill_warns():
+    async with open_monitor() as monitor:
+        await monitor.press("K")
+        assert KILL_WARNING.split(".")[0] in monitor.text
+        await monitor.press("escape", "T")
+        assert KILL_WARNING.split(".")[0] not in monitor.text
+
+
+async def test_the_warning_is_read_to_its_end_on_80_columns():
+    async with open_monitor(size=(80, 24)) as monitor:
+        await monitor.press("K")
+        assert "checkpoint." in monitor.text
+
+
+async def test_the_buttons_are_in_sight_however_many_and_long_the_commands_are():
+    many = tuple(scenes.process(1000 + number, command="python train.py " + 100 * "x") for number in range(12))
+    async with open_monitor(scenes.snapshot(scenes.devices(1), many), size=(80, 24)) as monitor:
+        await monitor.press(*["space"] * 12, "K")
+        assert "Cancel" in monitor.text
+
+
+async def test_the_button_with_the_keyboard_is_in_sight_on_a_tiny_terminal():
+    async with open_monitor(size=(20, 10)) as monitor:
+        await monitor.press("K")
+        assert "Cancel" in monitor.text
+
+
+async def test_a_command_cannot_write_over_the_question():
+    evil = scenes.process(command="a\nb\x1b[2Jc\rd")
+    async with open_monitor(scenes.snapshot(scenes.devices(1), (evil,))) as monitor:
+        await monitor.press("T")
+        assert "a?b?[2Jc?d" in monitor.text
+
+
+async def test_f9_offers_every_signal_and_asks_for_the_chosen_one():
+    async with open_monitor() as monitor:
+        await monitor.press("f9")
+        assert all(name in monitor.text for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGSTOP", "SIGCONT", "SIGKILL"))
+        await monitor.press("down", "enter")
+        assert "Send SIGTERM to this process?" in monitor.text
+        await monitor.press("tab", "enter")
+        assert monitor.machine.sent == [(FIRST, signal.SIGTERM)]
+
+
+async def test_escape_in_the_menu_of_signals_sends_nothing():
+    async with open_monitor() as monitor:
+        await monitor.press("f9", "escape")
+        assert (monitor.screen, monitor.machine.sent) == ("Overview", [])
+
+
+async def test_a_signal_goes_to_all_that_are_tagged():
+    async with open_monitor() as monitor:
+        await monitor.press("space", "space", "down", "T")
+        assert "Send SIGTERM to these 2 processes?" in monitor.text
+        await monitor.press("tab", "enter")
+        assert [identity.pid for identity, _ in monitor.machine.sent] == [2010, 2020]
+        assert monitor.notices == ["SIGTERM sent to 2 processes."]
+
+
+async def test_a_long_list_of_tagged_processes_is_cut_and_counted():
+    many = scenes.snapshot(scenes.devices(1), tuple(scenes.process(1000 + number) for number in range(12)))
+    async with open_monitor(many) as monitor:
+        await monitor.press(*["space"] * 12, "T")
+        assert "and 4 more" in monitor.text
+
+
+async def test_a_refusal_is_shown():
+    async with open_monitor() as monitor:
+        monitor.machine.refusal = "Process 2010 is owned by root."
+        await monitor.press("T", "tab", "enter")
+        assert monitor.notices == ["Process 2010 is owned by root."]
+        assert "owned by root" in monitor.text
+
+
+async def test_a_row_without_a_process_gets_no_signal():
+    async with open_monitor() as monitor:
+        await monitor.press("end", "T")
+        assert monitor.screen == "Overview"
+        assert monitor.notices == ["No process is under the cursor or tagged."]
+
+
+async def test_the_question_names_the_same_process_when_the_list_changes_under_it():
+    async with open_monitor() as monitor:
+        await monitor.press("T")
+        before = monitor.text
+        await monitor.see(scenes.snapshot(scenes.devices(1), (scenes.process(9),), number=2))
+        assert monitor.text == before
+        await monitor.press("tab", "enter")
+        assert monitor.machine.sent == [(FIRST, signal.SIGTERM)]
+        assert monitor.pids == [9]
+
+
+@pytest.mark.parametrize("opener", ["o", "f9", "T", "ctrl+p"])
+async def test_nothing_moves_under_an_open_dialog(opener):
+    async with open_monitor() as monitor:
+        await monitor.press(opener)
+        before = monitor.text
+        await monitor.see(scenes.snapshot(scenes.devices(1), (scenes.process(9),), number=2))
+        assert monitor.text == before
+        await monitor.press("escape")
+        await monitor.until(lambda: monitor.screen == "Overview" and monitor.pids == [9])
+
+
+async def test_the_process_screen_sends_signals_too():
+    async with open_monitor() as monitor:
+        await monitor.press("enter", "K", "tab", "enter")
+        assert monitor.machine.sent == [(FIRST, signal.SIGKILL)]
+        await monitor.press("f9")
+        assert monitor.screen == "Menu"
+
+
+async def test_the_buttons_answer_to_the_mouse():
+    async with open_monitor() as monitor:
+        await monitor.press("T")
+        await monitor.pilot.click("#act")
+        await monitor.settle()
+        assert monitor.machine.sent == [(FIRST, signal.SIGTERM)]
+        await monitor.press("T")
+        await monitor.pilot.click("#cancel")
+        await monitor.settle()
+        assert len(monitor.machine.sent) == 1
+
+
+async def test_the_verb_stands_on_the_button():
+    async with open_monitor() as monitor:
+        await monitor.press("I")
+        assert str(monitor.app.screen.query_one("#act", Button).label) == "Send SIGINT"

@@ -1,0 +1,272 @@
+"""Whatever the machine and the terminal are like: the screen says what is there, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from gputui.model.device import DeviceLook, Driver
+from gputui.model.host import Host
+from gputui.model.process import ProcessLook, ProcessState
+from gputui.model.reading import Absent
+from gputui.model.snapshot import NOTHING_YET
+from tests.ui import scenes
+from tests.ui.monitor import open_monitor
+
+SIZES = [(300, 100), (200, 50), (79, 24), (60, 24), (40, 20), (20, 10), (10, 5), (3, 2), (1, 1)]
+OPENERS = {
+    "overview": [],
+    "device": ["tab", "enter"],
+    "process": ["enter"],
+    "help": ["question_mark"],
+    "sort": ["o"],
+    "question": ["K"],
+    "signals": ["f9"],
+    "filter": ["slash", "m", "e", "m", ">"],
+    "palette": ["ctrl+p"],
+}
+
+
+async def test_before_the_first_snapshot_there_is_a_screen_and_no_invented_number():
+    async with open_monitor(NOTHING_YET) as monitor:
+        assert "gputui" in monitor.lines[0]
+        assert "Quit" in monitor.lines[-1]
+        assert "0%" not in monitor.text
+        assert "knows no device" not in monitor.text
+        await monitor.press("plus", "o", "escape", "slash", "escape", "t", "r", "space", "tab", "enter", "T")
+        assert "knows no device" not in monitor.text
+
+
+class TestWithoutNvml:
+    SCENE = scenes.snapshot(devices=DeviceLook(problem=scenes.PROBLEM))
+
+    async def test_the_problem_and_the_demonstration_are_named_and_the_host_goes_on(self):
+        async with open_monitor(self.SCENE, size=(80, 24)) as monitor:
+            assert scenes.PROBLEM in monitor.text
+            assert "D opens the demonstration" in monitor.text
+            assert "RAM" in monitor.text
+            assert "No process to show." in monitor.text
+
+    async def test_the_devices_are_there_as_soon_as_it_answers(self):
+        async with open_monitor(self.SCENE, size=(80, 24)) as monitor:
+            await monitor.see(scenes.node(2))
+            assert scenes.PROBLEM not in monitor.text
+            assert sum("H100" in line for line in monitor.lines) == 8
+
+    async def test_a_problem_that_comes_later_takes_the_devices_away(self):
+        async with open_monitor(size=(80, 24)) as monitor:
+            await monitor.see(scenes.snapshot(devices=DeviceLook(problem=scenes.PROBLEM), number=2))
+            assert scenes.PROBLEM in monitor.text
+            assert "H100" not in monitor.text
+
+    async def test_tab_and_enter_do_no_harm(self):
+        async with open_monitor(self.SCENE) as monitor:
+            await monitor.press("tab", "enter", "tab", "down", "enter", "space", "K")
+            assert monitor.screen == "Overview"
+
+
+async def test_a_driver_without_devices_is_said():
+    async with open_monitor(scenes.snapshot()) as monitor:
+        assert "The driver answers and knows no device." in monitor.text
+
+
+async def test_one_device_takes_one_line():
+    async with open_monitor(scenes.snapshot(scenes.devices(1), (scenes.process(),)), size=(80, 24)) as monitor:
+        assert monitor.devices.size.height == 2
+
+
+async def test_sixteen_devices_with_instances_leave_the_processes_their_rows():
+    boards = tuple(board for index in range(16) for board in (scenes.device(index), *scenes.instances(index, 2)))
+    processes = tuple(scenes.process(1000 + number, number % 16) for number in range(30))
+    async with open_monitor(scenes.snapshot(boards, processes), size=(80, 24)) as monitor:
+        assert sum("train.py" in line for line in monitor.lines) >= 8
+        await monitor.press("tab", "end")
+        assert "15.2 MIG 1g.10gb" in monitor.text
+        await monitor.press("enter")
+        assert "Device 15.2" in monitor.lines[1]
+
+
+async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
+    boards = tuple(
+        replace(board, lost="GPU is lost (XID 79).", memory=Absent("GPU is lost")) if board.index == 1 else board
+        for board in scenes.devices(4)
+    )
+    async with open_monitor(scenes.snapshot(boards), size=(80, 24)) as monitor:
+        assert any("1 " in line and "GPU is lost (XID 79)." in line for line in monitor.lines)
+        assert sum("/80.0G" in line for line in monitor.lines) == 3
+
+
+@pytest.mark.parametrize("width", [120, 80, 60])
+async def test_numbers_that_are_old_say_so_twice(width):
+    async with open_monitor(size=(width, 30)) as monitor:
+        await monitor.see(replace(scenes.node(2), devices_age_s=75.0))
+        assert "STALE 1:15" in monitor.lines[0]
+        assert "The driver has not answered for 1:15" in monitor.text
+        await monitor.see(scenes.node(3))
+        assert "STALE" not in monitor.text
+        assert "has not answered" not in monitor.text
+
+
+async def test_pause_filter_tags_and_age_are_told_together_on_80_columns():
+    async with open_monitor(size=(80, 24)) as monitor:
+        await monitor.press("slash", *"python", "enter", "space")
+        await monitor.see(replace(scenes.node(2), devices_age_s=75.0))
+        await monitor.press("p")
+        assert all(words in monitor.lines[0] for words in ("STALE 1:15", "PAUSED", "1 tagged", "filter: python"))
+
+
+async def test_a_board_that_shares_the_hosts_memory_has_no_made_up_number():
+    board = scenes.device(memory=Absent("not supported by this device"), shares_host_memory=True)
+    async with open_monitor(scenes.snapshot((board,), (scenes.process(gib=2.0),)), size=(120, 30)) as monitor:
+        row = next(line for line in monitor.lines if "H100" in line)
+        assert "host memory" in row
+        assert "0B" not in row
+        await monitor.press("tab", "enter")
+        assert "not supported by this device" in monitor.text
+
+
+async def test_what_is_absent_is_a_dash_and_never_a_nought():
+    nothing = Absent("insufficient permissions")
+    readings = dict.fromkeys(
+        (
+            "memory", "gpu_utilization_percent", "memory_utilization_percent", "temperature_c", "power_w",
+            "power_limit_w", "sm_clock_mhz", "memory_clock_mhz", "pstate", "throttle_reasons", "pcie",
+            "ecc_uncorrected", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "slowdown_temperature_c",
+            "max_sm_clock_mhz", "energy_j",
+        ),
+        nothing,
+    )  # fmt: skip
+    board = scenes.device(7, **readings)
+    process = scenes.process(
+        1234,
+        7,
+        user=nothing,
+        command=nothing,
+        cpu_percent=nothing,
+        rss_bytes=nothing,
+        uses=(scenes.use(7, 1234, used_bytes=nothing, sm_percent=nothing),),
+    )
+    scene = scenes.snapshot((board,), (process,), host=Host("node7"))
+    async with open_monitor(replace(scene, devices=replace(scene.devices, driver=Driver())), size=(200, 50)) as monitor:
+        row = next(line for line in monitor.lines if "H100" in line)
+        assert set(row.split()) == {"7", "H100", "80GB", "HBM3", "–"}
+        row = next(line for line in monitor.lines if "1234" in line)
+        assert row.split()[:3] == ["7", "1234", "C"]
+        assert set(row.split()[3:9]) <= {"–", "1h00m", "(insufficient", "permissions)"}
+        assert any(line.split()[:2] == ["CPU", "–"] for line in monitor.lines)
+        await monitor.press("tab", "enter")
+        assert "insufficient permissions" in monitor.text
+        await monitor.press("escape", "shift+tab", "enter")
+        assert "insufficient permissions" in monitor.text
+
+
+async def test_a_thousand_processes_scroll_sort_and_filter():
+    many = tuple(scenes.process(1000 + number, number % 8, gib=1 + number % 50) for number in range(1000))
+    async with open_monitor(scenes.snapshot(scenes.devices(8), many), size=(80, 24)) as monitor:
+        assert any(line.endswith(" 1/1000") for line in monitor.lines)
+        await monitor.press("o", "g", "end")
+        assert any(line.endswith(" 1000/1000") for line in monitor.lines)
+        await monitor.press("slash", *"1999", "enter")
+        assert monitor.pids == [1999]
+        await monitor.press("escape", "t")
+        assert len(monitor.pids) == 1000
+
+
+NAMES = {
+    "control characters": "a\x07b\x08c\x7fd\x9be",
+    "newlines": "python\n-c\r\nimport torch\n",
+    "escape sequences": "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2J",
+    "tabs": "a\tb",
+    "wide": "训练模型 トレーニング 훈련 " * 4,
+    "emoji": "🔥🚀 train 🤖" * 6,
+    "emoji of several characters": "👩‍👩‍👧 ❤️ 👍🏽 🇩🇪 #️⃣ " * 4,
+    "combining characters": "é" * 30 + " ñ a̶b̶c̶",
+    "a combining character first": "́abc",
+    "combining and wide": "é宽é宽é宽" * 8,
+    "right to left": "\u202egnp.exe שלום مرحبا",
+    "surrogates of undecodable bytes": "caf\udce9 \udcff.py",
+    "markup": "[bold]x[/bold] [link=a]b[/] {x} $y",
+    "empty": "",
+    "no-break and zero-width spaces": "a\u00a0b\u200bc\u2028d\ufeffe",
+}
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+    @pytest.mark.parametrize("keys", [[], ["enter"], ["K"], ["t"]], ids=["overview", "process", "question", "tree"])
+    async def test_nothing_raw_reaches_the_screen_and_columns_stay(self, name, keys):
+        evil = scenes.process(1001, command=name, user=name)
+        scene = scenes.snapshot(scenes.devices(1), (scenes.process(1000), evil, scenes.process(1002)))
+        async with open_monitor(scene, size=(80, 24)) as monitor:
+            await monitor.press("down", *keys)
+            strips = monitor.app.screen._compositor.render_strips()
+            assert [strip.text for strip in strips if not strip.text.replace("\u00a0", " ").isprintable()] == []
+            assert {cell_len(strip.text) for strip in strips} == {80}
+            assert {strip.cell_length for strip in strips} == {80}
+
+    @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+    async def test_what_stands_right_of_a_name_stays_in_its_column(self, name):
+        evil = scenes.process(1001, command="evil.py", user=name)
+        scene = scenes.snapshot(scenes.devices(1), (scenes.process(1000), evil))
+        async with open_monitor(scene, size=(80, 24)) as monitor:
+            first, second = (line for line in monitor.lines if " 1h00m " in line)
+            assert cell_len(first[: first.index(" 1h00m ")]) == cell_len(second[: second.index(" 1h00m ")])
+
+    async def test_a_device_and_a_host_cannot_write_over_the_screen_either(self):
+        board = scenes.device(name="NVIDIA \x1b[2JEvil\n", problems=("a\x1b[1;1Hb\n",), lost=None)
+        host = replace(scenes.HOST, hostname="node\x1b[2J\n宽")
+        scene = scenes.snapshot((board,), host=host)
+        for keys in ([], ["tab", "enter"]):
+            async with open_monitor(scene) as monitor:
+                await monitor.press(*keys)
+                strips = monitor.app.screen._compositor.render_strips()
+                assert [strip.text for strip in strips if not strip.text.isprintable()] == []
+                assert {cell_len(strip.text) for strip in strips} == {120}
+
+
+class TestTerminalSizes:
+    @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+    @pytest.mark.parametrize("keys", OPENERS.values(), ids=OPENERS.keys())
+    async def test_no_size_is_refused(self, size, keys):
+        async with open_monitor(size=size) as monitor:
+            await monitor.press(*keys)
+            assert len(monitor.lines) == size[1]
+            assert all(cell_len(line) <= size[0] for line in monitor.lines)
+            await monitor.see(scenes.node(2))
+            await monitor.press("escape")
+
+    async def test_a_storm_of_resizes_ends_with_the_right_screen(self):
+        async with open_monitor(size=(80, 24)) as monitor:
+            right = monitor.text
+            for width, height in [(1, 1), (200, 50), (10, 5), (120, 40), (1, 100), (300, 1), (80, 24)]:
+                await monitor.pilot.resize_terminal(width, height)
+            await monitor.settle()
+            assert monitor.text == right
+
+    @pytest.mark.parametrize("scene", ["problem", "stale", "none"])
+    @pytest.mark.parametrize("size", [(20, 10), (10, 5), (1, 1)], ids=lambda size: f"{size[0]}x{size[1]}")
+    async def test_trouble_fits_a_tiny_terminal_too(self, size, scene):
+        chosen = {
+            "problem": TestWithoutNvml.SCENE,
+            "stale": scenes.node(devices_age_s=9.0),
+            "none": scenes.snapshot(),
+        }[scene]
+        async with open_monitor(chosen, size=size) as monitor:
+            assert len(monitor.lines) == size[1]
+
+
+async def test_a_sentence_about_the_process_list_stands_above_everything():
+    look = ProcessLook(problem="This is a container with PIDs of its own. Start it with --pid=host.")
+    async with open_monitor(replace(scenes.node(), processes=look)) as monitor:
+        assert "--pid=host" in monitor.lines[1]
+
+
+@pytest.mark.parametrize(
+    "state", [ProcessState.VANISHED, ProcessState.ELSEWHERE, ProcessState.ZOMBIE, ProcessState.STOPPED]
+)
+async def test_a_process_says_its_state(state):
+    odd = scenes.process(state=state)
+    async with open_monitor(scenes.snapshot(scenes.devices(1), (odd,))) as monitor:
+        assert f"({state.value})" in monitor.text

@@ -1,0 +1,133 @@
+"""What an update costs on the way to the terminal: bytes, which do not depend on how fast this machine is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from gputui.model.snapshot import Snapshot
+from tests.ui import scenes
+from tests.ui.monitor import Monitor, open_monitor
+from tests.ui.terminal import Terminal
+from tests.ui.wire import Wire
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+NARROW = (80, 24)
+NEW_FRAME_BYTES = {(80, 24): 4_500, (120, 40): 8_000, (200, 50): 15_000}
+
+
+@asynccontextmanager
+async def wired(size=NARROW, **settings) -> AsyncIterator[tuple[Monitor, Wire]]:
+    """The monitor on a wire over which the first frame has gone."""
+    async with open_monitor(size=size, **settings) as monitor:
+        wire = Wire(monitor.app)
+        monitor.app.screen.refresh()
+        await monitor.settle()
+        wire.sent.clear()
+        yield monitor, wire
+
+
+def at(second: int, scene: Snapshot, number: int) -> Snapshot:
+    """The same scene at another second."""
+    return replace(scene, number=number, time=scenes.NOW + second)
+
+
+def with_utilization(percent: int, number: int) -> Snapshot:
+    """The node at the same second, with another utilisation of the fourth board."""
+    boards = tuple(
+        replace(board, gpu_utilization_percent=percent) if board.index == 3 else board for board in scenes.devices(8)
+    )
+    scene = scenes.node(number)
+    return replace(scene, time=scenes.NOW + 1, devices=replace(scene.devices, devices=boards))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_a_new_screen_costs_no_more_than_its_characters_and_some_colour(size):
+    async with wired(size) as (monitor, wire):
+        wire.frames.forget()
+        monitor.app.screen.refresh()
+        await monitor.settle()
+        assert 0 < wire.bytes < NEW_FRAME_BYTES[size]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_same_snapshot_again_costs_nothing(size):
+    async with wired(size) as (monitor, wire):
+        await monitor.see(at(1, scenes.node(), 2))
+        assert wire.bytes == 0
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_a_repaint_of_what_is_there_costs_nothing(size):
+    async with wired(size) as (monitor, wire):
+        monitor.app.screen.refresh(layout=True)
+        await monitor.settle()
+        assert wire.sent
+        assert wire.bytes == 0
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_next_second_costs_less_than_40_bytes(size):
+    async with wired(size) as (monitor, wire):
+        await monitor.see(at(2, scenes.node(), 2))
+        wire.sent.clear()
+        await monitor.see(at(3, scenes.node(), 3))
+        assert 0 < wire.bytes < 40
+
+
+async def test_a_new_point_of_every_graph_costs_less_than_400_bytes():
+    async with wired((200, 50)) as (monitor, wire):
+        await monitor.see(at(2, scenes.node(), 2))
+        assert 0 < wire.bytes < 400
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_utilisation_of_one_device_costs_less_than_200_bytes(size):
+    async with wired(size) as (monitor, wire):
+        await monitor.see(with_utilization(99, 2))
+        assert 0 < wire.bytes < 200
+
+
+async def test_moving_the_cursor_costs_two_rows():
+    async with wired() as (monitor, wire):
+        await monitor.press("down")
+        assert 0 < wire.bytes < 2 * 80 + 150
+
+
+async def test_paused_nothing_is_sent():
+    async with wired(interval_s=0.1) as (monitor, wire):
+        await monitor.press("p")
+        wire.sent.clear()
+        monitor.app._sampler.refresh()
+        for _ in range(20):
+            await monitor.settle()
+        assert wire.bytes == 0
+
+
+async def test_under_an_open_dialog_nothing_is_sent():
+    async with wired() as (monitor, wire):
+        await monitor.press("o")
+        wire.sent.clear()
+        await monitor.see(with_utilization(99, 2))
+        assert wire.sent == []
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_bytes_of_a_whole_session_show_the_screen_as_it_is(size):
+    async with wired(size) as (monitor, wire):
+        terminal = Terminal(*size)
+        wire.frames.forget()
+        monitor.app.screen.refresh()
+        await monitor.press("down", "o", "escape", "t", "space", "slash", *"mem>1", "enter", "K", "escape", "escape")
+        await monitor.see(with_utilization(99, 2))
+        await monitor.press("tab", "enter", "right", "z", "escape", "shift+tab", "enter", "question_mark", "escape")
+        await monitor.see(scenes.snapshot(devices=replace(scenes.node().devices, problem=scenes.PROBLEM), number=3))
+        await monitor.press("escape", "ctrl+p", "escape", "D")
+        await monitor.until(lambda: monitor.app.snapshot.is_demo)
+        await monitor.settle()
+        for difference in wire.sent:
+            terminal.feed(difference)
+        assert [line.rstrip() for line in terminal.text.split("\n")] == monitor.lines
