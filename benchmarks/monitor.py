@@ -1,0 +1,233 @@
+"""gputui against nvitop: the same 8 animated devices and 24 processes, one look a second, in one run.
+
+    python -m benchmarks.monitor [--seconds 20] [--presses 40] [--size 80x24 --size 160x48] [--json FILE] [--only NAME]
+
+For each program and size: the time until its first output and until the first figures of a device stand on the
+screen, the bytes it writes to the terminal and the processor time it takes once it has settled, the most memory it
+holds, and the time from a key press to the output that moves the selection. Then the time of one look, printed.
+nvitop comes with `pip install --group bench`; the fake devices need a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks.lab import FAKEGPU, Lab, lab
+from benchmarks.screen import Screen
+from benchmarks.terminal import Terminal
+
+SETTLE_S = 5.0
+START_LIMIT_S = 20.0
+ANSWER_LIMIT_S = 3.0
+LOOKS = 7
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A monitor: how it is started, what its first figures look like, and how it prints one look.
+
+    `approach` are keys that bring the list of processes on a small screen.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    figures: re.Pattern[bytes]
+    once: tuple[str, ...]
+    approach: tuple[str, ...] = ()
+
+
+PROGRAMS = (
+    Program(
+        "gputui",
+        (sys.executable, "-m", "gputui", "--interval", "1"),
+        re.compile(rb"\d+ ?/ ?700 ?W"),
+        (sys.executable, "-m", "gputui", "--once"),
+    ),
+    Program(
+        "nvitop",
+        (sys.executable, "-m", "nvitop", "--interval", "1"),
+        re.compile(rb"\d+W / 700W"),
+        (sys.executable, "-m", "nvitop", "--once"),
+        approach=("down", "down", "down"),
+    ),
+)
+
+ROWS: dict[str, str] = {
+    "first_output_ms": "first output, ms",
+    "first_figures_ms": "first figures of a device, ms",
+    "cpu_percent": "processor time, % of a core",
+    "bytes_per_s": "written to the terminal, bytes/s",
+    "peak_mib": "most memory, MiB",
+    "key_p50_ms": "key to answer, median, ms",
+    "key_p90_ms": "key to answer, 90th percentile, ms",
+    "key_p99_ms": "key to answer, 99th percentile, ms",
+    "key_unanswered": "keys without an answer in 3 s",
+    "key_cpu_percent": "processor time while keys are pressed, %",
+    "once_ms": "one look, printed, ms",
+}
+"""The figures and their names in the table, in its order; less is better in each."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 0 unless a program could not be measured."""
+    options = _options(arguments)
+    programs = [program for program in PROGRAMS if program.name in (options.only or program.name)]
+    results: dict[str, dict[str, Figures]] = {}
+    with lab(fakegpu=options.fakegpu) as machine:
+        for size in options.size or ["80x24", "160x48"]:
+            results[size] = {
+                program.name: measure(program, size, machine, options.seconds, options.presses) for program in programs
+            }
+            print(table(size, results[size]), flush=True)
+        results["once"] = {program.name: {"once_ms": look_ms(program, machine)} for program in programs}
+        print(table("once", results["once"]))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    return 0
+
+
+def measure(program: Program, size: str, machine: Lab, seconds: float, presses: int) -> Figures:
+    """All figures of one full-screen program at one size."""
+    columns, lines = map(int, size.split("x"))
+    with Terminal(program.command, columns, lines, machine.environment) as terminal:
+        first_figures_s = terminal.wait_for(program.figures, START_LIMIT_S)
+        if first_figures_s is None or terminal.first_output_s is None:
+            message = (
+                f"{program.name} at {size} showed nothing like {program.figures.pattern!r} in {START_LIMIT_S:.0f} s"
+            )
+            raise SystemExit(message)
+        figures = {"first_output_ms": 1000 * terminal.first_output_s, "first_figures_ms": 1000 * first_figures_s}
+        return figures | steady(terminal, seconds) | keys(program, size, machine, presses)
+
+
+def steady(terminal: Terminal, seconds: float) -> Figures:
+    """What it costs to look at the program, once it has settled."""
+    peak = terminal.read_for(SETTLE_S)
+    written, usage, start = terminal.written_bytes, terminal.usage(), time.monotonic()
+    peak = max(peak, terminal.read_for(seconds))
+    span = time.monotonic() - start
+    return {
+        "cpu_percent": 100 * (terminal.usage().cpu_s - usage.cpu_s) / span,
+        "bytes_per_s": (terminal.written_bytes - written) / span,
+        "peak_mib": peak / 2**20,
+    }
+
+
+def keys(program: Program, size: str, machine: Lab, presses: int) -> Figures:
+    """From a press of an arrow key, at any phase of the interval, to the output that moves the selection.
+
+    A run of its own, whose screen is drawn from the first byte on: only so the answer can be told from a refresh.
+    """
+    columns, lines = map(int, size.split("x"))
+    words = [str(pid) for pid in machine.pids]
+    phase = random.Random(0)
+    answers: list[float] = []
+    with Terminal(program.command, columns, lines, machine.environment) as terminal:
+        screen = Screen(columns, lines)
+
+        def has_moved(before: object) -> bool:
+            return screen.styles_of(words) != before
+
+        _watch(terminal, screen, SETTLE_S)
+        for key in program.approach:
+            terminal.press(key)
+            _watch(terminal, screen, 1.0)
+        usage, start = terminal.usage(), time.monotonic()
+        for number in range(presses):
+            _watch(terminal, screen, phase.uniform(0.2, 1.2))
+            before = screen.styles_of(words)
+            pressed = terminal.press("up" if number % 2 else "down")
+            answered = _watch(terminal, screen, ANSWER_LIMIT_S, partial(has_moved, before))
+            answers += [1000 * (answered - pressed)] if answered else []
+        cpu_s, span = terminal.usage().cpu_s - usage.cpu_s, time.monotonic() - start
+    if not answers:
+        return {"key_unanswered": presses}
+    return {
+        "key_p50_ms": percentile(answers, 50),
+        "key_p90_ms": percentile(answers, 90),
+        "key_p99_ms": percentile(answers, 99),
+        "key_unanswered": presses - len(answers),
+        "key_cpu_percent": 100 * cpu_s / span,
+    }
+
+
+def _watch(
+    terminal: Terminal, screen: Screen, seconds: float, is_reached: Callable[[], bool] | None = None
+) -> float | None:
+    """Draw what comes for `seconds`, or until `is_reached`; then the moment at which that output was read."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        data = terminal.read(end - now)
+        read_at = time.monotonic()
+        screen.feed(data)
+        if data and is_reached and is_reached():
+            return read_at
+    return None
+
+
+def look_ms(program: Program, machine: Lab) -> float:
+    """The time of one look, printed: the median of some, after one that warms the caches."""
+    spans = []
+    for _ in range(LOOKS + 1):
+        start = time.monotonic()
+        subprocess.run(program.once, env=machine.environment, check=True, stdout=subprocess.DEVNULL)
+        spans.append(1000 * (time.monotonic() - start))
+    return statistics.median(spans[1:])
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that `percent` of `values` do not exceed."""
+    ranked = sorted(values)
+    return ranked[max(0, -(-len(ranked) * int(percent) // 100) - 1)]
+
+
+def table(size: str, by_program: dict[str, Figures]) -> str:
+    """The figures of one size as a Markdown table, with the ratio of the first program to each other one."""
+    names = list(by_program)
+    head = [size, *names, *(f"{names[0]} / {other}" for other in names[1:])]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for key, title in ROWS.items():
+        values = [figures.get(key) for figures in by_program.values()]
+        if any(value is not None for value in values):
+            lines.append([title, *map(_shown, values), *(_ratio(values[0], other) for other in values[1:])])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def _ratio(ours: float | None, theirs: float | None) -> str:
+    return f"{ours / theirs:.2f}" if ours is not None and theirs else "-"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.monitor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=20, help="how long the steady state is measured")
+    parser.add_argument("--presses", type=int, default=40, help="how many keys are pressed")
+    parser.add_argument("--size", action="append", help="COLUMNSxLINES; may be given more than once")
+    parser.add_argument("--only", action="append", choices=[program.name for program in PROGRAMS])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--fakegpu", type=Path, default=FAKEGPU, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""A training loop that Python keeps waiting: many small layers, measured in windows asked for on standard input.
+
+Each line of input is "probe on", "probe off", or a number of seconds to measure; each answer is a line of JSON.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+layers = [torch.nn.Linear(32, 32) for _ in range(24)]
+model = torch.nn.Sequential(*layers).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+batch = torch.zeros(8, 32, device=device)
+
+
+def step() -> None:
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+
+
+class Gaps(threading.Thread):
+    """Another thread of the program, which notes the longest time that it wanted to run and could not."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.longest_s = 0.0
+
+    def run(self) -> None:
+        while True:
+            before = time.perf_counter()
+            time.sleep(0.001)
+            self.longest_s = max(self.longest_s, time.perf_counter() - before - 0.001)
+
+
+def measure(seconds: float) -> dict[str, float]:
+    gaps.longest_s, longest, steps = 0.0, 0.0, 0
+    began = last = time.perf_counter()
+    began_cpu = time.thread_time()
+    while last - began < seconds:
+        step()
+        now = time.perf_counter()
+        longest, last, steps = max(longest, now - last), now, steps + 1
+    cpu_s = (time.thread_time() - began_cpu) / steps
+    return {
+        "step_s": (last - began) / steps,
+        "step_cpu_s": cpu_s,
+        "longest_step_s": longest,
+        "longest_gap_s": gaps.longest_s,
+    }
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+gaps = Gaps()
+gaps.start()
+for _ in range(200):
+    step()
+for line in sys.stdin:
+    if line.startswith("probe"):
+        before = resident_bytes()
+        import gputui.probe  # GPUTUI_PROBE keeps it from starting by itself
+
+        os.environ["GPUTUI_PROBE"] = "1"
+        gputui.probe.start() if line.strip() == "probe on" else gputui.probe.stop()
+        answer = {"resident_bytes": float(resident_bytes() - before)}
+    else:
+        answer = measure(float(line))
+    print(json.dumps(answer), flush=True)

@@ -1,0 +1,162 @@
+"""Writes the screenshots of this folder from the running program: `python screenshots/make.py`.
+
+The demonstration plays on a clock of its own, so that the files are the same on every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from gputui.model.device import DeviceLook
+from gputui.model.process import Identity, ProcessLook
+from gputui.model.reading import Absent
+from gputui.model.snapshot import Attention, Snapshot
+from gputui.settings import Settings
+from gputui.sources.demo import DemoSource
+from gputui.ui.app import GputuiApp
+from gputui.ui.messages import SnapshotTaken
+
+FOLDER = Path(__file__).parent
+BEGIN = 1_763_640_000.0
+"""20 November 2025, 12:00:00 UTC."""
+PAST_S = 420
+"""So much history the graphs have."""
+NEVER_S = 3600.0
+PROBLEM = "The NVIDIA driver is not loaded: /proc/driver/nvidia is not there. Load it with: sudo modprobe nvidia"
+LOST = "GPU is lost (XID 79): it has fallen off the bus. Restart the machine."
+
+Change = Callable[[Snapshot], Snapshot]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: the file's name, the terminal, the keys that lead there, and what is wrong with the machine."""
+
+    name: str
+    size: tuple[int, int] = (120, 40)
+    keys: tuple[str, ...] = ()
+    theme: str = "terminal"
+    change: Change = lambda snapshot: snapshot
+
+
+def without_driver(snapshot: Snapshot) -> Snapshot:
+    """NVML cannot be read."""
+    return replace(snapshot, devices=DeviceLook(problem=PROBLEM), processes=ProcessLook())
+
+
+def with_lost_device(snapshot: Snapshot) -> Snapshot:
+    """The sixth board does not answer any more."""
+    gone = Absent("GPU is lost")
+    devices = tuple(
+        replace(device, lost=LOST, memory=gone, gpu_utilization_percent=gone, power_w=gone)
+        if device.index == 5
+        else device
+        for device in snapshot.devices.devices
+    )
+    return replace(snapshot, devices=replace(snapshot.devices, devices=devices))
+
+
+SHOTS = (
+    Shot("overview-80x24", (80, 24)),
+    Shot("overview-120x40"),
+    Shot("overview-200x50", (200, 50)),
+    Shot("overview-tokyo-night", theme="tokyo-night"),
+    Shot("overview-textual-light", theme="textual-light"),
+    Shot("tree", keys=("t",)),
+    Shot("device", keys=("tab", "down", "down", "enter")),
+    Shot("process", keys=("enter",)),
+    Shot("help", keys=("question_mark",)),
+    Shot("sort", keys=("o",)),
+    Shot("confirm", keys=("space", "space", "T")),
+    Shot("filter", keys=("slash", *"user==ana and mem>10GiB")),
+    Shot("palette", keys=("ctrl+p", *"sig")),
+    Shot("nvml-problem", (80, 24), change=without_driver),
+    Shot("lost-device", change=with_lost_device),
+)
+
+
+class Stage:
+    """The demonstration on a clock that stands still until it is told to go on."""
+
+    def __init__(self, change: Change) -> None:
+        self.now = BEGIN
+        self._source = DemoSource(clock=lambda: self.now)
+        self._change = change
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - the clock paces
+        """The moment of the clock."""
+        devices, host, processes = self._source.read()
+        details = self._source.details(attention.process) if attention.process else None
+        number = 1 + round(self.now - BEGIN)
+        moment = Snapshot(
+            self.now, number, 1.0, is_demo=True, devices=devices, host=host, processes=processes, details=details
+        )
+        return self._change(moment)
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Refused, as in every demonstration."""
+        self._source.send_signal(identity, number)
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+
+@asynccontextmanager
+async def monitor(shot: Shot) -> AsyncIterator[tuple[GputuiApp, Pilot[int]]]:
+    """The monitor on a terminal of the shot's size, with some past."""
+    stage = Stage(shot.change)
+    app = GputuiApp(Settings(interval_s=NEVER_S, theme=shot.theme), stage, lambda: stage)
+    async with app.run_test(size=shot.size) as pilot:
+        await until(pilot, lambda: app.snapshot.number == 1)
+        for second in range(2, PAST_S, 2):
+            stage.now = BEGIN + second
+            app.on_snapshot_taken(SnapshotTaken(stage.look(Attention(), NEVER_S)))
+        await settle(pilot)
+        yield app, pilot
+
+
+async def until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    while not condition():
+        await pilot.pause()
+        await asyncio.sleep(0.01)
+
+
+async def settle(pilot: Pilot[int]) -> None:
+    """Wait until all is drawn."""
+    for _ in range(3):
+        await pilot.pause()
+
+
+async def take(shot: Shot) -> None:
+    """Write one picture."""
+    async with monitor(shot) as (app, pilot):
+        await pilot.press(*shot.keys)
+        if shot.name == "process":
+            await until(pilot, lambda: app.snapshot.details is not None)
+        await settle(pilot)
+        picture = app.export_screenshot(title="gputui")
+    (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")
+
+
+def main(names: list[str]) -> None:
+    """Write the pictures named, or all."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    for shot in SHOTS:
+        if not names or shot.name in names:
+            asyncio.run(take(shot))
+            print(f"{shot.name}.svg")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,101 @@
+"""Writes the pictures of the attach screens: `python screenshots/make_attach.py cuda/bin/python`.
+
+A small GPT (`training.py`) that keeps too much trains on fake GPUs (`tests/fakegpu`) by the interpreter named, which
+needs a CUDA build of PyTorch; the monitor looks at it as a user would. Addresses and times differ from run to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+FOLDER = Path(__file__).parent
+REPOSITORY = FOLDER.parent
+sys.path.insert(0, str(REPOSITORY))
+
+from gputui.model.snapshot import Attention, Snapshot  # noqa: E402 - the repository, not what is installed
+from gputui.settings import Settings  # noqa: E402
+from gputui.sources.machine import DemoMachine, LiveMachine  # noqa: E402
+from gputui.sources.probe.feed import feed_opener  # noqa: E402
+from gputui.ui.app import GputuiApp  # noqa: E402
+from tests.torches import fake_cuda  # noqa: E402
+
+SIZE = (120, 40)
+WATCHED_S = 25.0
+"""So long the program is looked at before the pictures: a leak shows over several looks."""
+
+SHOTS = (("memory", "1"), ("why", "2"), ("map", "3"), ("tensors", "4"), ("changes", "5"), ("ranks", "6"))
+
+
+class NamedMachine(LiveMachine):
+    """This machine, under a name that says nothing of it."""
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """One moment, from "node7"."""
+        snapshot = super().look(attention, interval_s)
+        return replace(snapshot, host=replace(snapshot.host, hostname="node7"))
+
+
+async def until(pilot: Pilot[int], condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    while not condition():
+        await pilot.pause()
+        await asyncio.sleep(0.05)
+
+
+async def take(pid: int) -> None:
+    """Attach to the program and write one picture of each screen."""
+    app = GputuiApp(Settings(), NamedMachine(), DemoMachine, open_feed=feed_opener(1.0))
+    async with app.run_test(size=SIZE, notifications=False) as pilot:
+        await until(pilot, lambda: app.snapshot.number)
+        await until(pilot, lambda: _is_attached(app, pid))
+        await until(pilot, lambda: app.targets.current and app.targets.current.device_moment)
+        await asyncio.sleep(3)
+        await pilot.press("m")
+        await asyncio.sleep(WATCHED_S)
+        for name, key in SHOTS:
+            await pilot.press(key)
+            await asyncio.sleep(2.5)
+            await pilot.pause()
+            picture = app.export_screenshot(title="gputui")
+            (FOLDER / f"attach-{name}.svg").write_text(picture, encoding="utf-8")
+            print(f"attach-{name}.svg")
+
+
+def _is_attached(app: GputuiApp, pid: int) -> bool:
+    """Attach, once PyTorch is imported and the probe is there."""
+    if not app.targets.all:
+        app.attach(pid)
+    return bool(app.targets.all)
+
+
+def main(python: str) -> None:
+    """Run the program beside the monitor; the monitor runs again in the environment of the fake GPUs."""
+    if "PROGRAM_PID" in os.environ:
+        asyncio.run(take(int(os.environ["PROGRAM_PID"])))
+        return
+    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+        variables = {**fake_cuda(python, Path(folder)), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
+        preload = variables.pop("LD_PRELOAD")
+        environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY)}
+        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that it is called "python"
+        command = ["python", "-W", "ignore", "training.py"]
+        program = subprocess.Popen(command, cwd=FOLDER, env={**environment, "LD_PRELOAD": preload})
+        try:
+            again = {**environment, "PROGRAM_PID": str(program.pid)}
+            subprocess.run([sys.executable, __file__, python], env=again, check=True)
+        finally:
+            program.kill()
+            program.wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
