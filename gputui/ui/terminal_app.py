@@ -21,6 +21,9 @@ from gputui.ui.terminal import Terminal
 ATOMIC_BYTES = 256
 """A frame of more bytes is sent as one update, so that the terminal never shows half of it."""
 
+SETTLED_S = 0.1
+"""So long after a resize the terminal is asked once more, for a screen that is too small to change draws no frames."""
+
 LATE_S = 0.03
 """So soon a frame that the terminal was too slow for is tried again."""
 
@@ -34,7 +37,6 @@ class TerminalApp(App[int]):
         self._filters = [line_filter for line_filter in self._filters if not isinstance(line_filter, Monochrome)]
         self._frames: Frames | None = None
         self._late_frame: Timer | None = None
-        self._told_size: Size | None = None
 
     def run_to_end(self, *, mouse: bool) -> int:
         """Run; the exit status. An error that nobody expected is raised when the terminal is as it was.
@@ -69,8 +71,10 @@ class TerminalApp(App[int]):
         self.screen.refresh()
 
     def on_resize(self) -> None:
-        """After a resize nobody knows what the terminal shows."""
-        self.forget_frames()
+        """After a resize nobody knows what the terminal shows, be the size again what it was."""
+        if self._frames is not None:
+            self.action_repaint()
+            self.set_timer(SETTLED_S, self._follow_terminal)
 
     def action_suspend_process(self) -> None:
         """Suspend to the shell; where there is none nobody could ever resume."""
@@ -98,12 +102,11 @@ class TerminalApp(App[int]):
         self.post_display_hook()
 
     def _follow_terminal(self) -> None:
-        """Among many resizes in a row the last can go unnoticed: what the terminal says at each frame counts."""
+        """Among many resizes in a row the last can be overtaken: what the terminal says at each frame counts."""
         if isinstance(self._driver, Terminal):
             size = Size(*self._driver.terminal_size)
-            if size not in (self.size, self._told_size):
+            if size != self.size:
                 self.post_message(events.Resize(size, size))
-            self._told_size = size
 
     def _send_frame(self) -> None:
         """Send what differs; while the terminal is behind, later, in one difference with what comes until then."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from gputui.model.snapshot import Attention
 from gputui.ui.screens.leaving import LeftOnce
+from gputui.ui.screens.sized import TerminalSized
 from gputui.ui.widgets.keys_line import KeysLine
 from gputui.ui.widgets.status_line import StatusLine
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gputui.ui.app import GputuiApp
 
 
-class MonitorScreen(Screen[None]):
+class MonitorScreen(TerminalSized[None]):
     """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
 
     BINDINGS: ClassVar[list[BindingType]] = []

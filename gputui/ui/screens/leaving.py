@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from textual.await_complete import AwaitComplete
-from textual.screen import Screen, ScreenResultType
+from textual.screen import ScreenResultType
+
+from gputui.ui.screens.sized import TerminalSized
 
 
-class LeftOnce(Screen[ScreenResultType]):
+class LeftOnce(TerminalSized[ScreenResultType]):
     """A screen of which keys that were typed while it closed do not close the one below."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
