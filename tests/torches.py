@@ -19,6 +19,7 @@ import pytest
 from tests.fakegpu.lab import Lab, build
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+ENDING = REPOSITORY / "tests" / "ending"
 
 HOW_TO_SET = (
     "GPUTUI_TEST_TORCH is not set: make a virtual environment with PyTorch (`pip install torch==2.11.0`) and name its "
@@ -70,7 +71,7 @@ def run_program(
     """Run a program to its end; the JSON on its last line of output."""
     done = subprocess.run(
         [python, "-W", "ignore", str(program), *arguments],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "GPUTUI_PROBE": "0", **environment},
+        env={**os.environ, "PYTHONPATH": f"{ENDING}:{REPOSITORY}", "GPUTUI_PROBE": "0", **environment},
         capture_output=True,
         text=True,
         timeout=timeout_s,
