@@ -211,10 +211,23 @@ def build(folder: Path, torch_python: str | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _compile(folder / "libnvidia-ml.so.1", ["nvml.c", "state.c"], ["-lm"])
+        _compile(folder / "libnvidia-ml.so.1", ["nvml.c", "state.c"], ["-lm", "-Wl,-Bsymbolic"])
         if torch_python:
             include = [f"-I{path}" for path in _cuda_headers(torch_python)]
             _compile(folder / "libcuda.so.1", ["cuda.c", "stubs.c", "state.c"], ["-ldl", "-lpthread", *include])
+
+
+def without(library: Path, function: str, copy: Path) -> Path:
+    """A copy of the fake NVML that lacks `function`, as an older driver's library does; the loader really fails to find it.
+
+    Its name in the table of symbols is spoilt, so the copy is a library of its own with a state of its own (`fg_use`).
+    """
+    whole, name = library.read_bytes(), b"\0" + function.encode() + b"\0"
+    if name not in whole:
+        message = f"The fake NVML has no function {function}."
+        raise ValueError(message)
+    copy.write_bytes(whole.replace(name, b"\0" + b"-" + name[2:]))
+    return copy
 
 
 def _compile(library: Path, sources: Iterable[str], flags: Iterable[str]) -> None:

@@ -264,6 +264,10 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, field_value *f) {
       default: f[i].ret = NOT_SUPPORTED;
     }
     if ((f[i].field == 138 || f[i].field == 139) && !d->nvlinks) f[i].ret = NOT_SUPPORTED;
+    char one[40]; /* a fault of one field alone: nvmlDeviceGetFieldValues.82 */
+    snprintf(one, sizeof one, "%s.%u", __func__, f[i].field);
+    nvmlReturn_t r = fault(one, d - S->dev);
+    if (r) f[i].ret = r;
   }
   return OK;
 }

@@ -53,7 +53,7 @@ class Answers:
 
     def _call(self, ask: Ask, now: float) -> Answer:
         try:
-            value = self._nvml.call(ask.function, self._handle, *ask.arguments)
+            value = self._nvml.call_about(self._handle, ask.function, *ask.arguments)
         except CallError as error:
             lifetime_s = ONCE if error.code in UNSUPPORTED else min(ask.lifetime_s, SELDOM)
             return Answer(None, error.with_traceback(None), now, now + lifetime_s)

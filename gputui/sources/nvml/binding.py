@@ -22,6 +22,9 @@ _LIBRARY = "libnvidia-ml.so.1"
 _NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "nvmlDeviceGetComputeRunningProcesses_v3")
 """What nvidia-ml-py has since 12.535 and the other packages that bring a module `pynvml` lack."""
 
+_WITNESSES = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
+"""Calls that go down to the kernel driver; the second is asked where the first is in question."""
+
 _REPAIR = "Run `pip uninstall pynvml nvidia-ml-py3` and then `pip install --force-reinstall nvidia-ml-py`."
 
 
@@ -46,6 +49,27 @@ class Nvml:
             if hasattr(self._module, function):
                 raise
             raise CallError(Code.FUNCTION_NOT_FOUND, "not known to this version of nvidia-ml-py") from error
+        except UnicodeDecodeError as error:
+            raise CallError(Code.NOT_TEXT, str(error)) from error
+
+    def call_about(self, device: Handle, function: str, *arguments: object) -> Raw:
+        """What `function` returns about a device.
+
+        `NvmlGoneError` is raised only where another call about the device says the same; otherwise `CallError`.
+        """
+        try:
+            return self.call(function, device, *arguments)
+        except NvmlGoneError as error:
+            if self._still_answers(device, besides=function):
+                raise CallError(error.code, str(error)) from error
+            raise
+
+    def _still_answers(self, device: Handle, besides: str) -> bool:
+        try:
+            self.call(next(witness for witness in _WITNESSES if witness != besides), device)
+        except NvmlError as error:
+            return not isinstance(error, NvmlGoneError)
+        return True
 
     def close(self) -> None:
         """Give NVML back. What does not answer any more has nothing left to give back."""

@@ -10,6 +10,8 @@ from gputui.errors import GputuiError
 class Code(IntEnum):
     """`nvmlReturn_t`, as far as a monitor acts on it; the numbers are NVML's binary interface and do not change."""
 
+    NOT_TEXT = -1
+    """No number of NVML's: it answered, with a text that nobody can read."""
     SUCCESS = 0
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -22,13 +24,20 @@ class Code(IntEnum):
     IRQ_ISSUE = 11
     LIBRARY_NOT_FOUND = 12
     FUNCTION_NOT_FOUND = 13
+    CORRUPTED_INFOROM = 14
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
     OPERATING_SYSTEM = 17
     LIB_RM_VERSION_MISMATCH = 18
+    IN_USE = 19
+    MEMORY = 20
+    NO_DATA = 21
+    INSUFFICIENT_RESOURCES = 23
     ARGUMENT_VERSION_MISMATCH = 25
     DEPRECATED = 26
+    NOT_READY = 27
     GPU_NOT_FOUND = 28
+    INVALID_STATE = 29
     UNKNOWN = 999
 
 
@@ -38,7 +47,7 @@ class NvmlError(Exception):
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
         self.code = code
-        self.reason = REASONS.get(code, words)
+        self.reason = reason_of(code, words)
 
 
 class CallError(NvmlError):
@@ -58,20 +67,41 @@ class NvmlUnusableError(GputuiError):
 
 
 REASONS: dict[int, str] = {
+    Code.NOT_TEXT: "the driver answered with what is no text",
+    Code.UNINITIALIZED: "NVML was shut down",
     Code.INVALID_ARGUMENT: "not known for this device",
     Code.NOT_SUPPORTED: "not supported by this device",
     Code.NO_PERMISSION: "insufficient permissions",
     Code.NOT_FOUND: "not found",
+    Code.INSUFFICIENT_POWER: "too little power",
+    Code.DRIVER_NOT_LOADED: "the driver is not loaded",
     Code.TIMEOUT: "the driver did not answer in time",
+    Code.IRQ_ISSUE: "an interrupt problem",
+    Code.LIBRARY_NOT_FOUND: "a library of the driver was not found",
     Code.FUNCTION_NOT_FOUND: "not known to this driver",
+    Code.CORRUPTED_INFOROM: "corrupted infoROM",
     Code.GPU_IS_LOST: "GPU is lost",
     Code.RESET_REQUIRED: "GPU needs a reset",
     Code.OPERATING_SYSTEM: "blocked by the operating system",
+    Code.LIB_RM_VERSION_MISMATCH: "driver and library have different versions",
+    Code.IN_USE: "in use by another program",
+    Code.MEMORY: "the driver is out of memory",
+    Code.NO_DATA: "no data",
+    Code.INSUFFICIENT_RESOURCES: "the driver is out of resources",
     Code.ARGUMENT_VERSION_MISMATCH: "not known to this driver",
     Code.DEPRECATED: "no longer supported by this driver",
+    Code.NOT_READY: "not ready yet",
+    Code.GPU_NOT_FOUND: "GPU is not on the bus",
+    Code.INVALID_STATE: "not possible in the device's state",
     Code.UNKNOWN: "unknown error in the driver",
 }
-"""An error as the reason of an absent reading; NVML's own words stand for those that are not here."""
+"""An error as the reason of an absent reading."""
+
+
+def reason_of(code: int, words: str = "") -> str:
+    """An error in a few words; where it has none here, NVML's own and the number."""
+    return REASONS.get(code) or f"{words} (NVML error {code})".lstrip()
+
 
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
 """Errors that the same call on the same device will give again, until NVML is initialised afresh."""
@@ -134,7 +164,7 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
 
 def lost_sentence(error: NvmlError) -> str:
     """Why a device does not answer, and what to do."""
-    return LOST.get(error.code, f"GPU cannot be opened: {error.reason}; see `dmesg`, and reboot if it stays so.")
+    return LOST.get(error.code, f"GPU does not answer: {error.reason}; see `dmesg`, and reboot if it stays so.")
 
 
 def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:

@@ -7,7 +7,7 @@ from functools import partial
 
 from gputui.model.device import Device, MigPlace
 from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.codes import CallError, Code, GpuLostError
+from gputui.sources.nvml.codes import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, NvmlGoneError
 from gputui.sources.nvml.nvlink import NvLinkReader
 from gputui.sources.nvml.processes import Listed, Processes
 from gputui.sources.nvml.reader import Reader
@@ -26,18 +26,26 @@ class Gpu:
         self._nvlinks = NvLinkReader()
         self._instances_hold_until = float("-inf")
         self._mig_problems: tuple[str, ...] = ()
+        self._slots: dict[int, Reader] = {}
+        self.gone: NvmlGoneError | None = None
+        """What NVML said when it answered no more about this GPU; None once it does again."""
         self.whole = Reader(nvml, Device(index, "", f"GPU {index}", ""), self._open)
         self.instances: list[Reader] = []
 
     def read(self, now: float) -> None:
-        """Bring `whole` and `instances` up to date. `NvmlGoneError` is raised."""
-        self.whole.read(now)
+        """Bring `whole` and `instances` up to date."""
         try:
+            self.whole.read(now)
+            if self.whole.answers is not None:
+                self.gone = None
             self._find_instances(now)
-        except GpuLostError as error:
-            self.whole.lose(error, now)
+        except (GpuLostError, NvmlGoneError) as error:
+            self._lose(error, now)
         for instance in self.instances:
-            instance.read(now)
+            try:
+                instance.read(now)
+            except NvmlGoneError as error:
+                instance.lose(error, now)
 
     def processes(self, now: float) -> Listed:
         """The processes on the GPU and its instances; none while it is lost."""
@@ -45,8 +53,8 @@ class Gpu:
             return Listed()
         try:
             listed = self._processes.read(self.whole, self.instances, now)
-        except GpuLostError as error:
-            self.whole.lose(error, now)
+        except (GpuLostError, NvmlGoneError) as error:
+            self._lose(error, now)
             return Listed()
         problems = (*self.whole.device.problems, *self._mig_problems, *listed.problems)
         self.whole.device = replace(self.whole.device, problems=problems)
@@ -59,32 +67,43 @@ class Gpu:
             return
         try:
             links = self._nvlinks.read(self.whole.answers, now)
-        except GpuLostError as error:
-            self.whole.lose(error, now)
+        except (GpuLostError, NvmlGoneError) as error:
+            self._lose(error, now)
             return
         self.whole.device = replace(self.whole.device, nvlinks=links)
+
+    def _lose(self, error: NvmlError, now: float) -> None:
+        if isinstance(error, NvmlGoneError):
+            self.gone = error
+        self.whole.lose(error, now)
 
     def _open(self) -> Handle:
         return self._nvml.call("nvmlDeviceGetHandleByIndex", self.whole.device.index)
 
     def _find_instances(self, now: float) -> None:
-        """MIG instances come and go while the GPU runs. While it is lost, those that were there stay."""
+        """MIG instances come and go while the GPU runs. Those that were there stay while NVML cannot tell."""
         answers = self.whole.answers
         if answers is None or now < self._instances_hold_until:
             return
         self._instances_hold_until = now + SELDOM
-        mode, at_most = answers.answer(MIG_MODE, now).value, answers.answer(_INSTANCES_AT_MOST, now).value
-        is_cut = mode is not None and mode[0] == 1
+        mode, at_most = answers.answer(MIG_MODE, now), answers.answer(_INSTANCES_AT_MOST, now)
+        if any(answer.error is not None and answer.error.code not in UNSUPPORTED for answer in (mode, at_most)):
+            return
+        is_cut = mode.value is not None and mode.value[0] == 1
         known = {reader.device.uuid: reader for reader in self.instances}
-        self._mig_problems, self.instances = (), []
-        for slot in range(at_most or 0) if is_cut else ():
+        found, problems = {}, []
+        for slot in range(at_most.value or 0) if is_cut else ():
             try:
                 device = self._instance(slot)
-            except CallError as error:
-                if error.code not in _EMPTY_SLOT:
-                    self._mig_problems += (f"MIG instance {slot} of this GPU cannot be read: {error.reason}.",)
-                continue
-            self.instances.append(known.get(device.uuid) or Reader(self._nvml, device, partial(self._slot, slot)))
+            except (CallError, NvmlGoneError) as error:
+                if error.code in _EMPTY_SLOT:
+                    continue
+                problems.append(f"MIG instance {slot} of this GPU cannot be read: {error.reason}.")
+                if slot in self._slots:
+                    found[slot] = self._slots[slot]
+            else:
+                found[slot] = known.get(device.uuid) or Reader(self._nvml, device, partial(self._slot, slot))
+        self._slots, self.instances, self._mig_problems = found, list(dict.fromkeys(found.values())), tuple(problems)
 
     def _slot(self, slot: int) -> Handle:
         if self.whole.handle is None:

@@ -85,7 +85,7 @@ class _SmUse:
 
     def _ask(self, handle: Handle) -> Reading[Mapping[int, int]]:
         try:
-            samples = self._nvml.call("nvmlDeviceGetProcessUtilization", handle, self._seen_until_us)
+            samples = self._nvml.call_about(handle, "nvmlDeviceGetProcessUtilization", self._seen_until_us)
         except CallError as error:
             if error.code in UNSUPPORTED:
                 self._holds_until = ONCE

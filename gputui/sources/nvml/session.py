@@ -8,9 +8,9 @@ from dataclasses import replace
 from gputui.model.device import DeviceLook, Driver
 from gputui.model.reading import Absent, Reading
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
-from gputui.sources.nvml.codes import CallError
+from gputui.sources.nvml.codes import UNSUPPORTED, NvmlError
 from gputui.sources.nvml.gpu import Gpu
-from gputui.sources.nvml.table import SELDOM
+from gputui.sources.nvml.table import ONCE, SELDOM
 
 
 class Session:
@@ -20,7 +20,8 @@ class Session:
         self.nvml = nvml
         self._gpus: list[Gpu] = []
         self._count_holds_until = float("-inf")
-        self._driver: Driver | None = None
+        self._driver = Driver()
+        self._driver_holds_until = float("-inf")
 
     def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
         """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
@@ -28,8 +29,8 @@ class Session:
         A GPU has NVML's index. Instances have none of their own there and are numbered on from the last GPU, in the
         order of the list: a number holds until instances are made or removed, and the key for good.
         """
-        if self._driver is None:
-            self._driver = self._read_driver()
+        if now >= self._driver_holds_until:
+            self._driver = self._read_driver(now)
         self._count(now)
         for gpu in self._gpus:
             gpu.read(now)
@@ -37,6 +38,7 @@ class Session:
         uses = [use for gpu in self._gpus for use in gpu.processes(now).uses]
         for gpu in self._gpus:
             gpu.look_at_links(now, is_watched=gpu.whole.device.key in watched)
+        self._check_that_some_answer()
         devices = [reader.device for gpu in self._gpus for reader in (gpu.whole, *gpu.instances)]
         return DeviceLook(self._driver, tuple(devices), tuple(uses))
 
@@ -62,14 +64,27 @@ class Session:
         for number, reader in enumerate(instances, start=len(self._gpus)):
             reader.device = replace(reader.device, index=number)
 
-    def _read_driver(self) -> Driver:
-        cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2")
-        return Driver(self._system("nvmlSystemGetDriverVersion"), _cuda_version(cuda_version))
+    def _check_that_some_answer(self) -> None:
+        """What one GPU says about NVML as a whole is not true while another GPU answers."""
+        gone = [gpu.gone for gpu in self._gpus if gpu.gone is not None]
+        if gone and all(gpu.whole.answers is None for gpu in self._gpus):
+            raise gone[0]
 
-    def _system(self, function: str) -> Raw:
+    def _read_driver(self, now: float) -> Driver:
+        self._driver_holds_until = ONCE
+        cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2", now)
+        return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
+
+    def _system(self, function: str, now: float) -> Raw:
+        """The answer of a call about the driver; none of its errors says that GPUs cannot be read.
+
+        The CUDA version, for one, is asked of libcuda.so.1, which containers that only watch do not have.
+        """
         try:
             return self.nvml.call(function)
-        except CallError as error:
+        except NvmlError as error:
+            if error.code not in UNSUPPORTED:
+                self._driver_holds_until = now + SELDOM
             return Absent(error.reason)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from gputui.model.device import Bar1, DeviceMemory, PcieLink, RemappedRows
 from gputui.model.reading import Absent
 from gputui.sources.nvml.binding import Raw
-from gputui.sources.nvml.codes import REASONS, Code
+from gputui.sources.nvml.codes import Code, reason_of
 
 EVERY_LOOK = 0.0
 OFTEN = 1.8
@@ -85,7 +85,9 @@ def _field(position: int) -> Callable[[Any], int | float | Absent]:
 def field_value(value: Raw) -> int | float | Absent:
     """What an nvmlFieldValue_t holds: a union, an error number of its own, and the type that tells them apart."""
     if value.nvmlReturn != Code.SUCCESS:
-        return Absent(REASONS.get(value.nvmlReturn, f"NVML error {value.nvmlReturn}"))
+        return Absent(reason_of(value.nvmlReturn))
+    if value.valueType not in range(len(_MEMBERS)):
+        return Absent(f"not known: NVML answered with a value of type {value.valueType}")
     number: int | float = getattr(value.value, _MEMBERS[value.valueType])
     return number
 
