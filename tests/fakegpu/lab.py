@@ -218,7 +218,7 @@ def build(folder: Path, torch_python: str | None = None) -> None:
 
 
 def without(library: Path, function: str, copy: Path) -> Path:
-    """A copy of the fake NVML that lacks `function`, as an older driver's library does; the loader really fails to find it.
+    """A copy of the fake NVML in which the loader does not find `function`, as in an older driver's library.
 
     Its name in the table of symbols is spoilt, so the copy is a library of its own with a state of its own (`fg_use`).
     """

@@ -296,6 +296,10 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned *n, proc_info *out, unsig
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_COMPUTE); }
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_GRAPHICS); }
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_MPS); }
+/* As older drivers have them. */
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_COMPUTE); }
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_GRAPHICS); }
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_MPS); }
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d, proc_detail_list *list) {
   ENTER(d);
   proc_info found[FG_MAX_PROC]; unsigned n = FG_MAX_PROC;

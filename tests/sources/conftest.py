@@ -29,3 +29,12 @@ def looks(fake_gpus: FakeGpus) -> Iterator[Looks]:
     looks = Looks()
     yield looks
     looks.source.close()
+
+
+@pytest.fixture
+def busy_gpus(fake_gpus: FakeGpus) -> FakeGpus:
+    """Two GPUs that answer every call, with processes of every kind on both."""
+    fake_gpus.up(2, busy=True, fan=40)
+    for device in (0, 1):
+        fake_gpus.ghost(2, device=device, mib=100, pid=4_100_000 + 10 * device)
+    return fake_gpus

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 
 from gputui.model.device import Device
 from gputui.model.reading import Absent
+from gputui.sources.nvml.table import field_value
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 
@@ -106,3 +108,42 @@ def test_an_unknown_error_of_one_call_costs_one_reading(fake_gpus: FakeGpus, loo
     device = looks.look().devices[0]
     assert device.temperature_c == Absent("unknown error in the driver")
     assert (device.lost, device.power_w) == (None, 72.0)
+
+
+def test_a_device_that_vanishes_and_comes_back_has_its_row_again(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.ghost(4, mib=100)
+    before = looks.look()
+    fake_gpus.state.devices = 1
+    gone = looks.look(after_s=5)
+    assert gone.devices == before.devices[:1]
+    assert [use.pid for use in gone.uses] == [use.pid for use in before.uses if use.device == gone.devices[0].key]
+    fake_gpus.state.devices = 2
+    assert looks.look(after_s=5) == before
+
+
+@pytest.mark.parametrize("error", [GPU_IS_LOST, 28])
+def test_a_lost_instance_costs_no_other_instance(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
+    fake_gpus.up(1, mig=2)
+    before = looks.look().devices
+    fake_gpus.fault("nvmlDeviceGetMemoryInfo*", device=1, error=error)
+    whole, lost, other = looks.look().devices
+    assert (whole, other) == (before[0], before[2])
+    assert lost.lost
+    assert (lost.key, lost.index) == (before[1].key, 1)
+
+
+def test_a_name_that_is_no_text_costs_the_name(fake_gpus: FakeGpus, looks: Looks) -> None:
+    well = looks.look().devices
+    fake_gpus.state.dev[0].uuid = b"GPU-\xff\xfe"
+    fake_gpus.state.driver = b"\xff"
+    fresh = Looks()
+    look = fresh.look()
+    assert look.driver.version == Absent("the driver answered with what is no text")
+    assert (look.devices[0].name, look.devices[0].key, look.devices[1]) == (well[0].name, "index 0", well[1])
+    fresh.source.close()
+
+
+@pytest.mark.parametrize("kind", [7, 200])
+def test_a_field_of_a_type_that_is_not_known_is_absent(kind: int) -> None:
+    value = pynvml.c_nvmlFieldValue_t(nvmlReturn=0, valueType=kind)
+    assert field_value(value) == Absent(f"not known: NVML answered with a value of type {kind}")

@@ -21,7 +21,7 @@ AT_START = [
     (NO_PERMISSION, ("No permission", "/dev/nvidiactl")),
     (FUNCTION_NOT_FOUND, ("too old", "Upgrade the driver")),
     (UNKNOWN, ("unknown error", "container", "restart it")),
-    (14, ("Corrupted infoROM", "dmesg")),
+    (14, ("corrupted infoROM", "dmesg")),
 ]
 READ = "from gputui.sources.nvml import NvmlSource; look = NvmlSource().read(); print(look.problem, len(look.devices))"
 
@@ -81,7 +81,7 @@ def test_while_there_is_a_problem_nvml_is_tried_every_three_seconds(fake_gpus: F
 
 def test_each_initialisation_is_given_back(fake_gpus: FakeGpus, looks: Looks) -> None:
     looks.look()
-    fake_gpus.fault("nvmlDeviceGetMemoryInfo_v2", error=UNINITIALIZED)
+    fake_gpus.fault("nvmlDevice*", error=UNINITIALIZED)
     looks.look()
     fake_gpus.clear("faults")
     looks.look(after_s=3)

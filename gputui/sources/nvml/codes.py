@@ -100,7 +100,9 @@ REASONS: dict[int, str] = {
 
 def reason_of(code: int, words: str = "") -> str:
     """An error in a few words; where it has none here, NVML's own and the number."""
-    return REASONS.get(code) or f"{words} (NVML error {code})".lstrip()
+    if code in REASONS or not words or str(code) in words:
+        return REASONS.get(code, f"NVML error {code}")
+    return f"{words} (NVML error {code})"
 
 
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})

@@ -42,10 +42,7 @@ class Gpu:
         except (GpuLostError, NvmlGoneError) as error:
             self._lose(error, now)
         for instance in self.instances:
-            try:
-                instance.read(now)
-            except NvmlGoneError as error:
-                instance.lose(error, now)
+            _read_instance(instance, now)
 
     def processes(self, now: float) -> Listed:
         """The processes on the GPU and its instances; none while it is lost."""
@@ -93,22 +90,25 @@ class Gpu:
         known = {reader.device.uuid: reader for reader in self.instances}
         found, problems = {}, []
         for slot in range(at_most.value or 0) if is_cut else ():
-            try:
-                device = self._instance(slot)
-            except (CallError, NvmlGoneError) as error:
-                if error.code in _EMPTY_SLOT:
-                    continue
-                problems.append(f"MIG instance {slot} of this GPU cannot be read: {error.reason}.")
+            device = self._instance_or_error(slot)
+            if isinstance(device, Device):
+                found[slot] = known.get(device.uuid) or Reader(self._nvml, device, partial(self._slot, slot))
+            elif device.code not in _EMPTY_SLOT:
+                problems.append(f"MIG instance {slot} of this GPU cannot be read: {device.reason}.")
                 if slot in self._slots:
                     found[slot] = self._slots[slot]
-            else:
-                found[slot] = known.get(device.uuid) or Reader(self._nvml, device, partial(self._slot, slot))
         self._slots, self.instances, self._mig_problems = found, list(dict.fromkeys(found.values())), tuple(problems)
 
     def _slot(self, slot: int) -> Handle:
         if self.whole.handle is None:
             raise GpuLostError(Code.GPU_IS_LOST, "the GPU that the instance is a part of is lost")
         return self._nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", self.whole.handle, slot)
+
+    def _instance_or_error(self, slot: int) -> Device | NvmlError:
+        try:
+            return self._instance(slot)
+        except (CallError, NvmlGoneError) as error:
+            return error
 
     def _instance(self, slot: int) -> Device:
         """What identifies the instance in a slot; NVML gives its slots to other instances after a change."""
@@ -120,3 +120,11 @@ class Gpu:
             self._nvml.call("nvmlDeviceGetComputeInstanceId", handle),
         )
         return Device(whole.index, uuid, f"{whole.name} MIG", whole.bus_id, place)
+
+
+def _read_instance(instance: Reader, now: float) -> None:
+    """An instance alone does not say that NVML is gone."""
+    try:
+        instance.read(now)
+    except NvmlGoneError as error:
+        instance.lose(error, now)

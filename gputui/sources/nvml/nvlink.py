@@ -7,6 +7,7 @@ from typing import NamedTuple
 from gputui.model.device import NvLinks
 from gputui.model.reading import Absent, Reading
 from gputui.sources.nvml.answers import Answers
+from gputui.sources.nvml.codes import UNSUPPORTED, Code
 from gputui.sources.nvml.table import EVERY_LOOK, SELDOM, Ask, field_value
 
 _ALL_LINKS = 0xFFFFFFFF
@@ -14,6 +15,8 @@ _COUNT = Ask("nvmlDeviceGetFieldValues", ((91,),))
 """NVML_FI_DEV_NVLINK_LINK_COUNT."""
 _TRAFFIC = Ask("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), EVERY_LOOK)
 """NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: despite the name, KiB since the driver was loaded."""
+_NO_LINK = {*UNSUPPORTED, Code.INVALID_ARGUMENT}
+"""How NVML answers about a link that the board does not have."""
 _NO_LINKS = Absent("this device has no NVLinks")
 
 
@@ -38,9 +41,15 @@ class NvLinkReader:
         if not count:
             return _NO_LINKS
         states = [answers.answer(Ask("nvmlDeviceGetNvLinkState", (link,), SELDOM), now) for link in range(int(count))]
+        unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
+        if unknown:  # a link that cannot be read is not one that is down
+            return Absent(unknown[0].reason)
+        there = [state.value for state in states if state.error is None]
+        if not there:
+            return _NO_LINKS
         last, self._last = self._last, _traffic(answers, now)
         tx, rx = _rates(last, self._last)
-        return NvLinks(sum(state.value == 1 for state in states), int(count), tx, rx)
+        return NvLinks(there.count(1), len(there), tx, rx)
 
     def rest(self) -> None:
         """Nobody looks at the device for now, so that the next look is the first again."""

@@ -13,10 +13,16 @@ from gputui.sources.nvml.codes import UNSUPPORTED, CallError, Code
 from gputui.sources.nvml.reader import Reader
 from gputui.sources.nvml.table import OFTEN, ONCE, SELDOM, Ask
 
+
+def _list(function: str, lifetime_s: float) -> Ask:
+    """A list by its versions: nvidia-ml-py's function without one ends with an error of its own on older drivers."""
+    return Ask(f"{function}_v3", (), lifetime_s, Ask(f"{function}_v2", (), lifetime_s))
+
+
 _LISTS = (
-    ("C", Ask("nvmlDeviceGetComputeRunningProcesses", (), OFTEN)),
-    ("G", Ask("nvmlDeviceGetGraphicsRunningProcesses", (), SELDOM)),
-    ("M", Ask("nvmlDeviceGetMPSComputeRunningProcesses", (), SELDOM)),
+    ("C", _list("nvmlDeviceGetComputeRunningProcesses", OFTEN)),
+    ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", SELDOM)),
+    ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", SELDOM)),
 )
 _MEMORY_NOT_SAID = Absent("NVML does not say how much memory this process holds")
 _NOT_SAMPLED = Absent("no sample in the last interval")

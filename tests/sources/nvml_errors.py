@@ -1,0 +1,160 @@
+"""NVML's error numbers and the functions that the monitor calls, and how the tests of every fault go through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pynvml
+
+from gputui.model.device import Device, DeviceLook
+from gputui.model.reading import Absent
+from tests.conftest import FakeGpus
+from tests.sources.conftest import Looks
+
+GONE = frozenset({1, 9, 12, 18})
+"""About NVML as a whole, where more than one call says so."""
+LOST = frozenset({15, 16, 28})
+"""About the whole device."""
+UNSUPPORTED = frozenset({3, 13, 25, 26})
+"""The same for as long as the driver is: asked for once."""
+
+REASONS = {
+    1: "NVML was shut down",
+    2: "not known for this device",
+    3: "not supported by this device",
+    4: "insufficient permissions",
+    5: "Already Initialized (NVML error 5)",
+    6: "not found",
+    7: "Insufficient Size (NVML error 7)",
+    8: "too little power",
+    9: "the driver is not loaded",
+    10: "the driver did not answer in time",
+    11: "an interrupt problem",
+    12: "a library of the driver was not found",
+    13: "not known to this driver",
+    14: "corrupted infoROM",
+    15: "GPU is lost",
+    16: "GPU needs a reset",
+    17: "blocked by the operating system",
+    18: "driver and library have different versions",
+    19: "in use by another program",
+    20: "the driver is out of memory",
+    21: "no data",
+    22: "Unknown Error (NVML error 22)",
+    23: "the driver is out of resources",
+    24: "Unknown Error (NVML error 24)",
+    25: "not known to this driver",
+    26: "no longer supported by this driver",
+    27: "not ready yet",
+    28: "GPU is not on the bus",
+    29: "not possible in the device's state",
+    30: "Unknown Error (NVML error 30)",
+    77: "Unknown Error (NVML error 77)",
+    999: "unknown error in the driver",
+}
+"""What a reading says that failed with each of NVML's errors, and with one that nobody knows yet."""
+
+NAMED = {number for name, number in vars(pynvml).items() if name.startswith("NVML_ERROR_")}
+"""The numbers that nvidia-ml-py has a name for."""
+
+FIELDS = {
+    "nvmlDeviceGetArchitecture": ("architecture",),
+    "nvmlDeviceGetBAR1MemoryInfo": ("bar1",),
+    "nvmlDeviceGetClockInfo": ("sm_clock_mhz", "memory_clock_mhz"),
+    "nvmlDeviceGetComputeMode": ("compute_mode",),
+    "nvmlDeviceGetCudaComputeCapability": ("compute_capability",),
+    "nvmlDeviceGetCurrPcieLinkGeneration": ("pcie",),
+    "nvmlDeviceGetCurrPcieLinkWidth": ("pcie",),
+    "nvmlDeviceGetCurrentClocksEventReasons": ("throttle_reasons",),
+    "nvmlDeviceGetDecoderUtilization": ("decoder_percent",),
+    "nvmlDeviceGetDisplayActive": ("display_active",),
+    "nvmlDeviceGetEncoderUtilization": ("encoder_percent",),
+    "nvmlDeviceGetEnforcedPowerLimit": ("power_limit_w",),
+    "nvmlDeviceGetFanSpeed": ("fan_percent",),
+    "nvmlDeviceGetFieldValues": ("memory_temperature_c", "energy_j"),
+    "nvmlDeviceGetMaxClockInfo": ("max_sm_clock_mhz", "max_memory_clock_mhz"),
+    "nvmlDeviceGetMaxPcieLinkGeneration": ("pcie",),
+    "nvmlDeviceGetMaxPcieLinkWidth": ("pcie",),
+    "nvmlDeviceGetMemoryInfo_v2": ("memory",),
+    "nvmlDeviceGetMigMode": ("mig_mode",),
+    "nvmlDeviceGetName": ("name",),
+    "nvmlDeviceGetPciInfo_v3": ("bus_id",),
+    "nvmlDeviceGetPerformanceState": ("pstate",),
+    "nvmlDeviceGetPersistenceMode": ("persistence_mode",),
+    "nvmlDeviceGetPowerUsage": ("power_w",),
+    "nvmlDeviceGetRemappedRows": ("remapped_rows",),
+    "nvmlDeviceGetRetiredPages": ("retired_pages",),
+    "nvmlDeviceGetSerial": ("serial",),
+    "nvmlDeviceGetTemperature": ("temperature_c",),
+    "nvmlDeviceGetTemperatureThreshold": ("slowdown_temperature_c", "shutdown_temperature_c"),
+    "nvmlDeviceGetTotalEccErrors": ("ecc_corrected", "ecc_uncorrected"),
+    "nvmlDeviceGetUUID": ("uuid",),
+    "nvmlDeviceGetUtilizationRates": ("gpu_utilization_percent", "memory_utilization_percent"),
+    "nvmlDeviceGetVbiosVersion": ("vbios",),
+}
+"""The calls that are a reading, and the fields of `Device` that need them."""
+
+LISTS = {
+    "nvmlDeviceGetComputeRunningProcesses_v3": "C",
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": "G",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3": "M",
+}
+"""The calls that list processes, and their kind."""
+
+SM_USE = "nvmlDeviceGetProcessUtilization"
+OPEN = "nvmlDeviceGetHandleByIndex_v2"
+NVLINK = "nvmlDeviceGetNvLinkState"
+PCIE = "nvmlDeviceGetPcieThroughput"
+COUNT = "nvmlDeviceGetCount_v2"
+INIT, END = "nvmlInitWithFlags", "nvmlShutdown"
+DRIVER = {"nvmlSystemGetDriverVersion": "version", "nvmlSystemGetCudaDriverVersion_v2": "cuda_version"}
+MIG = (
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetComputeInstanceId",
+)
+CALLED = {*FIELDS, *LISTS, SM_USE, OPEN, NVLINK, PCIE, COUNT, INIT, END, *DRIVER, *MIG}
+"""All that the monitor calls while nothing fails."""
+
+OTHERWISE = {
+    **{function: function.replace("_v3", "_v2") for function in LISTS},
+    "nvmlDeviceGetMemoryInfo_v2": "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
+}
+"""What is called instead where the driver does not know a function."""
+
+VICTIM = 1
+UNKNOWN_YET = {"name": "GPU 1", "uuid": "", "bus_id": ""}
+"""What stands for the readings that identify a device."""
+
+
+def each_error(gpus: FakeGpus, function: str, device: int = VICTIM) -> Iterator[tuple[int, Looks]]:
+    """A fresh source for each error that `function` may fail with, while it does."""
+    for error in REASONS:
+        gpus.clear("faults", "calls")
+        gpus.fault(function, error=error, device=device)
+        looks = Looks()
+        try:
+            yield error, looks
+        finally:
+            looks.source.close()
+
+
+def uses_of(look: DeviceLook, device: Device) -> list:
+    return [(use.pid, use.kind, use.used_bytes, use.sm_percent) for use in look.uses if use.device == device.key]
+
+
+def check_victim_is_lost(look: DeviceLook, well: DeviceLook, error: int) -> None:
+    """Of a lost GPU no measurement is left, and the other one is as it was."""
+    first, victim = look.devices
+    assert first == well.devices[0], error
+    assert victim.lost, error
+    assert victim.power_w == victim.memory == victim.gpu_utilization_percent == Absent(REASONS[error]), error
+    assert uses_of(look, first) == uses_of(well, first), error
+    assert uses_of(look, victim) == [], error
+
+
+def field_reason(error: int) -> str:
+    """A field has an error number of its own and no words."""
+    return REASONS[error] if "NVML error" not in REASONS[error] else f"NVML error {error}"

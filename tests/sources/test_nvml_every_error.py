@@ -1,0 +1,163 @@
+"""Every error of NVML from every function about a device, one at a time and on one device of two.
+
+Each costs the readings that need the call and nothing else: no other reading, no other device, no traceback, no zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.model.device import DeviceLook
+from gputui.model.reading import Absent
+from tests.conftest import FakeGpus
+from tests.sources.conftest import Looks
+from tests.sources.nvml_errors import (
+    CALLED,
+    FIELDS,
+    LISTS,
+    LOST,
+    NAMED,
+    OTHERWISE,
+    PCIE,
+    REASONS,
+    SM_USE,
+    UNKNOWN_YET,
+    UNSUPPORTED,
+    VICTIM,
+    check_victim_is_lost,
+    each_error,
+    field_reason,
+    uses_of,
+)
+from tests.sources.test_nvml_rates import look_until
+
+
+def test_the_tables_have_every_error_and_every_call(busy_gpus: FakeGpus) -> None:
+    assert set(REASONS) > NAMED
+    busy_gpus.up(2, mig=2, fan=40)
+    busy_gpus.ghost(2, mib=100)
+    looks = Looks()
+    keys = frozenset(device.key for device in looks.look().devices)
+    looks.source.watch(keys)
+    look_until(looks, lambda _: PCIE in busy_gpus.calls())
+    looks.source.close()
+    assert set(busy_gpus.calls()) == CALLED
+
+
+@pytest.mark.parametrize("function", FIELDS)
+def test_an_error_costs_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+    well = looks.look()
+    for error, faulty in each_error(busy_gpus, function):
+        look = faulty.look()
+        assert look.problem is None, error
+        if error in LOST:
+            check_victim_is_lost(look, well, error)
+        elif not (function in OTHERWISE and error in UNSUPPORTED):
+            readings = {field: UNKNOWN_YET.get(field, Absent(REASONS[error])) for field in FIELDS[function]}
+            assert look.devices == (well.devices[0], replace(well.devices[1], **readings)), error
+            assert uses_of(look, look.devices[1]) == uses_of(well, well.devices[1]), error
+        check_what_is_asked_again(busy_gpus, faulty, function, error, well)
+
+
+def check_what_is_asked_again(busy_gpus: FakeGpus, faulty: Looks, function: str, error: int, well: DeviceLook) -> None:
+    """An unsupported call is not made again; after any other error the device is well as soon as the call is."""
+    before = faulty.look(after_s=31).devices[VICTIM]
+    busy_gpus.clear("faults", "calls")
+    after = faulty.look(after_s=31)
+    if error in UNSUPPORTED and function not in OTHERWISE:
+        assert after.devices[VICTIM] == before, error
+        assert after.devices[0] == well.devices[0], error
+    elif error not in UNSUPPORTED:
+        assert after.devices == well.devices, error
+
+
+@pytest.mark.parametrize("function", FIELDS)
+def test_an_unsupported_call_is_made_once(busy_gpus: FakeGpus, function: str) -> None:
+    busy_gpus.up(1, fan=40)
+    for error, faulty in each_error(busy_gpus, function, device=0):
+        faulty.look()
+        busy_gpus.clear("calls")
+        faulty.look(after_s=31)
+        is_called = function in busy_gpus.calls()
+        if error in UNSUPPORTED:
+            assert not is_called, error
+        elif error not in LOST:
+            assert is_called, error
+
+
+@pytest.mark.parametrize("function", OTHERWISE.keys() & FIELDS)
+def test_an_older_function_stands_in(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+    field, well = FIELDS[function][0], looks.look()
+    for error, faulty in each_error(busy_gpus, function):
+        if error in UNSUPPORTED:
+            first, victim = faulty.look().devices
+            assert not isinstance(getattr(victim, field), Absent), error
+            assert (first, replace(victim, **{field: getattr(well.devices[1], field)})) == well.devices, error
+
+
+@pytest.mark.parametrize("function", OTHERWISE.keys() & FIELDS)
+def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+    well = looks.look()
+    for error, faulty in each_error(busy_gpus, OTHERWISE[function]):
+        busy_gpus.fault(function, error=13, device=VICTIM)
+        look = faulty.look()
+        if error in LOST:
+            check_victim_is_lost(look, well, error)
+            continue
+        shares = function == "nvmlDeviceGetMemoryInfo_v2" and error == 3
+        reason = "this GPU has no memory of its own: it shares the host's" if shares else REASONS[error]
+        readings = {FIELDS[function][0]: Absent(reason), "shares_host_memory": shares}
+        assert look.devices == (well.devices[0], replace(well.devices[1], **readings)), error
+
+
+@pytest.mark.parametrize(("number", "field"), [(82, "memory_temperature_c"), (83, "energy_j")])
+def test_an_error_of_one_field_costs_that_field(busy_gpus: FakeGpus, looks: Looks, number: int, field: str) -> None:
+    well = looks.look()
+    for error, faulty in each_error(busy_gpus, f"nvmlDeviceGetFieldValues.{number}"):
+        expected = replace(well.devices[1], **{field: Absent(field_reason(error))})
+        assert faulty.look().devices == (well.devices[0], expected), error
+        busy_gpus.clear("faults")
+        assert faulty.look(after_s=5).devices == well.devices, error
+
+
+@pytest.mark.parametrize("function", LISTS)
+def test_an_error_of_a_list_of_processes_is_said(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+    well = looks.look()
+    for error, faulty in each_error(busy_gpus, function):
+        look = faulty.look()
+        first, victim = look.devices
+        if error in LOST:
+            check_victim_is_lost(look, well, error)
+            continue
+        if error in UNSUPPORTED:  # the function's second version stands in
+            assert (look.devices, look.uses) == (well.devices, well.uses), error
+            continue
+        sentence = f"The processes on this GPU cannot be listed: {REASONS[error]}."
+        assert look.devices == (well.devices[0], replace(well.devices[1], problems=(sentence,))), error
+        assert uses_of(look, first) == uses_of(well, first), error
+        assert uses_of(look, victim) == ([] if LISTS[function] == "C" else uses_of(well, victim)), error
+
+
+@pytest.mark.parametrize("function", LISTS)
+def test_a_list_that_a_driver_does_not_know_is_missed_where_it_matters(busy_gpus: FakeGpus, function: str) -> None:
+    for error, faulty in each_error(busy_gpus, OTHERWISE[function]):
+        busy_gpus.fault(function, error=13, device=VICTIM)
+        if error in UNSUPPORTED:
+            problems = [f"The processes on this GPU cannot be listed: {REASONS[error]}."]
+            assert list(faulty.look().devices[1].problems) == (problems if LISTS[function] == "C" else []), error
+
+
+def test_an_error_of_the_samples_of_processes_costs_only_those(busy_gpus: FakeGpus, looks: Looks) -> None:
+    well = looks.look()
+    for error, faulty in each_error(busy_gpus, SM_USE):
+        look = faulty.look()
+        if error in LOST:
+            check_victim_is_lost(look, well, error)
+            continue
+        reason = Absent("no sample in the last interval" if error == 6 else REASONS[error])
+        assert look.devices == well.devices, error
+        assert uses_of(look, look.devices[0]) == uses_of(well, well.devices[0]), error
+        expected = [(pid, kind, used, reason) for pid, kind, used, _ in uses_of(well, well.devices[1])]
+        assert uses_of(look, look.devices[1]) == expected, error

@@ -1,0 +1,177 @@
+"""Drivers that lack a function: the loader does not find it, for each that the monitor calls, one at a time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from gputui.model.device import DeviceLook
+from gputui.model.reading import NOT_READ, Absent
+from tests.conftest import FakeGpus
+from tests.fakegpu.lab import without
+from tests.sources.conftest import Looks
+from tests.sources.nvml_errors import (
+    CALLED,
+    COUNT,
+    DRIVER,
+    END,
+    FIELDS,
+    INIT,
+    LISTS,
+    MIG,
+    NVLINK,
+    OPEN,
+    OTHERWISE,
+    PCIE,
+    SM_USE,
+    UNKNOWN_YET,
+    uses_of,
+)
+from tests.sources.test_nvml_rates import look_until
+
+TOO_OLD = Absent("not known to this driver")
+
+
+def older(fake_gpus: FakeGpus, tmp_path: Path, *functions: str) -> Looks:
+    """A source whose library lacks the functions; the state is that of `fake_gpus`."""
+    library = fake_gpus.library_folder / "libnvidia-ml.so.1"
+    for number, function in enumerate(functions):
+        library = without(library, function, tmp_path / f"older-{number}.so")
+    loaded = ctypes.CDLL(str(library))
+    assert not any(hasattr(loaded, function) for function in functions)
+    loaded.fg_use(str(fake_gpus.path).encode())
+    pynvml.nvmlLib = loaded
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+    return Looks()
+
+
+@pytest.fixture
+def well(fake_gpus: FakeGpus, looks: Looks) -> Iterator[DeviceLook]:
+    """Two busy GPUs with processes, seen with a driver that lacks nothing."""
+    fake_gpus.up(2, busy=True, fan=40)
+    fake_gpus.ghost(4, mib=100)
+    look = looks.look()
+    looks.source.close()
+    return look
+
+
+def test_each_function_has_its_test() -> None:
+    assert {*FIELDS, *LISTS, *DRIVER, *MIG, INIT, END, COUNT, OPEN, NVLINK, PCIE, SM_USE} == CALLED
+
+
+@pytest.mark.parametrize("function", FIELDS)
+def test_a_missing_function_costs_its_reading(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str
+) -> None:
+    looks = older(fake_gpus, tmp_path, function, *([OTHERWISE[function]] if function in OTHERWISE else []))
+    look = looks.look()
+    assert look.problem is None
+    for device, known in zip(look.devices, well.devices, strict=True):
+        stand_ins = {**UNKNOWN_YET, "name": f"GPU {known.index}"}
+        assert device == replace(known, **{field: stand_ins.get(field, TOO_OLD) for field in FIELDS[function]})
+    assert len(look.uses) == 4
+    looks.source.close()
+
+
+@pytest.mark.parametrize("function", OTHERWISE)
+def test_an_older_name_of_a_missing_function_is_used(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str
+) -> None:
+    looks = older(fake_gpus, tmp_path, function)
+    look = looks.look()
+    memory = look.devices[0].memory
+    assert [replace(device, memory=known.memory) for device, known in zip(look.devices, well.devices, strict=True)] == [
+        *well.devices
+    ]
+    assert not isinstance(memory, Absent)
+    assert look.uses == well.uses
+    looks.source.close()
+
+
+@pytest.mark.parametrize(("function", "kind"), LISTS.items())
+def test_without_a_list_of_processes_the_others_are_read(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, kind: str
+) -> None:
+    looks = older(fake_gpus, tmp_path, function, OTHERWISE[function])
+    look = looks.look()
+    problems = ("The processes on this GPU cannot be listed: not known to this driver.",) if kind == "C" else ()
+    assert look.devices == tuple(replace(device, problems=problems) for device in well.devices)
+    assert look.uses == (() if kind == "C" else well.uses)
+    looks.source.close()
+
+
+def test_without_samples_of_processes_their_use_is_unknown(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook
+) -> None:
+    looks = older(fake_gpus, tmp_path, SM_USE)
+    look = looks.look()
+    assert look.devices == well.devices
+    assert [use[3] for use in uses_of(look, look.devices[0])] == [TOO_OLD] * 2
+    looks.source.close()
+
+
+@pytest.mark.parametrize(("function", "field"), DRIVER.items())
+def test_a_driver_that_cannot_name_itself_is_read(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, field: str
+) -> None:
+    looks = older(fake_gpus, tmp_path, function)
+    assert looks.look() == replace(well, driver=replace(well.driver, **{field: TOO_OLD}))
+    looks.source.close()
+
+
+@pytest.mark.parametrize("function", MIG)
+def test_without_a_function_for_instances_the_gpus_are_read(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+    fake_gpus.up(2, mig=2)
+    looks = older(fake_gpus, tmp_path, function)
+    look = looks.look()
+    assert (look.problem, [device.mig for device in look.devices]) == (None, [None, None])
+    is_said = function != MIG[0]
+    assert ("not known to this driver" in " ".join(look.devices[1].problems)) == is_said
+    looks.source.close()
+
+
+@pytest.mark.parametrize("function", [INIT, COUNT])
+def test_without_what_is_needed_the_driver_is_too_old(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+    looks = older(fake_gpus, tmp_path, function)
+    look = looks.look()
+    assert look.devices == ()
+    assert look.problem is not None
+    assert look.problem.endswith("lacks a function that is needed. Upgrade the driver.")
+    looks.source.close()
+
+
+def test_devices_that_cannot_be_opened_say_why(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+    looks = older(fake_gpus, tmp_path, OPEN)
+    assert all("not known to this driver" in (device.lost or "") for device in looks.look().devices)
+    looks.source.close()
+
+
+def test_an_nvml_that_cannot_be_given_back_is_left(fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook) -> None:
+    looks = older(fake_gpus, tmp_path, END)
+    assert looks.look() == well
+    looks.source.close()
+
+
+@pytest.mark.parametrize("function", [NVLINK, PCIE])
+def test_rates_that_cannot_be_read_say_why(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+    looks = older(fake_gpus, tmp_path, function)
+    key = looks.look().devices[0].key
+    looks.source.watch(frozenset({key}))
+    look = look_until(looks, lambda look: look.devices[0].pcie_tx_bytes_per_s != NOT_READ)
+    device = look.devices[0]
+    assert (device.pcie_tx_bytes_per_s == TOO_OLD) == (function == PCIE)
+    assert (device.nvlinks == Absent("this device has no NVLinks")) == (function == NVLINK)
+    looks.source.close()
+
+
+def test_an_error_without_words_says_its_number(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+    looks = older(fake_gpus, tmp_path, "nvmlErrorString")
+    fake_gpus.fault("nvmlDeviceGetPowerUsage", error=78)
+    power = looks.look().devices[0].power_w
+    assert power == Absent("NVML error 78")
+    looks.source.close()
