@@ -74,10 +74,15 @@ def open_monitor(settings: Settings, *, demo: bool = False, pids: tuple[int, ...
 
 
 def _limit_colors(color: str) -> None:
-    """Tell Textual, which reads the environment when it is imported, how many colours to use."""
+    """Tell Textual, which reads the environment when it is imported, how many colours to use.
+
+    NO_COLOR is in `color` already, unless a more particular wish came before it.
+    """
     if color == "none":
         os.environ["NO_COLOR"] = "1"
-    elif color != "auto":
+        return
+    os.environ.pop("NO_COLOR", None)
+    if color != "auto":
         os.environ["TEXTUAL_COLOR_SYSTEM"] = "standard" if color == "16" else color
 
 

@@ -36,7 +36,7 @@ REASONS = {
     15: "GPU is lost",
     16: "GPU needs a reset",
     17: "blocked by the operating system",
-    18: "driver and library have different versions",
+    18: "driver and library differ in version",
     19: "in use by another program",
     20: "the driver is out of memory",
     21: "no data",

@@ -81,6 +81,14 @@ def test_it_draws_on_standard_output_whatever_standard_error_is(terminal: Open, 
     assert session.left_behind() == []
 
 
+def test_colours_that_are_asked_for_by_name_come_before_no_color(terminal: Open) -> None:
+    session = terminal(NO_COLOR="1", GPUTUI_COLOR="256")
+    session.wait_for("Help")
+    session.wait_for_silence(0.1)
+    cells = {cell.fg for line in session.screen.buffer.values() for cell in line.values()}
+    assert len(cells) > 2
+
+
 @pytest.mark.parametrize("theme", ["terminal", "nord"])
 def test_no_color_sends_no_colors(terminal: Open, theme: str) -> None:
     session = terminal(NO_COLOR="1", GPUTUI_THEME=theme)

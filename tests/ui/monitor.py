@@ -139,15 +139,22 @@ class Monitor:
 
 @asynccontextmanager
 async def open_monitor(
-    snapshot: Snapshot | None = None, size: Size = (120, 40), demo: Snapshot | None = None, **settings
+    snapshot: Snapshot | None = None,
+    size: Size = (120, 40),
+    demo: Snapshot | None = None,
+    machine: FakeMachine | None = None,
+    **settings,
 ) -> AsyncIterator[Monitor]:
-    """The monitor on a terminal of `size`, after its first snapshot; `settings` as in the settings file."""
+    """The monitor on a terminal of `size`, after its first snapshot; `settings` as in the settings file.
+
+    `machine` is one that makes its snapshots itself.
+    """
     scene = scenes.node() if snapshot is None else snapshot
-    machine = FakeMachine(scene)
+    machine = machine or FakeMachine(scene)
     other = FakeMachine(demo or scenes.node(100, is_demo=True))
     app = GputuiApp(Settings(**{"interval_s": NEVER_S, **settings}), machine, lambda: other)
     async with app.run_test(size=size, notifications=True) as pilot:
         monitor = Monitor(app, machine, pilot)
-        await monitor.until(lambda: app.snapshot.number == scene.number)
+        await monitor.until(lambda: app.snapshot.number == machine.snapshot.number)
         await monitor.settle()
         yield monitor

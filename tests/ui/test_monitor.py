@@ -167,7 +167,16 @@ class TestReadOnly:
     async def test_no_signal_stands_in_the_help(self):
         async with open_monitor(readonly=True, size=(120, 200)) as monitor:
             await monitor.press("question_mark")
-            assert [word for word in ("SIGTERM", "SIGKILL", "signal.", "Signals") if word in monitor.text] == []
+            words = ("SIGTERM", "SIGKILL", "signal.", "Signals", "processes.tag")
+            assert [word for word in words if word in monitor.text] == []
+            assert "processes.sort" in monitor.text
+
+    async def test_nothing_is_tagged_as_tags_are_for_signals(self):
+        async with open_monitor(readonly=True) as monitor:
+            before = monitor.text
+            await monitor.press("space")
+            assert monitor.text == before
+            assert "Tag" not in "\n".join(await palette_entries(monitor))
 
 
 class TestOtherKeys:

@@ -83,7 +83,7 @@ REASONS: dict[int, str] = {
     Code.GPU_IS_LOST: "GPU is lost",
     Code.RESET_REQUIRED: "GPU needs a reset",
     Code.OPERATING_SYSTEM: "blocked by the operating system",
-    Code.LIB_RM_VERSION_MISMATCH: "driver and library have different versions",
+    Code.LIB_RM_VERSION_MISMATCH: "driver and library differ in version",
     Code.IN_USE: "in use by another program",
     Code.MEMORY: "the driver is out of memory",
     Code.NO_DATA: "no data",
@@ -125,7 +125,7 @@ LOST: dict[int, str] = {
         "close all that uses it, this monitor too, and reset it with `nvidia-smi --gpu-reset`, or reboot."
     ),
     Code.RESET_REQUIRED: (
-        "GPU needs a reset after an error (`dmesg | grep -i xid` says which): close all that uses it, this "
+        "GPU needs a reset after an error: `dmesg | grep -i xid` says which; close all that uses it, this "
         "monitor too, and run `nvidia-smi --gpu-reset`, or reboot."
     ),
     Code.GPU_NOT_FOUND: "GPU is not on the bus any more: check its seating and power, and reboot.",
@@ -165,8 +165,8 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
 
 
 def lost_sentence(error: NvmlError) -> str:
-    """Why a device does not answer, and what to do."""
-    return LOST.get(error.code, f"GPU does not answer: {error.reason}; see `dmesg`, and reboot if it stays so.")
+    """Why a device does not answer, a colon, and what to do: where room is short, the part before the colon stands alone."""
+    return LOST.get(error.code, f"No answer ({error.reason}): see `dmesg`, and reboot if it stays so.")
 
 
 def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:

@@ -35,6 +35,9 @@ def _memory(part: str) -> Callable[[Device], Reading[str]]:
     return read
 
 
+_NOT_TOLD = Absent("not told by the driver")
+
+
 def _energy(joules: float) -> str:
     return f"{joules / 3_600_000:,.1f} kWh"
 
@@ -111,8 +114,8 @@ FACTS: tuple[tuple[str, tuple[Fact, ...]], ...] = (
     (
         "Identity",
         (
-            ("UUID", lambda device: device.uuid),
-            ("bus", lambda device: device.bus_id),
+            ("UUID", lambda device: device.uuid or _NOT_TOLD),
+            ("bus", lambda device: device.bus_id or _NOT_TOLD),
             ("serial", _reading("serial")),
             ("VBIOS", _reading("vbios")),
             ("architecture", _reading("architecture")),
@@ -199,15 +202,22 @@ def _words_of_rate(reading: Reading[int]) -> str:
     return reading.reason if isinstance(reading, Absent) else format_rate(reading)
 
 
+_ECC = (
+    "Memory errors that ECC could not correct since the driver was loaded: {}. `dmesg | grep -i xid` says when; if they "
+    "go on, stop the GPU's processes and reset it, and have the board checked if that does not help."
+)
+
+
 def _sentences(device: Device, width: int) -> list[Line]:
-    """Throttling in words, then whatever is wrong."""
-    sentences: list[tuple[str, str]] = []
+    """Whatever is wrong, then what slows it down, in words."""
+    sentences = [(problem, "poor") for problem in device.problems]
+    if not isinstance(device.ecc_uncorrected, Absent) and device.ecc_uncorrected:
+        sentences.append((_ECC.format(device.ecc_uncorrected), "poor"))
     if not isinstance(device.throttle_reasons, Absent):
         sentences += [
             (THROTTLE_SENTENCES.get(reason, reason), "dim" if reason == "gpu_idle" else "fair")
             for reason in device.throttle_reasons
         ]
-    sentences += [(problem, "poor") for problem in device.problems]
     return [line for sentence, role in sentences for line in wrap(sentence, width, role)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gputui.model.device import Device, DeviceMemory
 from gputui.model.reading import Absent
 from gputui.ui.drawing.columns import Column
-from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
 from gputui.ui.drawing.taste import Taste
 from gputui.ui.roles import level_role
@@ -52,20 +52,21 @@ def memory_fraction(device: Device) -> float | None:
 
 
 def notes(device: Device) -> list[Piece]:
-    """What a person should know beyond the numbers: throttling, memory errors, problems."""
+    """What a person should know beyond the numbers, what is worst first: there may be no room for the rest."""
     found: list[Piece] = []
-    if not isinstance(device.throttle_reasons, Absent):
-        loud = [reason for reason in device.throttle_reasons if reason not in QUIET_THROTTLES]
-        found += [(reason.replace("_", " "), "fair") for reason in loud]
     if not isinstance(device.ecc_uncorrected, Absent) and device.ecc_uncorrected:
         found.append((f"{device.ecc_uncorrected} ECC errors", "poor"))
     if not isinstance(device.remapped_rows, Absent) and device.remapped_rows.pending:
         found.append(("row remap pending", "poor"))
+    found += [(problem, "poor") for problem in device.problems]
+    if not isinstance(device.throttle_reasons, Absent):
+        loud = [reason for reason in device.throttle_reasons if reason not in QUIET_THROTTLES]
+        found += [(reason.replace("_", " "), "fair") for reason in loud]
     if device.shares_host_memory:
         found.append(("shares host memory", "dim"))
     if device.mig_mode == "enabled" and device.mig is None:
         found.append(("MIG", "dim"))
-    return found + [(problem, "poor") for problem in device.problems]
+    return found
 
 
 def _name(row: DeviceRow) -> Piece:
@@ -185,8 +186,15 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
 
 
 def draw_lost(row: DeviceRow, width: int) -> Line:
-    """A device that does not answer: its number, its name and the reason, over the whole line."""
+    """A device that does not answer: its number, its name and the reason, over the whole line.
+
+    Where the remedy has no room, the reason alone: the device screen has it whole.
+    """
     head = fit(label(row.device), 4, ">")
     name = fit(short_name(row.device.name) or "device", 20)
-    alarm = f"{row.taste.glyphs.alarm} {row.device.lost}"
-    return join(((f"{head} ", "title"), (f"{name} ", "dim"), (fit(alarm, max(1, width - 26)), "alarm")))
+    room = max(1, width - 26)
+    sentence, reason = row.device.lost or "", (row.device.lost or "").partition(": ")[0]
+    forms = (f"{row.taste.glyphs.alarm} {words}" for words in (sentence, f"{reason}: Enter says what to do", reason))
+    alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.taste.glyphs.alarm} {reason}")
+    shown = fit(alarm, room, ellipsis=row.taste.glyphs.ellipsis)
+    return join(((f"{head} ", "title"), (f"{name} ", "dim"), (shown, "alarm")))

@@ -56,17 +56,18 @@ class HelpScreen(SubScreen):
         bindings = {
             binding.id: binding for node in owners(type(self.app)) for binding in bindings_of(node) if binding.id
         }
-        for prefix, title in self._groups():
-            members = [binding for name, binding in bindings.items() if name and name.startswith(prefix)]
+        for prefix, title in GROUPS:
+            members = [binding for name, binding in bindings.items() if name and self._is_of(name, prefix)]
             if members:
                 lines += [(), ((title, "title"),), *(self._key_line(binding, width) for binding in members)]
         for note in NOTES:
             lines += [(), *wrap(note, min(width, 100), "dim")]
         return lines
 
-    def _groups(self) -> Iterable[tuple[str, str]]:
-        is_readonly = self.monitor.state.is_readonly
-        return (group for group in GROUPS if not (is_readonly and group[0] == "signal."))
+    def _is_of(self, name: str, prefix: str) -> bool:
+        """Whether a binding stands in the group of `prefix`; with --readonly those for signals stand in none."""
+        is_for_signals = name.startswith("signal.") or name == "processes.tag"
+        return name.startswith(prefix) and not (is_for_signals and self.monitor.state.is_readonly)
 
     def _key_line(self, binding: Binding, width: int) -> Line:
         changed = self.monitor.keymap.get(binding.id or "", binding.key)

@@ -213,8 +213,8 @@ class Overview(MonitorScreen):
         self.monitor.choose_signal(self._targets())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Signals are not there where the user asked for none."""
-        if action in ("signal", "choose_signal"):
+        """Signals, and the tags that say to whom, are not there where the user asked for none."""
+        if action in ("signal", "choose_signal", "tag"):
             return not self.monitor.state.is_readonly
         return super().check_action(action, parameters)
 

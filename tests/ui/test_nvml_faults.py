@@ -1,0 +1,189 @@
+"""NVML's faults on the screen: the real source on fake GPUs, looked through second by second."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.model.snapshot import Attention, Snapshot
+from gputui.sources.nvml import NvmlSource
+from gputui.ui.drawing.devices import notes
+from tests.conftest import FakeGpus
+from tests.sources.nvml_errors import LISTS, LOST, REASONS
+from tests.ui import scenes
+from tests.ui.monitor import FakeMachine, Monitor, open_monitor
+
+VICTIM = 1
+SHOWN = [
+    ("nvmlDeviceGetPowerUsage", 3, "power"),
+    ("nvmlDeviceGetTemperature", 999, "temperature"),
+    ("nvmlDeviceGetUtilizationRates", 4, "GPU utilisation"),
+    ("nvmlDeviceGetMemoryInfo*", 10, "used"),
+    ("nvmlDeviceGetFanSpeed", 17, "fan"),
+    ("nvmlDeviceGetClockInfo", 20, "SM"),
+    ("nvmlDeviceGetTotalEccErrors", 14, "ECC uncorrected"),
+    ("nvmlDeviceGetFieldValues.82", 27, "memory temperature"),
+    ("nvmlDeviceGetUUID", 2, "UUID"),
+    ("nvmlDeviceGetSerial", 18, "serial"),
+    ("nvmlDeviceGetVbiosVersion", 77, "VBIOS"),
+    ("nvmlDeviceGetMigMode", 26, "MIG"),
+]
+"""A function, how it fails, and the fact of the device screen that needs it."""
+
+
+class LabMachine(FakeMachine):
+    """Looks at the fake GPUs through the real source; `after_s` passes between two looks."""
+
+    def __init__(self) -> None:
+        self.time, self.after_s = 1000.0, 1.0
+        self.source = NvmlSource(clock=lambda: self.time)
+        super().__init__(scenes.snapshot(number=0))
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """The next second."""
+        self.time += self.after_s
+        devices = self.source.read()
+        processes = tuple(scenes.process(use.pid, uses=(use,)) for use in devices.uses)
+        scene = scenes.snapshot(processes=processes, number=self.snapshot.number + 1, devices=devices)
+        self.snapshot = scene
+        return super().look(attention, interval_s)
+
+    def close(self) -> None:
+        """Give NVML back."""
+        self.source.close()
+        super().close()
+
+
+async def look(monitor: Monitor, after_s: float = 31.0) -> None:
+    """Let time pass, and wait until what is then is drawn."""
+    monitor.machine.after_s = after_s
+    number = monitor.app.snapshot.number
+    monitor.app._sampler.refresh()
+    await monitor.until(lambda: monitor.app.snapshot.number > number)
+    await monitor.settle()
+
+
+def row(monitor: Monitor, device: int) -> str:
+    """The line of a device on the overview."""
+    return next(line for line in monitor.lines if line.startswith(f"   {device} "))
+
+
+@pytest.fixture
+def gpus(fake_gpus: FakeGpus) -> FakeGpus:
+    fake_gpus.up(2, busy=True, fan=40)
+    fake_gpus.ghost(2, device=0, mib=1000, pid=4100)
+    fake_gpus.ghost(2, device=1, mib=1000, pid=4200)
+    return fake_gpus
+
+
+@pytest.mark.parametrize(("function", "error", "name"), SHOWN, ids=[name for _, _, name in SHOWN])
+async def test_a_reading_that_fails_is_a_dash_and_its_reason(
+    gpus: FakeGpus, function: str, error: int, name: str
+) -> None:
+    gpus.fault(function, error=error, device=VICTIM)
+    async with open_monitor(machine=LabMachine(), size=(120, 60)) as monitor:
+        other = row(monitor, 0)
+        assert "93%" in other
+        assert "40%" in other
+        await monitor.press("tab", "down", "enter")
+        reason = "not told by the driver" if name == "UUID" else REASONS[error]
+        shown = [line for line in monitor.lines if name in line and reason[:18] in line]
+        assert shown, monitor.text
+        await monitor.press("escape")
+        gpus.set(0, util=50)
+        await look(monitor)
+        assert row(monitor, 0) != other
+        assert "50%" in row(monitor, 0)
+
+
+async def test_whatever_one_device_fails_with_the_other_stays_and_the_screen_goes_on(gpus: FakeGpus) -> None:
+    async with open_monitor(machine=LabMachine(), size=(80, 24)) as monitor:
+        well = row(monitor, 0)
+        for number, error in enumerate(REASONS):
+            gpus.fault("nvmlDeviceGet*", error=error, device=VICTIM)
+            gpus.set(1, temperature=40 + number)
+            await look(monitor)
+            assert row(monitor, 0) == well, error
+            assert " 0% " not in row(monitor, VICTIM), error
+            if error in LOST:
+                assert "▲" in row(monitor, VICTIM), error
+            gpus.clear("faults")
+            gpus.fault("nvmlDeviceGetCount*", error=1)  # what was unsupported is asked again
+            await look(monitor)
+            gpus.clear("faults")
+            await look(monitor)
+            assert f" {40 + number}°C " in row(monitor, VICTIM), error
+
+
+@pytest.mark.parametrize("function", LISTS)
+async def test_a_list_of_processes_that_fails_leaves_the_row_and_the_processes_of_the_other(
+    gpus: FakeGpus, function: str
+) -> None:
+    gpus.fault(function, error=999, device=VICTIM)
+    async with open_monitor(machine=LabMachine(), size=(120, 40)) as monitor:
+        assert [pid for pid in monitor.pids if pid in (4100, 4101)] == [4100, 4101]
+        assert "The proc" in row(monitor, VICTIM)
+        await monitor.press("tab", "down", "enter")
+        assert "The processes on this GPU cannot be listed: unknown error in the driver." in monitor.text
+
+
+async def test_a_device_that_vanishes_takes_its_row_and_brings_it_back(gpus: FakeGpus) -> None:
+    async with open_monitor(machine=LabMachine(), size=(120, 40)) as monitor:
+        await monitor.press("tab", "down", "enter")
+        gpus.state.devices = 1
+        await look(monitor)
+        assert "This device is not there any more." in monitor.text
+        await monitor.press("escape")
+        assert [entry.device.index for entry in monitor.devices.entries] == [0]
+        assert {4200, 4201} & set(monitor.pids) == set()
+        gpus.state.devices = 2
+        await look(monitor)
+        assert [entry.device.index for entry in monitor.devices.entries] == [0, 1]
+        assert {4200, 4201} <= set(monitor.pids)
+
+
+async def test_a_driver_that_is_replaced_is_a_sentence_until_it_is_well_again(gpus: FakeGpus) -> None:
+    async with open_monitor(machine=LabMachine(), size=(80, 24)) as monitor:
+        well = [row(monitor, device) for device in (0, 1)]
+        gpus.fault("nvml*", error=18)
+        await look(monitor)
+        assert "different versions" in monitor.text
+        assert "H100" not in monitor.text
+        assert "RAM" in monitor.text
+        await monitor.press("question_mark", "escape")
+        gpus.clear("faults")
+        gpus.state.driver = b"590.44.01"
+        await look(monitor)
+        assert "different versions" not in monitor.text
+        assert "driver 590.44.01" in monitor.lines[0]
+        assert [row(monitor, device) for device in (0, 1)] == well
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"), [(15, "--gpu-reset"), (16, "--gpu-reset"), (28, "seating"), (8, "cables")]
+)
+async def test_a_lost_gpu_has_a_reason_that_fits_80_columns_and_its_remedy_one_key_away(
+    gpus: FakeGpus, error: int, remedy: str
+) -> None:
+    gpus.fault("nvmlDeviceGet*", error=error, device=VICTIM)
+    gpus.fault("nvmlDeviceGetHandleByIndex*", error=error, device=VICTIM)
+    async with open_monitor(machine=LabMachine(), size=(80, 24)) as monitor:
+        assert "▲ " in row(monitor, VICTIM)
+        assert "…" not in row(monitor, VICTIM)
+        await monitor.press("tab", "down", "enter")
+        assert remedy in monitor.text
+
+
+async def test_memory_errors_come_before_what_slows_a_device_down() -> None:
+    troubled = scenes.device(
+        0, throttle_reasons=("sw_power_cap",), ecc_uncorrected=3, problems=("Memory rows with errors wait.",)
+    )
+    async with open_monitor(scenes.snapshot((troubled,)), size=(80, 24)) as monitor:
+        assert "3 ECC" in row(monitor, 0)
+        await monitor.press("tab", "enter")
+        places = [monitor.text.index(words) for words in ("rows with errors", "could not correct", "power")]
+        assert places == sorted(places)
+
+
+def test_the_notes_of_a_row_begin_with_the_worst() -> None:
+    troubled = scenes.device(0, throttle_reasons=("sw_power_cap",), ecc_uncorrected=3, problems=("Memory waits.",))
+    assert [text for text, _ in notes(troubled)] == ["3 ECC errors", "Memory waits.", "sw power cap"]
