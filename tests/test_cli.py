@@ -28,8 +28,21 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         pytest.param("--intervall 3", "There is no option --intervall. Did you mean --interval?", id="option"),
         pytest.param("--onc", "There is no option --onc. Did you mean --once?", id="abbreviation"),
         pytest.param("--xyz=1", "There is no option --xyz. See gputui --help.", id="option, nothing near"),
-        pytest.param("--interval", "--interval: expected one argument. See gputui --help.", id="no value"),
-        pytest.param("--once=3", "--once: ignored explicit argument '3'. See gputui --help.", id="value"),
+        pytest.param("--interval", "--interval needs a value. See gputui --help.", id="no value"),
+        pytest.param("--once=3", "--once takes no value. See gputui --help.", id="value"),
+        pytest.param("--record x", "There is no option --record. See gputui --help.", id="option, only dashes near"),
+        pytest.param(
+            "--sort pid",
+            "There is no option --sort. It is a setting: sort in the settings file, or GPUTUI_SORT.",
+            id="setting",
+        ),
+        pytest.param("snapshot", "Missing: PID, -o/--output. See gputui snapshot --help.", id="nothing given"),
+        pytest.param(
+            "snapshot 1 -o /nowhere/x",
+            "There is no folder /nowhere. Create it, or name a file elsewhere.",
+            id="no folder",
+        ),
+        pytest.param("snapshot 1 -o /", "/ is a folder. Name a file in it: -o /memory.pickle.", id="folder"),
         pytest.param("doctr", "There is no command 'doctr'. Did you mean doctor?", id="command"),
         pytest.param("--once now", "gputui takes no argument 'now'. See gputui --help.", id="argument"),
         pytest.param("--json", "--json goes with --once. Use gputui --once --json.", id="json alone"),
@@ -41,6 +54,34 @@ def test_what_cannot_be_meant_is_one_sentence_and_status_2(
 ) -> None:
     assert main(arguments.split()) == 2
     assert capsys.readouterr() == ("", f"gputui: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        ("run /", 126, "/ cannot be run: it is a folder without a __main__.py. Name a file, such as /train.py."),
+        ("attach --job 2147483647", 1, "There is no process 2147483647 here. `gputui attach` lists"),
+        (
+            "attach --job 1",
+            1,
+            "No process below PID 1 has a probe. Start the job with `gputui run torchrun ...`, or put",
+        ),
+    ],
+    ids=["a folder", "no launcher", "no ranks"],
+)
+def test_what_is_not_there_is_a_sentence_with_the_remedy(
+    capsys: pytest.CaptureFixture[str], arguments: str, status: int, sentence: str
+) -> None:
+    assert main(arguments.split()) == status
+    assert capsys.readouterr().err.startswith(f"gputui: {sentence}")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["attach", "--help"], ["run", "--help"], ["--version"], ["doctor"]])
+def test_on_a_full_disk_nothing_is_silent(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "gputui", *arguments]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr[:40]) == (1, "gputui: Standard output cannot be written: "[:40])
 
 
 def test_a_command_that_is_nowhere_near_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

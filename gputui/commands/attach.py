@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
@@ -47,9 +48,13 @@ def run(arguments: list[str], settings: Settings) -> int:
 
 def _ranks(launcher: int) -> list[int]:
     ranks = listing.children_with_probes(launcher)
+    if not ranks and not Path(f"/proc/{launcher}").exists():
+        cause = f"There is no process {launcher} here."
+        raise GputuiError(cause, "`gputui attach` lists what can be attached to.")
     if not ranks:
         cause = f"No process below PID {launcher} has a probe."
-        raise GputuiError(cause, f"Start the job with `gputui run torchrun ...`; {listing.REMEDY}")
+        remedy = "Start the job with `gputui run torchrun ...`, or put `import gputui.probe` into the program."
+        raise GputuiError(cause, f"{remedy} For one process: gputui attach {launcher}.")
     return list(ranks)
 
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import re
+from typing import Any, NoReturn
 
 from gputui.errors import UsageError
+from gputui.output import put
+from gputui.settings.table import BY_NAME
 from gputui.wording import did_you_mean
+
+_IN_OUR_WORDS = (
+    (re.compile(r"argument (\S+): ignored explicit argument .*"), r"\1 takes no value."),
+    (re.compile(r"argument (\S+): expected one argument"), r"\1 needs a value."),
+    (re.compile(r"the following arguments are required: (.*)"), r"Missing: \1."),
+)
+"""What argparse says, and what is said instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,10 +44,25 @@ class Parser(argparse.ArgumentParser):
             cause = f"{self.prog} takes no argument {argument!r}."
             raise UsageError(cause, f"See {self.prog} --help.")
         cause = f"There is no option {name}."
-        raise UsageError(cause, did_you_mean(name, self.option_names()) or f"See {self.prog} --help.")
+        setting = BY_NAME.get(name.strip("-").replace("-", "_"))
+        if setting is not None and setting.flag is None:
+            raise UsageError(cause, f"It is a setting: {setting.name} in the settings file, or {setting.variable}.")
+        bare = {option.lstrip("-"): option for option in self.option_names()}
+        near = did_you_mean(name.lstrip("-"), bare, shown=bare)
+        raise UsageError(cause, near or f"See {self.prog} --help.")
+
+    def print_help(self, file: Any = None) -> None:
+        """As all output: what cannot be written is said."""
+        if file is None:
+            put(self.format_help())
+        else:
+            super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
         """What argparse itself finds wrong, as a `UsageError`."""
+        for pattern, words in _IN_OUR_WORDS:
+            if pattern.fullmatch(message):
+                raise UsageError(pattern.sub(words, message), f"See {self.prog} --help.")
         message = message.removeprefix("argument ")
         cause = f"{message[:1].upper()}{message[1:]}."
         raise UsageError(cause, f"See {self.prog} --help.")

@@ -96,6 +96,12 @@ def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def _not_found(name: str) -> NotRunnableError:
+    if Path(name).is_dir():
+        return NotRunnableError(
+            f"{name} cannot be run: it is a folder without a __main__.py.",
+            f"Name a file, such as {Path(name, 'train.py')}.",
+            126,
+        )
     if Path(name).exists():
         return NotRunnableError(f"{name} cannot be run: it is not executable.", f"Try chmod +x {name}.", 126)
     cause = f"There is no file and no command {name!r}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gputui.commands.parser import Parser, pid_of
-from gputui.errors import GputuiError
+from gputui.errors import GputuiError, UsageError
 from gputui.explain.limits import sentences
 from gputui.explain.memory_viz import snapshot_file
 from gputui.model.target import Greeting, Look
@@ -30,10 +30,12 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     )
     parsed = parser.parse(arguments)
     pid = pid_of(parsed.pid)
+    path = Path(parsed.output)
+    _check_place(path)
     with listing.attach(pid) as client:
         look = client.look()
         greeting = client.greeting
-    size = _write(Path(parsed.output), _file(pid, greeting, look))
+    size = _write(path, _file(pid, greeting, look))
     narrate(f"{parsed.output} is written ({format_bytes(size)}). Drop it on the page {VIEWER}: nothing is uploaded.")
     return 0
 
@@ -45,9 +47,19 @@ def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
     return snapshot_file(look, look.map)
 
 
+def _check_place(path: Path) -> None:
+    """What is plainly no place for a file is said before the process is looked at."""
+    if path.is_dir():
+        cause = f"{path} is a folder."
+        raise UsageError(cause, f"Name a file in it: -o {path / 'memory.pickle'}.")
+    if not path.parent.is_dir():
+        cause = f"There is no folder {path.parent}."
+        raise UsageError(cause, "Create it, or name a file elsewhere.")
+
+
 def _write(path: Path, data: bytes) -> int:
     try:
         return path.write_bytes(data)
     except OSError as error:
         cause = f"{path} cannot be written: {error.strerror}."
-        raise GputuiError(cause) from None
+        raise GputuiError(cause, "Name a file elsewhere with -o.") from None

@@ -92,7 +92,7 @@ def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
     [
         pytest.param(["1234567890", "-o", "x"], 1, "There is no process 1234567890 here.", id="no process"),
         pytest.param(["train", "-o", "x"], 2, "'train' is no PID.", id="no PID"),
-        pytest.param(["1234567890"], 2, "The following arguments are required: -o/--output.", id="no file"),
+        pytest.param(["1234567890"], 2, "Missing: -o/--output.", id="no file"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(arguments, status, words, capsys) -> None:
@@ -102,7 +102,8 @@ def test_what_cannot_be_is_said_in_a_sentence(arguments, status, words, capsys) 
 
 def test_a_place_that_cannot_be_written_is_said(torch_python: Python, tmp_path: Path, capsys) -> None:
     child, device = waiting(torch_python)
-    path = tmp_path / "nowhere" / "memory.pickle"
-    assert cli.main(["snapshot", str(child.pid), "-o", str(path)]) == 1
-    words = "There is nothing to write" if device == "cpu" else f"{path} cannot be written: No such file or directory."
+    assert cli.main(["snapshot", str(child.pid), "-o", str(tmp_path / "nowhere" / "memory.pickle")]) == 2
+    assert f"There is no folder {tmp_path / 'nowhere'}." in capsys.readouterr().err
+    assert cli.main(["snapshot", str(child.pid), "-o", "/dev/full"]) == 1
+    words = "There is nothing to write" if device == "cpu" else "/dev/full cannot be written: No space left on device."
     assert words in capsys.readouterr().err

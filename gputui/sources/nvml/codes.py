@@ -165,7 +165,7 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
 
 
 def lost_sentence(error: NvmlError) -> str:
-    """Why a device does not answer, a colon, and what to do: where room is short, the part before the colon stands alone."""
+    """Why a device does not answer, a colon, what to do: where room is short, what is before the colon stands alone."""
     return LOST.get(error.code, f"No answer ({error.reason}): see `dmesg`, and reboot if it stays so.")
 
 

@@ -203,8 +203,8 @@ def _words_of_rate(reading: Reading[int]) -> str:
 
 
 _ECC = (
-    "Memory errors that ECC could not correct since the driver was loaded: {}. `dmesg | grep -i xid` says when; if they "
-    "go on, stop the GPU's processes and reset it, and have the board checked if that does not help."
+    "Memory errors that ECC could not correct since the driver was loaded: {}. `dmesg | grep -i xid` says when; if "
+    "they go on, stop the GPU's processes and reset it, and have the board checked if that does not help."
 )
 
 
