@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gputui.errors import UsageError
 from gputui.output import put
 from gputui.settings.table import BY_NAME
 from gputui.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _IN_OUR_WORDS = (
     (re.compile(r"argument (\S+): ignored explicit argument .*"), r"\1 takes no value."),
@@ -51,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         near = did_you_mean(name.lstrip("-"), bare, shown=bare)
         raise UsageError(cause, near or f"See {self.prog} --help.")
 
-    def print_help(self, file: Any = None) -> None:
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """As all output: what cannot be written is said."""
         if file is None:
             put(self.format_help())
