@@ -5,18 +5,17 @@ still gives back what a backward() held, which it does behind the back of the ca
 """
 
 import atexit
-import os
 import time
+from pathlib import Path
 
 LIMIT_S = 10.0
 STEP_S = 0.005
 
 
 def is_autograd_busy() -> bool:
-    for thread in os.listdir("/proc/self/task"):
+    for thread in Path("/proc/self/task").iterdir():
         try:
-            with open(f"/proc/self/task/{thread}/stat") as file:
-                name, _, rest = file.read().partition("(")[2].rpartition(")")
+            name, _, rest = (thread / "stat").read_text().partition("(")[2].rpartition(")")
         except FileNotFoundError:  # it has ended since
             continue
         if name.startswith("pt_autograd") and rest.split()[0] != "S":

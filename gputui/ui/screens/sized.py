@@ -12,5 +12,5 @@ class TerminalSized(Screen[ScreenResultType]):
     A layout of Textual 8.2 posts its own size to the screen as one more resize, behind newer ones that wait already.
     """
 
-    def _screen_resized(self, size: Size) -> None:
+    def _screen_resized(self, size: Size) -> None:  # noqa: ARG002 (it may be an old one)
         super()._screen_resized(self.app.size)
