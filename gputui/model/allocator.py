@@ -15,13 +15,26 @@ class BlockState(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class CallSite:
+    """The line of the program that asked for a block: a file's path, a line number and a function's name."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a segment; `requested_bytes` is stale where the block is inactive."""
+    """A part of a segment; `requested_bytes` is stale where the block is inactive.
+
+    `site` is None where no memory history was recorded when the block was made, or no Python had asked for it.
+    """
 
     address: int
     size_bytes: int
     requested_bytes: int
     state: BlockState
+    site: CallSite | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
 from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.model.target import Cost, Greeting, Mark
+from gputui.model.target import ActName, Cost, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Bridge, DriverFacts, Owner, Release, Room, TensorGroup
+from gputui.model.verdict import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 
 NOT_ASKED = Absent("NVML was not asked")
 NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
@@ -62,7 +62,8 @@ class HostMoment:
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
 
-    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known.
+    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known. `acting` is
+    the act under way that was asked for from here, `outcome` what came of the last one.
     """
 
     time: float
@@ -74,6 +75,9 @@ class TargetMoment:
     look_cost: Cost | None = None
     problems: tuple[str, ...] = ()
     ended: str = ""
+    history: Recorder = Recorder.NOBODY
+    acting: ActName | None = None
+    outcome: Outcome | None = None
 
     @property
     def pid(self) -> int:

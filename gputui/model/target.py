@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
 from gputui.model.tensors import Inventory
@@ -23,7 +24,10 @@ class TorchDevice:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported."""
+    """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported.
+
+    `acts` names the acts that the probe takes: none where $GPUTUI_PROBE_ACTS is 0, and in older probes.
+    """
 
     pid: int
     command: str
@@ -33,6 +37,15 @@ class Greeting:
     world_size: int | None
     is_cuda_initialized: bool
     devices: tuple[TorchDevice, ...]
+    acts: tuple[str, ...] = ()
+
+
+class Recorder(str, Enum):
+    """Who has PyTorch record its memory history."""
+
+    NOBODY = ""
+    PROGRAM = "program"
+    PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,7 @@ class Statistics:
     pinned_bytes: int | None
     problems: tuple[str, ...] = ()
     unasked: str | None = "walk"
+    history: Recorder = Recorder.NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +93,40 @@ class Mark:
 
     time: float
     label: str
+
+
+class ActName(str, Enum):
+    """What a viewer may have the probe do to the program."""
+
+    COLLECT = "collect"
+    EMPTY_CACHE = "empty_cache"
+    HISTORY_ON = "history_on"
+    HISTORY_OFF = "history_off"
+
+
+@dataclass(frozen=True, slots=True)
+class ActedDevice:
+    """A device's counters right before an act and right after it."""
+
+    device: int
+    reserved_before_bytes: int
+    reserved_after_bytes: int
+    allocated_before_bytes: int
+    allocated_after_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What came of an act; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
+
+    `took_s` is the act alone. `map` is the allocator's of right before an `empty_cache()`: by it one tells what was to
+    be expected. `collected` is how many objects `gc.collect()` found unreachable.
+    """
+
+    time: float
+    name: ActName
+    took_s: float
+    devices: tuple[ActedDevice, ...]
+    map: AllocatorMap | None = None
+    collected: int | None = None
+    reason: str = ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gputui.model.allocator import Block, Segment
 from gputui.model.reading import Absent, Reading
+from gputui.model.target import ActName
 from gputui.model.tensors import Category
 
 
@@ -137,3 +138,16 @@ class DriverFacts:
     device_used_bytes: Reading[int]
     process_used_bytes: Reading[int]
     device_free_bytes: Reading[int] = Absent("NVML was not asked")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an act in the program, in sentences: what was predicted, what happened, how long it took.
+
+    `is_as_predicted` is False also where it was not done.
+    """
+
+    time: float
+    name: ActName
+    sentences: tuple[str, ...]
+    is_as_predicted: bool

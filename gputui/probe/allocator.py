@@ -145,15 +145,27 @@ def _snapshot(torch: ModuleType) -> dict[str, Any]:
     The form that can leave them out takes references that it was never given, in some versions: up to Python 3.11
     False and 0 then run out after some thousand calls, and the process aborts. So they are given back beforehand.
     """
-    code = torch.cuda.memory_snapshot.__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    if not is_history_enabled(torch) or "include_traces" not in parameters:
-        arguments = (None,) if parameters else ()  # the oldest take none
-        return torch._C._cuda_memorySnapshot(*arguments)  # type: ignore[no-any-return]
+    if not is_history_enabled(torch) or "include_traces" not in _snapshot_parameters(torch):
+        return torch._C._cuda_memorySnapshot(*_whole(torch))  # type: ignore[no-any-return]
     if _takes_references(torch):
         for taken in (0, 0, False):
             _add_reference(taken)
     return torch._C._cuda_memorySnapshot((0, 0, False))  # type: ignore[no-any-return]
+
+
+def traces(torch: ModuleType) -> list[list[Any]]:
+    """The events of a recorded history for each device; costs as much as there are."""
+    return torch._C._cuda_memorySnapshot(*_whole(torch))["device_traces"]  # type: ignore[no-any-return]
+
+
+def _whole(torch: ModuleType) -> tuple[None, ...]:
+    """The arguments for a whole snapshot; the oldest take none."""
+    return (None,) if _snapshot_parameters(torch) else ()
+
+
+def _snapshot_parameters(torch: ModuleType) -> tuple[str, ...]:
+    code = torch.cuda.memory_snapshot.__code__
+    return code.co_varnames[: code.co_argcount]
 
 
 @cache
@@ -186,16 +198,32 @@ def _segment(entry: dict[str, Any]) -> dict[str, Any]:
         "is_small": entry["segment_type"] == "small",
         "is_expandable": entry.get("is_expandable", False),
         "pool_id": list(entry.get("segment_pool_id", DEFAULT_POOL)),
-        "blocks": [
-            {
-                "address": block["address"],
-                "size_bytes": block["size"],
-                "requested_bytes": block["requested_size"],
-                "state": block["state"],
-            }
-            for block in entry["blocks"]
-        ],
+        "blocks": [_block(block) for block in entry["blocks"]],
     }
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    told = {
+        "address": block["address"],
+        "size_bytes": block["size"],
+        "requested_bytes": block["requested_size"],
+        "state": block["state"],
+    }
+    frames = block.get("frames")
+    if frames:
+        told["site"] = _site(frames)
+    return told
+
+
+@cache
+def _torch_folder() -> str:
+    return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep
+
+
+def _site(frames: list[dict[str, Any]]) -> dict[str, Any]:
+    """The innermost frame outside PyTorch, or the innermost of all."""
+    frame = next((each for each in frames if not each["filename"].startswith(_torch_folder())), frames[0])
+    return {"file": frame["filename"], "line": frame["line"], "function": frame["name"]}
 
 
 def _is_routing_apart(torch: ModuleType) -> bool:

@@ -74,10 +74,11 @@ class Looker:
         torch = self._torch()
         if torch is None:
             return how, ""
-        from gputui.probe.allocator import is_history_enabled
         from gputui.probe.reading import statistics_of
 
-        if is_history_enabled(torch):
+        from gputui.probe.recording import recording
+
+        if recording.who(torch) == "program":
             return None, RECORDS
         return self._budget.way(how, _blocks(statistics_of(torch, [])))
 
@@ -91,9 +92,11 @@ class Looker:
         if torch is None:
             return {"time": time(), "devices": [], "pinned_bytes": None, "problems": []}
         from gputui.probe.reading import read_statistics
+        from gputui.probe.recording import recording
 
         way, why_less = self.way("walk")
-        return read_statistics(torch, [why_less] if why_less else []) | {"unasked": way}
+        told = {"unasked": way, "history": recording.who(torch)}
+        return read_statistics(torch, [why_less] if why_less else []) | told
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
         """What differs once memory came or went, of these statistics or of now."""

@@ -50,7 +50,8 @@ class PoolUse:
 
     `holders`: in words, by (device or ANY_DEVICE, pool). `capturing`: devices with a capture under way; `unnamed`
     those of them whose capture has a pool of its own. `routing`: devices with a thread inside `use_mem_pool`.
-    `is_whole`: False where the objects were not looked for.
+    `is_whole`: False where the objects were not looked for. `may_capture_unseen`: whether some thread may capture in a
+    way that cannot be seen.
     """
 
     holders: dict[tuple[int, Pool], str] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class PoolUse:
     routing: set[int] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     is_whole: bool = True
+    may_capture_unseen: bool = False
 
     def holders_of(self, seen: list[tuple[int, Pool]]) -> dict[tuple[int, Pool], str]:
         """The holder of each (device, pool) that has memory, "" where nobody was found.
@@ -239,6 +241,7 @@ def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[Capture], capt
     _add_capture_here(torch, use)
     without_context = {key for key, held in captured.items() if not held} - {id(c.cuda_graph) for c in open_contexts}
     if without_context and not use.capturing:
+        use.may_capture_unseen = True
         use.problems.append(
             "A torch.cuda.CUDAGraph holds no capture: one that another thread has begun with capture_begin() cannot"
             " be seen, and empty_cache() would leave the default pools alone."

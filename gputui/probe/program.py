@@ -9,6 +9,8 @@ from types import ModuleType
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
+ACTS = ("collect", "empty_cache", "history_on", "history_off")
+"""What viewers may have done in the program, in the words of `model.target.ActName`."""
 
 
 def loaded_torch() -> ModuleType | None:
@@ -21,6 +23,11 @@ def loaded_torch() -> ModuleType | None:
 def has_cuda(torch: ModuleType | None) -> bool:
     """Whether the program has initialised CUDA in this very process (and not in one it was forked from)."""
     return torch is not None and bool(torch.cuda.is_initialized()) and not torch.cuda._is_in_bad_fork()
+
+
+def takes_acts() -> bool:
+    """Whether anything may be done in this program; who runs it can say no in its environment."""
+    return os.environ.get("GPUTUI_PROBE_ACTS") != "0"
 
 
 def greeting() -> dict[str, object]:
@@ -36,6 +43,7 @@ def greeting() -> dict[str, object]:
         "world_size": world_size if rank is not None and world_size is not None and world_size > 1 else None,
         "is_cuda_initialized": has_cuda(torch),
         "devices": _devices(torch),
+        "acts": list(ACTS) if takes_acts() else [],
     }
 
 

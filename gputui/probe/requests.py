@@ -7,6 +7,8 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
+from gputui.probe.program import ACTS
+
 MAX_LABEL = 200
 
 
@@ -21,6 +23,7 @@ class Request(str, Enum):
     STATISTICS = "statistics"
     LOOK = "look"
     MARK = "mark"
+    ACT = "act"
     BYE = "bye"
 
 
@@ -29,6 +32,13 @@ class LookRequest(NamedTuple):
 
     how: str
     is_urgent: bool
+    wait_s: float
+
+
+class ActRequest(NamedTuple):
+    """`name` is one of `program.ACTS`; the main thread is waited for so long."""
+
+    name: str
     wait_s: float
 
 
@@ -56,6 +66,13 @@ def _look(message: dict[str, Any]) -> LookRequest:
     return LookRequest(how, when == "now", _number({"wait_s": 3.0, **message}, "wait_s", 0.0, 60.0))
 
 
+def _act(message: dict[str, Any]) -> ActRequest:
+    name = message.get("name")
+    if name not in ACTS:
+        raise RequestError(_of("name", name))
+    return ActRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
+
+
 def _label(message: dict[str, Any]) -> str:
     label = message.get("label")
     if not isinstance(label, str):
@@ -79,5 +96,6 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
     Request.STATISTICS: _interval,
     Request.LOOK: _look,
     Request.MARK: _label,
+    Request.ACT: _act,
     Request.BYE: lambda _message: None,
 }

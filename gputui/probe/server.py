@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import gputui
 from gputui.probe import program, sockets
+from gputui.probe.acts import BUSY, Actor, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.encoding import encode_gently
 from gputui.probe.look import Looker
-from gputui.probe.requests import LookRequest, Request, RequestError, read_request
+from gputui.probe.requests import ActRequest, LookRequest, Request, RequestError, read_request
 from gputui.probe.wake import Wake
 from gputui.protocol import frames
 
@@ -55,11 +56,14 @@ class Server:
         self._marks = marks
         self._viewers: list[Viewer] = []
         self._looker = Looker(wake.up)
+        self._actor = Actor(wake.up)
+        self._acting_for: Viewer | None = None
         self._requests: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
             Request.STATISTICS: self._subscribe,
             Request.LOOK: self._want_look,
             Request.MARK: lambda _viewer, label: mark(label),
+            Request.ACT: self._act,
             Request.BYE: self._bye,
         }
 
@@ -76,7 +80,9 @@ class Server:
             for viewer in list(self._viewers):
                 self._attempt(viewer, self._keep_up)
             self._serve_looks()
+            self._serve_acts()
             if not self._viewers:
+                self._actor.leave()
                 return
 
     def say_last(self) -> None:
@@ -87,6 +93,7 @@ class Server:
 
     def close(self) -> None:
         """Let every viewer go."""
+        self._actor.leave()
         for viewer in self._viewers:
             viewer.connection.close()
         self._viewers.clear()
@@ -106,6 +113,8 @@ class Server:
         times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None]
         if self._looker.how is not None:
             times.append(monotonic() + self._looker.deadline - perf_counter())
+        if self._actor.name:
+            times.append(monotonic() + self._actor.deadline - perf_counter())
         return max(1, int((min(times) - monotonic()) * 1000) + 1)
 
     def _serve(self, fd: int) -> None:
@@ -219,6 +228,20 @@ class Server:
         if wanted.is_urgent or viewer.wanted is None or not viewer.wanted.is_urgent:
             viewer.wanted = wanted
 
+    def _act(self, viewer: Viewer, wanted: ActRequest) -> None:
+        if self._actor.name:
+            viewer.send(nothing_done(wanted.name, BUSY))
+        else:
+            self._acting_for = viewer
+            self._actor.begin(wanted)
+
+    def _serve_acts(self) -> None:
+        acted = self._actor.finished()
+        viewer, self._acting_for = self._acting_for, self._acting_for if acted is None else None
+        if acted is not None and viewer is not None and viewer in self._viewers:
+            pieces = _encode_acted(acted)
+            self._attempt(viewer, lambda each: each.connection.send(*pieces))
+
     def _bye(self, _viewer: Viewer, _content: None) -> None:
         raise Gone
 
@@ -231,6 +254,15 @@ class Server:
 def _is_answered(wanted: LookRequest | None, how: str, *, is_urgent: bool) -> bool:
     """Whether a look by `how` is what was wanted; one that was not urgent may be less than one that is."""
     return wanted is not None and wanted.how == how and (is_urgent or not wanted.is_urgent)
+
+
+def _encode_acted(acted: dict[str, Any]) -> list[bytes]:
+    """What came of an act as the pieces of a frame, without the map where that makes it too large."""
+    without_map = acted | {"map": None, "devices": list(acted["devices"])}
+    pieces = encode_gently(acted)
+    if sum(map(len, pieces)) > frames.MAX_REPLY_BYTES:
+        pieces = encode_gently(without_map)
+    return [frames.header(sum(map(len, pieces))), *pieces]
 
 
 def _encode(taken: dict[str, Any]) -> tuple[list[bytes], float]:

@@ -11,21 +11,24 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.target import Greeting, Look, Mark, Statistics
+from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Statistics
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
 
-Message = Union[Greeting, Statistics, Look, Mark]
-M = TypeVar("M", Greeting, Statistics, Look, Mark)
+Message = Union[Greeting, Statistics, Look, Mark, Acted]
+M = TypeVar("M", Greeting, Statistics, Look, Mark, Acted)
 
-_MESSAGES: dict[str, type[Greeting] | type[Statistics] | type[Look] | type[Mark]] = {
+_MESSAGES: dict[str, type[Message]] = {
     "greeting": Greeting,
     "statistics": Statistics,
     "look": Look,
     "mark": Mark,
+    "acted": Acted,
 }
 _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
+ACT_WITHIN_S = 10.0
+"""How long the program's main thread may take to come back to Python for an act."""
 
 
 class ProbeError(GputuiError):
@@ -93,6 +96,10 @@ class ProbeClient:
         """Name this moment, for all viewers of the process."""
         self._send({"type": "mark", "label": label})
 
+    def ask_act(self, name: ActName, *, wait_s: float = ACT_WITHIN_S) -> None:
+        """Have something done in the program, unless its main thread does not come back to Python within `wait_s`."""
+        self._send({"type": "act", "name": name.value, "wait_s": wait_s})
+
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None where none arrives within `timeout_s`."""
         payload = self._next_payload(timeout_s)
@@ -120,6 +127,11 @@ class ProbeClient:
         """A look, now."""
         self.ask_look(how, wait_s=wait_s)
         return self._await(Look, wait_s + ANSWER_WITHIN_S)
+
+    def act(self, name: ActName, *, wait_s: float = ACT_WITHIN_S) -> Acted:
+        """Have something done in the program, and wait for what comes of it: as long as the thing itself takes."""
+        self.ask_act(name, wait_s=wait_s)
+        return self._await(Acted, wait_s + ANSWER_WITHIN_S)
 
     def statistics(self) -> Statistics:
         """The statistics, now."""

@@ -1,0 +1,252 @@
+"""What may be done in the program, only when a viewer asks for it, and only in the program's main thread.
+
+An act runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's own
+signal handlers raise meanwhile passes through.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from time import perf_counter, time
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from gputui.probe import compiler, mainthread, program
+
+if TYPE_CHECKING:
+    from gputui.probe.allocator import TakenMap
+    from gputui.probe.requests import ActRequest
+
+FORBIDDEN = "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
+BUSY = "Another act is under way."
+_INTERRUPTED = "A signal of the program arrived in the middle of it, and went first: it may have been done in part."
+_NO_TORCH = "The program has not imported PyTorch."
+_NO_CUDA = "The program has not initialised CUDA: there is nothing to do it to."
+_COLLECTS = "A collection was under way at that moment, and one does not begin inside another."
+
+
+class Actor:
+    """Does one act at a time; all but the act itself runs in the probe's thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._main = mainthread.PendingCall()
+        self._acted: dict[str, Any] | None = None
+        self._wait_s = 0.0
+        self._is_left = False
+        self.name = ""
+        """The act under way, "" where there is none."""
+        self.deadline = 0.0
+        """When (`perf_counter`) to stop waiting for the main thread."""
+
+    def begin(self, wanted: ActRequest) -> None:
+        """Ask the main thread for an act; the wake function is called once it is done."""
+        torch = program.loaded_torch()
+        if torch is not None:
+            from gputui.probe import reading, recording  # noqa: F401 (imports are not to be waited for over there)
+        self._acted, self.name, self._is_left = None, wanted.name, False
+        self._wait_s, self.deadline = wanted.wait_s, perf_counter() + wanted.wait_s
+        if not program.takes_acts():
+            self._acted = nothing_done(wanted.name, FORBIDDEN)
+            self._wake()
+            return
+        compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
+        self._main.request(lambda: self._act_in_the_main_thread(torch, wanted.name))
+
+    def finished(self) -> dict[str, Any] | None:
+        """The fields of `model.target.Acted`, once it is over; afterwards another may begin."""
+        if not self.name:
+            return None
+        if self._acted is None and perf_counter() >= self.deadline and self._main.withdraw():
+            self._acted = nothing_done(self.name, self._why_not())
+        acted = self._acted
+        if acted is not None:
+            self._acted, self.name = None, ""
+            taken = acted.pop("taken", None)
+            if taken is not None:
+                from gputui.probe.allocator import describe_map
+
+                acted["map"] = describe_map(taken)
+        return acted
+
+    def leave(self) -> None:
+        """Nobody looks any more: what has not begun will not, and the history switched on for viewers ends."""
+        self._is_left = True
+        self._main.withdraw()
+        self._acted, self.name = None, ""
+        _end_recording()
+
+    def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> None:
+        acted = nothing_done(name, _INTERRUPTED)
+        try:
+            acted = _act(torch, name)
+        finally:
+            if self._is_left:
+                _end_recording()
+            else:
+                self._acted = acted
+            self._wake()
+
+    def _why_not(self) -> str:
+        place = program.where_the_main_thread_is()
+        return (
+            f"The program's main thread did not come back to Python within {self._wait_s:g} s"
+            f"{f' (it is at {place})' if place else ''}: nothing was done."
+        )
+
+
+def _end_recording() -> None:
+    if program.loaded_torch() is not None:
+        from gputui.probe.recording import recording
+
+        recording.leave()
+
+
+def _act(torch: ModuleType | None, name: str) -> dict[str, Any]:
+    acted = nothing_done(name, "")
+    act = _ACTS[name]
+    try:
+        if torch is None and act.needs_cuda:
+            acted["reason"] = _NO_TORCH
+        elif act.needs_cuda and not program.has_cuda(torch):
+            acted["reason"] = _NO_CUDA
+        else:
+            acted["reason"] = act.why_not(torch, acted) or _perform(torch, act, acted)
+    except Exception as error:  # whatever an act runs into stays out of somebody's training job
+        if mainthread.is_of_the_program(error):
+            raise
+        acted["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
+    return acted
+
+
+def _perform(torch: ModuleType | None, act: _Act, acted: dict[str, Any]) -> str:
+    before = _counters(torch)
+    began = perf_counter()
+    try:
+        return act.perform(torch, acted)
+    finally:
+        acted["took_s"] = perf_counter() - began
+        acted["devices"] = [
+            {
+                "device": one["device"],
+                "reserved_before_bytes": one["reserved_bytes"],
+                "reserved_after_bytes": other["reserved_bytes"],
+                "allocated_before_bytes": one["allocated_bytes"],
+                "allocated_after_bytes": other["allocated_bytes"],
+            }
+            for one, other in zip(before, _counters(torch), strict=False)
+        ]
+
+
+def _counters(torch: ModuleType | None) -> list[dict[str, Any]]:
+    if torch is None:
+        return []
+    from gputui.probe.reading import statistics_of
+
+    return statistics_of(torch, [])
+
+
+def nothing_done(name: str, reason: str) -> dict[str, Any]:
+    """The answer where an act was not done."""
+    return {
+        "type": "acted",
+        "time": time(),
+        "name": name,
+        "took_s": 0.0,
+        "devices": [],
+        "map": None,
+        "collected": None,
+        "reason": reason,
+    }
+
+
+def _collect(_torch: ModuleType | None, acted: dict[str, Any]) -> str:
+    """A full collection; inside a running one the interpreter begins none, and calls nobody back."""
+    seen: dict[str, dict[str, int]] = {}
+    note = seen.__setitem__  # not a function of Python, in which a signal's exception would be lost
+    gc.callbacks.append(note)
+    try:
+        acted["collected"] = gc.collect()
+    finally:
+        gc.callbacks.remove(note)
+    return "" if "start" in seen else _COLLECTS
+
+
+def _why_not_emptied(torch: ModuleType, acted: dict[str, Any]) -> str:
+    """Why the cache must be left alone now; the map of this moment is taken for the prediction."""
+    from gputui.probe.allocator import take_map
+    from gputui.probe.reading import reader
+
+    taken = acted["taken"] = take_map(torch, reader.pools)
+    use = taken.use if taken else reader.pools.look(torch, has_pools=False)
+    if use.capturing:
+        return (
+            f"A CUDA graph is being captured on device {min(use.capturing)}: to give memory back now would break the"
+            " capture."
+        )
+    if use.may_capture_unseen:
+        return (
+            "A torch.cuda.CUDAGraph holds no capture yet: whether another thread is capturing one now cannot be told,"
+            " and to give memory back then would break the capture."
+        )
+    if taken is not None and _has_expandable_leftovers(taken):
+        return (
+            "A private pool that nobody uses any more has expandable segments: PyTorch can fail half way when it"
+            " releases them."
+        )
+    return ""
+
+
+def _has_expandable_leftovers(taken: TakenMap) -> bool:
+    from gputui.probe.allocator import DEFAULT_POOL
+
+    pools = {
+        (entry["device"], tuple(entry.get("segment_pool_id", DEFAULT_POOL)))
+        for entry in taken.snapshot["segments"]
+        if entry.get("is_expandable", False)
+    }
+    private = sorted(key for key in pools if key[1] != DEFAULT_POOL)
+    return bool(private) and not all(taken.use.holders_of(private).values())
+
+
+def _empty_cache(torch: ModuleType, acted: dict[str, Any]) -> str:
+    """PyTorch synchronises the current device alone before it unmaps pages of any: the others are waited for here."""
+    current = torch._C._cuda_getDevice()
+    segments = acted["taken"].snapshot["segments"] if acted["taken"] else ()
+    for device in sorted({entry["device"] for entry in segments if entry.get("is_expandable", False)} - {current}):
+        torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    return ""
+
+
+def _begin_history(torch: ModuleType, _acted: dict[str, Any]) -> str:
+    from gputui.probe.recording import recording
+
+    return recording.begin(torch)
+
+
+def _end_history(torch: ModuleType, _acted: dict[str, Any]) -> str:
+    from gputui.probe.recording import recording
+
+    return recording.end(torch)
+
+
+class _Act(NamedTuple):
+    """`why_not` and `perform` return a sentence where it is not, or was not, done."""
+
+    needs_cuda: bool
+    why_not: Callable[[Any, dict[str, Any]], str]
+    perform: Callable[[Any, dict[str, Any]], str]
+
+
+def _always(_torch: ModuleType, _acted: dict[str, Any]) -> str:
+    return ""
+
+
+_ACTS = {
+    "collect": _Act(needs_cuda=False, why_not=_always, perform=_collect),
+    "empty_cache": _Act(needs_cuda=True, why_not=_why_not_emptied, perform=_empty_cache),
+    "history_on": _Act(needs_cuda=True, why_not=_always, perform=_begin_history),
+    "history_off": _Act(needs_cuda=True, why_not=_always, perform=_end_history),
+}
