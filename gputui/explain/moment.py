@@ -13,8 +13,8 @@ from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.reading import Absent
-from gputui.model.target import Greeting, Look, Mark
-from gputui.model.verdict import DriverFacts, Room
+from gputui.model.target import ActName, Greeting, Look, Mark, Recorder
+from gputui.model.verdict import DriverFacts, Outcome, Room
 
 Layouts = Mapping[int, DeviceLayout]
 """By PyTorch's device index."""
@@ -24,7 +24,7 @@ Layouts = Mapping[int, DeviceLayout]
 class Heard:
     """All that a probe has said: its newest greeting, counters and look; `layouts` are `layouts_of(look)`.
 
-    `problems` came with the counters.
+    `problems` came with the counters. `acting` is the act that was asked for and not answered yet.
     """
 
     greeting: Greeting
@@ -34,6 +34,9 @@ class Heard:
     marks: tuple[Mark, ...] = ()
     pinned_bytes: int | None = None
     problems: tuple[str, ...] = ()
+    history: Recorder = Recorder.NOBODY
+    acting: ActName | None = None
+    outcome: Outcome | None = None
 
 
 def layouts_of(look: Look) -> dict[int, DeviceLayout]:
@@ -88,6 +91,9 @@ def moment_of(
         look_cost=heard.look.cost if heard.look else None,
         problems=tuple(dict.fromkeys((*heard.problems, *problems_of(heard.greeting, heard.look, heard.layouts)))),
         ended=ended,
+        history=heard.history,
+        acting=None if ended else heard.acting,
+        outcome=heard.outcome,
     )
 
 

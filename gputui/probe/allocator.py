@@ -165,7 +165,7 @@ def _whole(torch: ModuleType) -> tuple[None, ...]:
 
 def _snapshot_parameters(torch: ModuleType) -> tuple[str, ...]:
     code = torch.cuda.memory_snapshot.__code__
-    return code.co_varnames[: code.co_argcount]
+    return tuple(code.co_varnames[: code.co_argcount])
 
 
 @cache

@@ -73,14 +73,14 @@ class Recording:
         for name in _SWITCHES:
             if hasattr(torch._C, name):
                 self._replaced[name] = getattr(torch._C, name)
-                setattr(torch._C, name, self._giving_way(torch, self._replaced[name]))
+                setattr(torch._C, name, self._giving_way(self._replaced[name]))
 
     def _unwatch(self, torch: ModuleType) -> None:
         while self._replaced:
             name, original = self._replaced.popitem()
             setattr(torch._C, name, original)
 
-    def _giving_way(self, torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """What the program calls meanwhile: it finds everything as if nothing had been switched on."""
 
         def record(*arguments: object, **named: object) -> Any:  # noqa: ANN401

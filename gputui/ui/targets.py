@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gputui.errors import GputuiError
 from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.target import Mark
+from gputui.model.target import ActName, Mark, Recorder
 from gputui.model.timeline import Timeline
+from gputui.model.verdict import Outcome
 from gputui.ui.tensor_view import TensorView
 
 
@@ -38,6 +39,15 @@ class Feed(Protocol):
         ...
 
 
+@runtime_checkable
+class ActingFeed(Protocol):
+    """A feed through which something can be done in the program; that of a recording has no such method."""
+
+    def act(self, name: ActName) -> None:
+        """Have it done; the moments tell what came of it."""
+        ...
+
+
 OpenFeed = Callable[[int, Callable[[TargetMoment], None]], Feed]
 """From a PID and a listener to a feed; raises GputuiError with the sentence why there is none."""
 
@@ -58,6 +68,8 @@ class Target:
     cursor: float | None = None
     device: int = 0
     tensors: TensorView = field(default_factory=TensorView)
+    read_outcome: Outcome | None = None
+    """What came of the last act that the user has put away."""
 
     @property
     def moment(self) -> TargetMoment | None:
@@ -71,6 +83,23 @@ class Target:
         if moment is None or not moment.devices:
             return None
         return moment.devices[self.device % len(moment.devices)]
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What came of the last act, until the user has put it away."""
+        latest = self.timeline.latest
+        outcome = latest.outcome if latest else None
+        return None if outcome == self.read_outcome else outcome
+
+    @property
+    def acts(self) -> tuple[ActName, ...]:
+        """What can be done in the process now."""
+        latest = self.timeline.latest
+        if latest is None or latest.ended or not isinstance(self.feed, ActingFeed):
+            return ()
+        opposite = ActName.HISTORY_OFF if latest.history is Recorder.PROBE else ActName.HISTORY_ON
+        possible = (ActName.COLLECT, ActName.EMPTY_CACHE, opposite)
+        return tuple(name for name in possible if name.value in latest.greeting.acts)
 
     @property
     def marks(self) -> tuple[Mark, ...]:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gputui.errors import GputuiError
+from gputui.explain.acts import outcome_of
 from gputui.explain.drivers import driver_facts
 from gputui.explain.moment import Heard, layouts_of, moment_of
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.reading import Absent, Reading
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import Greeting, Look, Mark, Statistics
+from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Recorder, Statistics
 from gputui.model.tensors import HOST
 from gputui.sources.probe.client import Message, ProbeClient
 from gputui.sources.probe.resident import resident_bytes
@@ -26,6 +27,8 @@ SHORTEST_S = 0.25
 """No screen asks a program for its counters more often."""
 
 Request = Callable[[ProbeClient], None]
+
+_HISTORY_AFTER = {ActName.HISTORY_ON: Recorder.PROBE, ActName.HISTORY_OFF: Recorder.NOBODY}
 
 PATIENCE_S = 0.2
 """So long a request of a screen may wait for the thread, which listens to the probe meanwhile."""
@@ -73,6 +76,10 @@ class TargetFeed:
         """Name this moment, for all viewers."""
         self._requests.put(lambda client: client.mark(label))
 
+    def act(self, name: ActName) -> None:
+        """Have something done in the program; the moments tell that it is under way, and what came of it."""
+        self._requests.put(lambda client: self._ask_act(client, name))
+
     def _run(self) -> None:
         try:
             with self._client as client:
@@ -96,7 +103,11 @@ class TargetFeed:
         heard = self._heard
         if isinstance(message, Statistics):
             self._heard = replace(
-                heard, statistics=message.devices, pinned_bytes=message.pinned_bytes, problems=message.problems
+                heard,
+                statistics=message.devices,
+                pinned_bytes=message.pinned_bytes,
+                problems=message.problems,
+                history=message.history,
             )
             self._unasked = message.unasked
             if message.unasked == "walk":
@@ -113,6 +124,22 @@ class TargetFeed:
             self._heard = replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
         elif isinstance(message, Greeting):
             self._heard = replace(heard, greeting=message)
+
+        elif isinstance(message, Acted):
+            self._take_acted(client, message)
+
+    def _ask_act(self, client: ProbeClient, name: ActName) -> None:
+        if self._heard.acting is None:
+            client.ask_act(name)
+            self._heard = replace(self._heard, acting=name, outcome=None)
+            self._deliver()
+
+    def _take_acted(self, client: ProbeClient, acted: Acted) -> None:
+        history = self._heard.history if acted.reason else _HISTORY_AFTER.get(acted.name, self._heard.history)
+        self._heard = replace(self._heard, acting=None, outcome=outcome_of(acted), history=history)
+        if not acted.reason and self._unasked != "walk":
+            client.ask_look()  # looks come on request only, and the last one shows what is gone
+        self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
         if not self._is_waiting:

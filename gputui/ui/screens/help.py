@@ -22,6 +22,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("device.", "One device"),
     ("graph.", "Graphs"),
     ("attach.", "An attached process"),
+    ("acts.", "Acts in it"),
     ("memory.", "Its memory over time"),
     ("map.", "The map of its segments"),
     ("changes.", "What changed in it"),
@@ -29,6 +30,9 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("screen.", "Other screens"),
 )
 """The first part of a binding's id, and the heading it stands under."""
+
+ACTING = ("signal.", "acts.", "processes.tag")
+"""Actions that --readonly takes away: how their names begin."""
 
 NOTES: tuple[str, ...] = (
     (
@@ -65,9 +69,8 @@ class HelpScreen(SubScreen):
         return lines
 
     def _is_of(self, name: str, prefix: str) -> bool:
-        """Whether a binding stands in the group of `prefix`; with --readonly those for signals stand in none."""
-        is_for_signals = name.startswith("signal.") or name == "processes.tag"
-        return name.startswith(prefix) and not (is_for_signals and self.monitor.state.is_readonly)
+        """Whether a binding stands in the group of `prefix`; with --readonly those that act stand in none."""
+        return name.startswith(prefix) and not (name.startswith(ACTING) and self.monitor.state.is_readonly)
 
     def _key_line(self, binding: Binding, width: int) -> Line:
         changed = self.monitor.keymap.get(binding.id or "", binding.key)

@@ -11,6 +11,7 @@ from textual.dom import DOMNode
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.screens.attach.acts import ActLine, can_act, choose_act
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.targets import Target
 from gputui.ui.widgets.painted import Painted
@@ -51,14 +52,16 @@ class AttachScreen(MonitorScreen):
         Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with later"),
         Binding("u", "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
+        Binding("x", "act", "Act", show=False, id="acts.menu", tooltip="do something in the program, after a question"),
         Binding("escape,backspace", "leave", "Monitor", show=False, id="attach.back", tooltip="to the monitor"),
     ]
 
     def compose(self) -> ComposeResult:
-        """Status, target, body, keys."""
+        """Status, target, what was done in it, body, keys."""
         status, *rest = super().compose()
         yield status
         yield TargetLine(id="target")
+        yield ActLine(id="act-line")
         yield from rest
 
     @property
@@ -84,6 +87,14 @@ class AttachScreen(MonitorScreen):
         if target is not None and moment is not None and width:
             head = draw_head(moment, self.device, is_past=target.cursor is not None, width=width)
             self.query_one(TargetLine).show((head,))
+        if width:
+            self.query_one(ActLine).set_target(target, width)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Acts are not there where the user asked for none, nor where there is no program to do them in."""
+        if action == "act":
+            return not self.monitor.state.is_readonly and can_act(self.target)
+        return super().check_action(action, parameters)
 
     def jump(self, address: int) -> None:
         """Put the cursor on what lies at an address; screens without addresses do nothing."""
@@ -130,6 +141,14 @@ class AttachScreen(MonitorScreen):
         if self.target:
             self.target.feed.look("scan")
 
+    def action_act(self) -> None:
+        """Ask what to do in the program, and whether to do it."""
+        choose_act(self)
+
     def action_leave(self) -> None:
-        """Back to the screen below."""
-        self.dismiss()
+        """Put what came of an act away, then back to the screen below."""
+        if self.target and self.target.outcome:
+            self.target.read_outcome = self.target.outcome
+            self.draw_status()
+        else:
+            self.dismiss()
