@@ -137,8 +137,8 @@ class TargetFeed:
     def _take_acted(self, client: ProbeClient, acted: Acted) -> None:
         history = self._heard.history if acted.reason else _HISTORY_AFTER.get(acted.name, self._heard.history)
         self._heard = replace(self._heard, acting=None, outcome=outcome_of(acted), history=history)
-        if not acted.reason and self._unasked != "walk":
-            client.ask_look()  # looks come on request only, and the last one shows what is gone
+        if not acted.reason:
+            client.ask_look()  # the last one shows what is gone; the next one that nobody asks for may be long in coming
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
