@@ -39,6 +39,14 @@ class Feed(Protocol):
         ...
 
 
+_SWITCHES: dict[Recorder, tuple[ActName, ...]] = {
+    Recorder.NOBODY: (ActName.HISTORY_ON,),
+    Recorder.PROBE: (ActName.HISTORY_OFF,),
+    Recorder.PROGRAM: (),
+}
+"""What can be done about the memory history, by who records it."""
+
+
 @runtime_checkable
 class ActingFeed(Protocol):
     """A feed through which something can be done in the program; that of a recording has no such method."""
@@ -97,8 +105,7 @@ class Target:
         latest = self.timeline.latest
         if latest is None or latest.ended or not isinstance(self.feed, ActingFeed):
             return ()
-        opposite = ActName.HISTORY_OFF if latest.history is Recorder.PROBE else ActName.HISTORY_ON
-        possible = (ActName.COLLECT, ActName.EMPTY_CACHE, opposite)
+        possible = (ActName.COLLECT, ActName.EMPTY_CACHE, *_SWITCHES[latest.history])
         return tuple(name for name in possible if name.value in latest.greeting.acts)
 
     @property

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from gputui.model.moment import TargetMoment
 from gputui.model.process import Identity
 from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
+from gputui.model.target import ActName
 from gputui.settings import Settings
 from gputui.ui.app import GputuiApp
 
@@ -44,6 +45,7 @@ class DealtFeed:
         self.deal = listener
         self.marks: list[str] = []
         self.looks: list[str] = []
+        self.acts: list[ActName] = []
 
     def start(self) -> None:
         """Nothing comes by itself."""
@@ -58,6 +60,10 @@ class DealtFeed:
     def mark(self, label: str) -> None:
         """Remember it."""
         self.marks.append(label)
+
+    def act(self, name: ActName) -> None:
+        """Remember it."""
+        self.acts.append(name)
 
 
 class Sitting:
@@ -102,16 +108,20 @@ class Sitting:
 
 @asynccontextmanager
 async def sitting(
-    *moments: TargetMoment, size: tuple[int, int] = (80, 24), snapshot: Snapshot = NOTHING_YET
+    *moments: TargetMoment,
+    size: tuple[int, int] = (80, 24),
+    snapshot: Snapshot = NOTHING_YET,
+    is_readonly: bool = False,
+    feed: type[DealtFeed] = DealtFeed,
 ) -> AsyncIterator[Sitting]:
     """Attached to the process of these moments, on its first screen."""
     feeds: list[DealtFeed] = []
 
     def open_feed(pid: int, listener: Callable[[TargetMoment], None]) -> DealtFeed:
-        feeds.append(DealtFeed(pid, listener))
+        feeds.append(feed(pid, listener))
         return feeds[-1]
 
-    settings = Settings(interval_s=3600.0)
+    settings = Settings(interval_s=3600.0, readonly=is_readonly)
     app = GputuiApp(settings, StillMachine(snapshot), StillMachine, open_feed=lambda _: open_feed)
     async with app.run_test(size=size) as pilot:
         while app.snapshot.number != 1:

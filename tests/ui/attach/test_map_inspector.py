@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gputui.model.allocator import CallSite
 from gputui.ui.drawing.attach.inspector import draw_below, draw_beside, inspect
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.taste import Taste
@@ -135,3 +138,15 @@ def test_beside_the_map_every_fact_is_there():
     lines = draw_beside(found, 44, Taste())
     assert all(width_of(line) <= 44 for line in lines)
     assert all(label in text_of(lines) for label, _ in found.facts)
+
+
+def test_where_history_is_recorded_the_line_that_asked_for_the_block_is_told():
+    made = segment(("live", 2), ("free", 18))
+    site = CallSite("/home/ana/project/models/gpt.py", 23, "forward")
+    blocks = (replace(made.blocks[0], site=site), *made.blocks[1:])
+    release = release_of(replace(made, blocks=blocks), owners=(WEIGHT,))
+    inspection = inspect(release, 0, None)
+    assert ("asked at", "models/gpt.py:23 in forward") in inspection.facts
+    assert "asked at" not in dict(inspect(release, 1, None).facts)
+    assert "asked at    models/gpt.py:23 in forward" in text_of(draw_beside(inspection, 44, Taste()))
+    assert "models/gpt.py:23 in forward" in text_of(draw_below(inspection, 80, 7, Taste()))

@@ -1,0 +1,156 @@
+"""Acts from the keyboard: what is asked before, what is shown after, and when there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.widgets import Button
+
+from gputui.model.moment import TargetMoment
+from gputui.model.target import ActName, Recorder
+from gputui.model.verdict import Outcome
+from gputui.ui.screens.attach.acts import ActLine
+from gputui.ui.screens.confirm import Confirm
+from gputui.ui.screens.help import HelpScreen
+from gputui.ui.screens.menu import Menu
+from tests.explain.maps import segment
+from tests.explain.moments import GREETING, moment
+from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
+
+ACTING = replace(GREETING, acts=tuple(name.value for name in ActName))
+DONE = Outcome(
+    101.0,
+    ActName.EMPTY_CACHE,
+    ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0.", "It took 3.1 ms."),
+    is_as_predicted=True,
+)
+
+
+def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
+    """A process that takes acts, with 40 MiB to give back."""
+    return replace(moment(segment(("free", 40)), time=time), greeting=ACTING, **changes)
+
+
+KEYS = {
+    "g": (ActName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
+    "e": (ActName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
+    "h": (ActName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_an_act_is_asked_about_with_the_focus_on_cancel(key: str) -> None:
+    name, question, fact = KEYS[key]
+    async with sitting(moment_with()) as at:
+        await at.press("x", key)
+        assert isinstance(at.app.screen, Confirm)
+        assert at.app.focused is at.app.screen.query_one("#cancel", Button)
+        shown = " ".join(at.text.replace("│", " ").split())
+        assert question in shown
+        assert fact in shown
+        await at.press("enter")
+        assert (at.screen, at.feed.acts) == ("memory", [])
+        await at.press("x", key, "tab", "enter")
+        assert (at.screen, at.feed.acts) == ("memory", [name])
+
+
+async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is_not_offered() -> None:
+    async with sitting(moment_with(history=Recorder.PROBE)) as at:
+        await at.press("x", "h", "tab", "enter")
+        assert at.feed.acts == [ActName.HISTORY_OFF]
+        await at.deal(moment_with(101.0, history=Recorder.PROGRAM))
+        await at.press("x")
+        assert "memory history" not in at.text
+        await at.press("h", "escape")
+        assert at.feed.acts == [ActName.HISTORY_OFF]
+
+
+@pytest.mark.parametrize("screen", "123456")
+async def test_every_screen_has_the_menu_and_a_scan_asks_nothing(screen: str) -> None:
+    async with sitting(moment_with()) as at:
+        await at.press(screen, "x")
+        assert isinstance(at.app.screen, Menu)
+        await at.press("S")
+        assert (at.feed.looks, at.feed.acts) == (["scan"], [])
+        assert not isinstance(at.app.screen, (Menu, Confirm))
+
+
+async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_is_put_away() -> None:
+    async with sitting(moment_with()) as at:
+        assert lines_of(at) == ""
+        await at.deal(moment_with(101.0, acting=ActName.EMPTY_CACHE))
+        assert "torch.cuda.empty_cache(): under way, as soon as" in lines_of(at)
+        await at.deal(moment_with(102.0, outcome=DONE))
+        assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
+        await at.press("3")
+        await at.deal(moment_with(103.0, outcome=DONE))
+        assert "It took 3.1 ms." in lines_of(at)
+        await at.press("escape")
+        assert (at.screen, lines_of(at)) == ("map", "")
+        await at.deal(moment_with(104.0, outcome=DONE))
+        assert lines_of(at) == ""
+        await at.deal(moment_with(105.0, outcome=replace(DONE, time=104.5)))
+        assert "It took 3.1 ms." in lines_of(at)
+        await at.press("escape", "escape")
+        assert at.screen == ""
+
+
+async def test_readonly_has_neither_the_key_nor_its_help() -> None:
+    async with sitting(moment_with(), size=(100, 200), is_readonly=True) as at:
+        await at.press("x", "e", "tab", "enter")
+        assert (at.screen, at.feed.acts) == ("memory", [])
+        assert not [each for each in at.app.screen.active_bindings.values() if each.binding.action == "act"]
+        await at.press("question_mark")
+        assert isinstance(at.app.screen, HelpScreen)
+        assert help_ids(at) == set()
+
+
+async def test_the_help_names_the_key() -> None:
+    async with sitting(moment_with(), size=(100, 200)) as at:
+        await at.press("question_mark")
+        assert help_ids(at) == {"acts.menu"}
+
+
+class Recorded(DealtFeed):
+    """A feed that plays back what was recorded: there is nobody to act upon."""
+
+    act = None  # type: ignore[assignment]
+
+
+async def test_in_a_recording_there_are_no_acts() -> None:
+    async with sitting(moment_with(), feed=Recorded) as at:
+        await at.press("x")
+        assert at.screen == "memory"
+
+
+async def test_once_the_process_has_ended_there_are_none() -> None:
+    async with sitting(moment_with(), moment_with(101.0, ended="Process 7 has ended.")) as at:
+        await at.press("x")
+        assert at.screen == "memory"
+
+
+async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> None:
+    async with sitting(moment_with()) as at:
+        await at.press("x", "e")
+        await at.deal(moment_with(101.0, ended="Process 7 has ended."))
+        await at.press("tab", "enter")
+        assert at.feed.acts == []
+
+
+async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
+    async with sitting(moment(segment(("free", 40)))) as at:
+        await at.press("x")
+        assert at.screen == "memory"
+        assert "GPUTUI_PROBE_ACTS is 0" in " ".join(each.message for each in at.app._notifications)
+
+
+def lines_of(at: Sitting) -> str:
+    """What the line below the target's says."""
+    line = at.app.screen.query_one(ActLine)
+    assert line.size.height == len(line.lines)
+    return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
+
+
+def help_ids(at: Sitting) -> set[str]:
+    return {word for word in at.text.split() if word.startswith("acts.")}
