@@ -1,6 +1,7 @@
 """A look in the form of `torch.cuda.memory._snapshot()`, which the viewer at pytorch.org/memory_viz opens.
 
-The viewer shows the stack of each block; in its place stand the block's category and owner.
+The viewer shows the stack of each block; in its place stand the block's category and owner, and below them the line
+that asked for it where that is known.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputui.explain.owners import owners_of
-from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, Segment
+from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
 from gputui.model.target import Look
 from gputui.model.verdict import Owner
 
@@ -63,8 +64,12 @@ def _block(block: Block, owner: Owner | None) -> dict[str, Any]:
         "size": block.size_bytes,
         "requested_size": block.requested_bytes,
         "state": block.state.value,
-        "frames": [_frame(owner)] if owner else [],
+        "frames": ([_frame(owner)] if owner else []) + ([_line(block.site)] if block.site else []),
     }
+
+
+def _line(site: CallSite) -> dict[str, Any]:
+    return {"name": site.function, "filename": site.file, "line": site.line}
 
 
 def _frame(owner: Owner) -> dict[str, Any]:

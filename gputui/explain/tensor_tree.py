@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gputui.explain.owners import UNATTRIBUTED
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import Path, in_order, joined, key_of, path_of
-from gputui.model.allocator import BlockState
+from gputui.model.allocator import BlockState, CallSite
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category, Storage
 from gputui.model.verdict import Owner
@@ -34,6 +34,7 @@ class LiveBlock:
     requested_bytes: int
     owner: Owner
     path: Path
+    site: CallSite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,9 @@ def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
         if block.state is BlockState.ACTIVE_ALLOCATED
     )
     return tuple(
-        _live_block(block.address, block.size_bytes, block.requested_bytes, layout.owners.get(block.address))
+        _live_block(
+            block.address, block.size_bytes, block.requested_bytes, layout.owners.get(block.address), block.site
+        )
         for block in sorted(blocks, key=lambda block: block.address)
     )
 
@@ -96,10 +99,12 @@ def host_blocks(storages: Iterable[Storage]) -> tuple[LiveBlock, ...]:
     )
 
 
-def _live_block(address: int, size_bytes: int, requested_bytes: int, owner: Owner | None) -> LiveBlock:
+def _live_block(
+    address: int, size_bytes: int, requested_bytes: int, owner: Owner | None, site: CallSite | None = None
+) -> LiveBlock:
     owner = owner or UNATTRIBUTED
     path = path_of(owner.name) or (f"{format_bytes(requested_bytes)} blocks", f"{address:#x}")
-    return LiveBlock(address, size_bytes, requested_bytes, owner, path)
+    return LiveBlock(address, size_bytes, requested_bytes, owner, path, site)
 
 
 def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:

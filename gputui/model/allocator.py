@@ -22,6 +22,11 @@ class CallSite:
     line: int
     function: str
 
+    @property
+    def words(self) -> str:
+        """On a line: the file with the folder it lies in, the line, the function."""
+        return f"{'/'.join(self.file.split('/')[-2:])}:{self.line} in {self.function}"
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

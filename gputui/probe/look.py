@@ -75,7 +75,6 @@ class Looker:
         if torch is None:
             return how, ""
         from gputui.probe.reading import statistics_of
-
         from gputui.probe.recording import recording
 
         if recording.who(torch) == "program":

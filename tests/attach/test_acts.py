@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.acts import given_back_bytes, outcome_of, predicted_bytes
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
 from gputui.model.target import Acted, ActName, Recorder
 from gputui.probe.budget import RECORDS
 from gputui.sources.probe.client import ProbeClient
+from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import Child, Python, wait_until
 from tests.attach.test_looks import ASLEEP, FOR_EVER, TRAINING
 from tests.fakegpu.lab import Lab
@@ -389,3 +392,24 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
         assert reason.startswith("A signal of the program arrived in the middle of it" if has_cuda else NO_CUDA)
         assert child.expect("caught") == "mine"
         assert client.act(ActName.COLLECT).reason == ""
+
+
+def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_after_it(torch_python: Python) -> None:
+    child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STILL)
+    child.expect("waiting")
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
+    feed.start()
+    feed.act(ActName.EMPTY_CACHE)
+    wait_until(lambda: moments and moments[-1].outcome, "the outcome")
+    assert ActName.EMPTY_CACHE in [each.acting for each in moments]
+    assert moments[-1].acting is None
+    assert moments[-1].outcome.is_as_predicted == has_cuda
+    if has_cuda:
+        done = moments[-1].outcome.time
+        wait_until(lambda: moments[-1].look_time > done, "a look after it")
+        layouts = [device.layout for device in moments[-1].devices]
+        assert [each.release.releasable_bytes for each in layouts] == [0, 0]
+        feed.act(ActName.HISTORY_ON)
+        wait_until(lambda: moments[-1].history is Recorder.PROBE, "the history")
+    feed.stop()

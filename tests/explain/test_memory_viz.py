@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+from dataclasses import replace
 
 import pytest
 
 from gputui.explain.memory_viz import snapshot, snapshot_file
+from gputui.model.allocator import CallSite
 from gputui.model.target import Cost, Look
 from gputui.model.tensors import Category, Inventory, Storage
 from gputui.units import MIB
@@ -63,6 +65,14 @@ def test_a_name_stands_where_the_viewer_shows_the_stack():
         [],
     ]
     assert second["blocks"][0]["frames"] == [{"name": "", "filename": "unattributed", "line": 0}]
+
+
+def test_below_the_name_stands_the_line_that_asked_for_the_block():
+    site = CallSite("/home/ana/train.py", 23, "step")
+    blocks = (replace(MAP.segments[0].blocks[0], site=site), *MAP.segments[0].blocks[1:])
+    made = replace(MAP, segments=(replace(MAP.segments[0], blocks=blocks),))
+    frames = snapshot(replace(look(), map=made), made)["segments"][0]["blocks"][0]["frames"]
+    assert frames[1:] == [{"name": "step", "filename": "/home/ana/train.py", "line": 23}]
 
 
 def test_a_name_that_the_viewer_would_hide_is_shown():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
-from gputui.model.allocator import Block, BlockState, CallSite
+from gputui.model.allocator import Block, BlockState
 from gputui.model.verdict import Pin, SegmentRelease
 from gputui.ui.drawing.attach.cells import LIVE, Kind, spans_of
 from gputui.ui.drawing.attach.groups import name_of, pin_of
@@ -66,14 +66,9 @@ def _block_facts(release: SegmentRelease, place: int) -> list[tuple[str, str]]:
         ("size", _exactly(block.size_bytes)),
         ("requested", _requested(block) if is_asked else ""),
         ("state", STATES[block.state]),
-        ("asked at", site_of(site) if site else ""),
+        ("asked at", site.words if site else ""),
         ("block", f"{place + 1} of {len(release.segment.blocks)}"),
     ]
-
-
-def site_of(site: CallSite) -> str:
-    """A call site as a line shows it: the file with the folder it lies in, the line, the function."""
-    return f"{'/'.join(site.file.split('/')[-2:])}:{site.line} in {site.function}"
 
 
 def _tensor_facts(pin: Pin | None) -> list[tuple[str, str]]:

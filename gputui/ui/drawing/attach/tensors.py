@@ -143,6 +143,8 @@ def draw_detail(row: Row | None, allocated_bytes: int, width: int, taste: Taste)
 def _of_block(block: LiveBlock) -> tuple[str, str]:
     owner = block.owner
     facts = [description(block)] if owner.dtype else []
+    if block.site:
+        facts.append(f"asked for at {block.site.words}")
     facts.append(f"block {block.address:#x} of {format_bytes(block.bytes)}")
     if block.requested_bytes != block.bytes:
         facts.append(f"{block.requested_bytes:,} bytes asked for")
