@@ -1,12 +1,13 @@
 """What may be done in the program, only when a viewer asks for it, and only in the program's main thread.
 
-An act runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's own
-signal handlers raise meanwhile passes through.
+An act runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's
+own signal handlers raise meanwhile passes through.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from time import perf_counter, time
 from types import FunctionType, ModuleType
@@ -97,10 +98,9 @@ class Actor:
 
 
 def _end_recording() -> None:
-    if program.loaded_torch() is not None:
-        from gputui.probe.recording import recording
-
-        recording.leave()
+    module = sys.modules.get("gputui.probe.recording")  # without it nothing was ever switched on
+    if module is not None:
+        module.recording.leave()
 
 
 def _act(torch: ModuleType | None, name: str) -> dict[str, Any]:

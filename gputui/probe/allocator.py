@@ -46,7 +46,9 @@ def is_readable(torch: ModuleType) -> bool:
 def is_history_enabled(torch: ModuleType) -> bool:
     """Whether the program records memory history: every map then leaves an entry in its ring, and costs much more."""
     ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)  # crashes before CUDA is initialised
-    return ask is not None and is_readable(torch) and bool(ask())
+    if ask is None or not is_readable(torch) or torch._C._cuda_getAllocatorBackend() != "native":
+        return False  # other allocators record none, and raise at the question
+    return bool(ask())
 
 
 def read_statistics(torch: ModuleType) -> list[dict[str, int]]:

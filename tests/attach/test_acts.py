@@ -413,3 +413,51 @@ def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_a
         feed.act(ActName.HISTORY_ON)
         wait_until(lambda: moments[-1].history is Recorder.PROBE, "the history")
     feed.stop()
+
+
+STOPPED = """
+    wait_for("stop")
+    gputui.probe.stop()
+    print("enabled", device == "cuda" and torch._C._cuda_isHistoryEnabled(), flush=True)
+"""
+
+
+def test_what_was_switched_on_ends_with_the_probe(torch_python: Python) -> None:
+    child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STOPPED + STILL)
+    child.expect("waiting")
+    with child.attach() as client:
+        assert client.act(ActName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
+        (torch_python.folder / "stop").touch()
+        assert child.expect("enabled") == "False"
+    assert child.errors == ""
+
+
+LEFT_OVER = """
+    if device == "cuda":
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool):
+            outlived = torch.empty(30 << 20, dtype=torch.uint8, device=device)
+        del pool
+"""
+
+
+def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python) -> None:
+    source = FRAGMENTS + LEFT_OVER + WAITING + STILL
+    child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    child.expect("waiting")
+    with child.attach() as client:
+        acted = client.act(ActName.EMPTY_CACHE)
+        assert acted.reason.startswith("A private pool that nobody uses any more" if has_cuda else NO_CUDA)
+        assert acted.devices == ()
+
+
+def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python) -> None:
+    source = FRAGMENTS + WAITING + STILL
+    child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+    child.expect("waiting")
+    with child.attach() as client:
+        assert client.statistics().history is Recorder.NOBODY
+        acted = client.act(ActName.EMPTY_CACHE)
+        assert (acted.reason, acted.map) == ("" if has_cuda else NO_CUDA, None)
+        begun = client.act(ActName.HISTORY_ON)
+        assert begun.reason.startswith("Only PyTorch's own allocator records" if has_cuda else NO_CUDA)

@@ -138,7 +138,7 @@ class TargetFeed:
         history = self._heard.history if acted.reason else _HISTORY_AFTER.get(acted.name, self._heard.history)
         self._heard = replace(self._heard, acting=None, outcome=outcome_of(acted), history=history)
         if not acted.reason:
-            client.ask_look()  # the last one shows what is gone; the next one that nobody asks for may be long in coming
+            client.ask_look()  # the last one shows what is gone, and the next unasked one may be long in coming
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
