@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -63,6 +64,16 @@ class Painted(Widget):
             style = self.get_component_rich_style(f"role--{name}")
             style = self._styles_by_role[role] = style + FILLED if more else style
         return style
+
+
+class Notes(Painted):
+    """Lines about what stands below them, or above: as high as there are lines."""
+
+    def set_lines(self, lines: Sequence[Line]) -> None:
+        """Show these lines and take as much height."""
+        if self.styles.height is None or self.styles.height.value != len(lines):
+            self.styles.height = len(lines)
+        self.show(tuple(lines))
 
 
 class Wheeled(Painted):

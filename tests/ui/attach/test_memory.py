@@ -1,4 +1,4 @@
-"""The Memory and Ranks screens: one bar of all, its parts, the counters over time, and all processes."""
+"""The Memory screen: one bar of all, its parts, the counters over time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from gputui.explain.parts import Part, parts_of
 from gputui.model.moment import CounterPoint
 from gputui.model.target import Mark
 from gputui.ui.drawing.attach.memory import Axis, draw_bar, draw_legend, draw_timeline
-from gputui.ui.drawing.attach.ranks import odd_columns
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.ui.drawing.taste import Taste
-from gputui.units import GIB, MIB
+from gputui.units import GIB
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting
 
@@ -115,27 +114,3 @@ async def test_each_screen_is_a_key_away_and_escape_leads_to_the_monitor(key, na
         assert at.screen == name
         await at.press("escape")
         assert at.screen == ""
-
-
-async def test_enter_on_a_rank_shows_its_memory():
-    async with sitting(*growing(10, 20)) as at:
-        await at.press("6")
-        assert "20.0 MiB" in at.text
-        await at.press("enter")
-        assert at.screen == "memory"
-
-
-def test_the_odd_one_out_is_marked():
-    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1000, 1001, 1002, 1300)]
-    assert [bool(odd_columns(device, ranks)) for device in ranks] == [False, False, False, True]
-
-
-def test_of_two_neither_is_odd():
-    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1000, 3000)]
-    assert not any(odd_columns(device, ranks) for device in ranks)
-
-
-def test_small_differences_are_not_odd():
-    ranks = [moment(row(Tensor(size, "x"))).devices[0] for size in (1, 1, 40)]
-    assert ranks[2].statistics.allocated_bytes == 40 * MIB
-    assert not any(odd_columns(device, ranks) for device in ranks)

@@ -1,66 +1,58 @@
-"""All attached processes, a line each; what differs much from the others' is marked."""
+"""All attached processes, a line each; what differs much from the others' is marked, and said in a sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.explain.ranks import FEWEST, Rank, figures, sentence
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
-from gputui.ui.drawing.line import Piece
+from gputui.ui.drawing.line import Line, Piece, wrap
 from gputui.units import format_bytes
 
-ODD_SHARE = 0.1
-"""A value is odd that lies so much of the median above or below it; below 64 MiB nothing is."""
-
-ODD_BYTES = 64 * 1024**2
+SENTENCES = 3
+"""So many odd ranks are told of above the list; all are marked in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One process on one of its devices; `odd` are the columns in which it differs from the rest."""
+    """One process on one of its devices, as a row."""
 
-    moment: TargetMoment
-    device: DeviceMoment
+    rank: Rank
     utilization_percent: Reading[int]
-    odd: frozenset[str]
 
 
-def values_of(device: DeviceMoment) -> dict[str, int]:
-    """The figures of a rank that are compared, by column name."""
-    counted = device.statistics
-    stuck = device.layout.release.composition.stuck_bytes if device.layout else 0
-    return {
-        "reserved": counted.reserved_bytes,
-        "allocated": counted.allocated_bytes,
-        "peak": counted.peak_allocated_bytes,
-        "stuck": stuck,
-    }
+def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
+    """Who holds other memory than the rest, by how much; of too few ranks nothing."""
+    odd = sorted((rank for rank in ranks if rank.oddities), key=_largest, reverse=True)
+    if len(ranks) < FEWEST:
+        return []
+    if not odd:
+        return wrap(f" All {len(ranks)} hold about the same memory.", width, "dim")
+    lines = [line for rank in odd[:SENTENCES] for line in wrap(f" ! {sentence(rank, len(ranks))}", width, "poor")]
+    more = len(odd) - SENTENCES
+    return lines + (wrap(f"   {more} more are marked below.", width, "dim") if more > 0 else [])
 
 
-def odd_columns(device: DeviceMoment, others: list[DeviceMoment]) -> frozenset[str]:
-    """In which columns a device's figures differ from the median of all by more than `ODD_SHARE`."""
-    if len(others) < 3:
-        return frozenset()
-    found = set()
-    for name, value in values_of(device).items():
-        middle = median(values_of(other)[name] for other in others)
-        if abs(value - middle) > max(ODD_BYTES, ODD_SHARE * middle):
-            found.add(name)
-    return frozenset(found)
+def _largest(rank: Rank) -> int:
+    return max(abs(oddity.bytes - oddity.median_bytes) for oddity in rank.oddities)
 
 
 def _figure(name: str) -> Column[RankRow]:
     def text(row: RankRow) -> Piece:
-        shown = format_bytes(values_of(row.device)[name])
-        return (f"! {shown}", "poor") if name in row.odd else (shown, "plain")
+        value = figures(row.rank.device)[name]
+        if isinstance(value, Absent):
+            return ("-", "dim")
+        shown = format_bytes(value)
+        is_odd = any(oddity.name == name for oddity in row.rank.oddities)
+        return (f"! {shown}", "poor") if is_odd else (shown, "plain")
 
     return Column(name, name.capitalize(), 11, text, align=">")
 
 
 def _rank(row: RankRow) -> Piece:
-    greeting = row.moment.greeting
+    greeting = row.rank.moment.greeting
     return ("-", "dim") if greeting.rank is None else (f"{greeting.rank}/{greeting.world_size}", "title")
 
 
@@ -70,14 +62,14 @@ def _utilization(row: RankRow) -> Piece:
 
 
 def _command(row: RankRow) -> Piece:
-    words = f"(ended) {row.moment.greeting.command}" if row.moment.ended else row.moment.greeting.command
-    return (words, "fair" if row.moment.ended else "plain")
+    words = f"(ended) {row.rank.moment.greeting.command}" if row.rank.moment.ended else row.rank.moment.greeting.command
+    return (words, "fair" if row.rank.moment.ended else "plain")
 
 
 COLUMNS: tuple[Column[RankRow], ...] = (
     Column("rank", "Rank", 6, _rank, align=">"),
-    Column("pid", "PID", 8, lambda row: (str(row.moment.pid), "plain"), align=">"),
-    Column("device", "GPU", 4, lambda row: (str(row.device.index), "title"), align=">"),
+    Column("pid", "PID", 8, lambda row: (str(row.rank.moment.pid), "plain"), align=">"),
+    Column("device", "GPU", 4, lambda row: (str(row.rank.device.index), "title"), align=">"),
     _figure("reserved"),
     _figure("allocated"),
     _figure("peak"),

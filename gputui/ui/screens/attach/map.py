@@ -12,19 +12,9 @@ from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView
-from gputui.ui.widgets.painted import Painted
+from gputui.ui.widgets.painted import Notes
 
 WIDE_FROM = 120
-
-
-class Legend(Painted):
-    """The letters that the map shows, with their words."""
-
-    def set_lines(self, lines: list[Line]) -> None:
-        """Show these lines and take as much height."""
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show(tuple(lines))
 
 
 class MapScreen(AttachScreen):
@@ -41,7 +31,7 @@ class MapScreen(AttachScreen):
         """Map and inspector, and the legend below both."""
         taste = self.monitor.taste
         yield Container(MapView(taste, id="map"), Inspector(taste, id="inspector"), id="map-body")
-        yield Legend(id="legend")
+        yield Notes(id="legend")
 
     def on_mount(self) -> None:
         """The map has the keyboard."""
@@ -58,7 +48,7 @@ class MapScreen(AttachScreen):
         layout = self.device.layout if self.device else None
         map_view = self.query_one(MapView)
         map_view.set_layout(layout, tuple(self._why_empty()))
-        self.query_one(Legend).set_lines(draw_legend(kinds_of(layout), self.size.width) if layout else [])
+        self.query_one("#legend", Notes).set_lines(draw_legend(kinds_of(layout), self.size.width) if layout else [])
         if layout and self._wanted is not None:
             address, self._wanted = self._wanted, None
             if not map_view.jump(address):

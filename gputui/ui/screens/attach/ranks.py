@@ -8,11 +8,14 @@ from textual import on
 from textual.app import ComposeResult
 
 from gputui.explain.drivers import utilization_of
-from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, odd_columns
+from gputui.explain.ranks import Rank, ranks_of
+from gputui.model.reading import Reading
+from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.painted import Notes
 
 
 class RankList(Listing[RankRow]):
@@ -22,7 +25,7 @@ class RankList(Listing[RankRow]):
 
     def key_of(self, entry: RankRow) -> Hashable:
         """PID and device."""
-        return (entry.moment.pid, entry.device.index)
+        return (entry.rank.moment.pid, entry.rank.device.index)
 
     def draw_head(self, width: int) -> Line:
         """Column titles."""
@@ -39,28 +42,22 @@ class RanksScreen(AttachScreen):
     NAME = "ranks"
 
     def compose_body(self) -> ComposeResult:
-        """One list."""
+        """The odd ones in words, and the list."""
+        yield Notes(id="odd")
         yield RankList(id="ranks")
 
     def draw(self) -> None:
         """Draw all ranks."""
         moments = [target.timeline.latest for target in self.monitor.targets.all]
-        pairs = [(moment, device) for moment in moments if moment for device in moment.devices]
-        devices = [device for _, device in pairs]
-        rows = [
-            RankRow(
-                moment,
-                device,
-                utilization_of(moment.greeting, self.monitor.snapshot.devices, device.index),
-                odd_columns(device, devices),
-            )
-            for moment, device in pairs
-        ]
-        rows.sort(key=lambda row: (row.moment.greeting.rank is None, row.moment.greeting.rank or 0, row.device.index))
-        self.query_one(RankList).set_entries(tuple(rows))
+        ranks = ranks_of([moment for moment in moments if moment])
+        self.query_one(Notes).set_lines(draw_odd(ranks, self.size.width))
+        self.query_one(RankList).set_entries(tuple(RankRow(rank, self._utilization(rank)) for rank in ranks))
+
+    def _utilization(self, rank: Rank) -> Reading[int]:
+        return utilization_of(rank.moment.greeting, self.monitor.snapshot.devices, rank.device.index)
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:
         if isinstance(message.entry, RankRow):
-            self.monitor.targets.select(message.entry.moment.pid)
+            self.monitor.targets.select(message.entry.rank.moment.pid)
             self.monitor.show_attach_screen("memory")

@@ -19,14 +19,10 @@ from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.listing import Listing
-from gputui.ui.widgets.painted import Painted
+from gputui.ui.widgets.painted import Notes, Painted
 
 PROBLEM_LINES = 2
 NO_LOOK = "Of this moment there are only the counters: no look at the allocator's map was kept."
-
-
-class TensorNotes(Painted):
-    """The lines above the list: what it shows, and what could not be known."""
 
 
 class TensorDetail(Painted):
@@ -58,7 +54,7 @@ class TensorsScreen(AttachScreen):
 
     def compose_body(self) -> ComposeResult:
         """Notes, list, detail, and the filter line where one is typed."""
-        yield TensorNotes(id="tensor-notes")
+        yield Notes(id="tensor-notes")
         yield TensorList(self.monitor.taste, id="tensor-list")
         yield TensorDetail(id="tensor-detail")
         yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
@@ -77,10 +73,7 @@ class TensorsScreen(AttachScreen):
         """Take the newest look in, and draw."""
         moment, device = self.moment, self.device
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
-        notes = self._notes(self.size.width)
-        widget = self.query_one(TensorNotes)
-        widget.styles.height = len(notes)
-        widget.show(tuple(notes))
+        self.query_one(Notes).set_lines(self._notes(self.size.width))
         self.query_one(TensorList).set_view(self.view)
 
     def _notes(self, width: int) -> list[Line]:

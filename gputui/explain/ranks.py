@@ -1,0 +1,94 @@
+"""The ranks of a job beside each other: which of them holds other memory than the rest, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.reading import Absent, Reading
+from gputui.units import format_bytes
+
+FEWEST = 3
+"""Of fewer none is odd: there is no knowing which of two it would be."""
+
+ODD_SHARE = 0.1
+"""A figure is odd that lies so much of the median above or below it; below 64 MiB nothing is."""
+
+ODD_BYTES = 64 * 1024**2
+
+NOT_LOOKED = Absent("not looked at yet")
+
+WORDS = {"reserved": "reserved", "allocated": "allocated", "peak": "allocated at its peak", "stuck": "stuck"}
+"""The figures that are compared, as a sentence names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """A figure of one rank, in bytes, and the median of all."""
+
+    name: str
+    bytes: int
+    median_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process on one of its devices, and where its figures differ from the others' ones."""
+
+    moment: TargetMoment
+    device: DeviceMoment
+    oddities: tuple[Oddity, ...] = ()
+
+
+def figures(device: DeviceMoment) -> dict[str, Reading[int]]:
+    """What is compared, in bytes."""
+    counted = device.statistics
+    return {
+        "reserved": counted.reserved_bytes,
+        "allocated": counted.allocated_bytes,
+        "peak": counted.peak_allocated_bytes,
+        "stuck": device.layout.release.composition.stuck_bytes if device.layout else NOT_LOOKED,
+    }
+
+
+def ranks_of(moments: Sequence[TargetMoment]) -> tuple[Rank, ...]:
+    """Every process on every device of its own, in the order of ranks, each compared with all."""
+    pairs = [(moment, device) for moment in moments for device in moment.devices]
+    pairs.sort(key=lambda pair: (pair[0].greeting.rank is None, pair[0].greeting.rank or 0, pair[1].index))
+    medians = _medians([figures(device) for _, device in pairs]) if len(pairs) >= FEWEST else {}
+    return tuple(Rank(moment, device, _oddities(device, medians)) for moment, device in pairs)
+
+
+def _medians(table: Sequence[dict[str, Reading[int]]]) -> dict[str, int]:
+    known = {name: [value for row in table if not isinstance(value := row[name], Absent)] for name in table[0]}
+    return {name: int(median(values)) for name, values in known.items() if len(values) >= FEWEST}
+
+
+def _oddities(device: DeviceMoment, medians: dict[str, int]) -> tuple[Oddity, ...]:
+    found = {
+        name: Oddity(name, value, medians[name])
+        for name, value in figures(device).items()
+        if name in medians
+        and not isinstance(value, Absent)
+        and abs(value - medians[name]) > max(ODD_BYTES, ODD_SHARE * medians[name])
+    }
+    if "peak" not in found:  # ranks are read at different points of a step, where other tensors live
+        found.pop("allocated", None)
+    return tuple(found.values())
+
+
+def sentence(rank: Rank, count: int) -> str:
+    """Which rank of `count` is odd, and by how much, the largest difference first."""
+    number = rank.moment.greeting.rank
+    who = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.index}"
+    largest = sorted(rank.oddities, key=lambda each: -abs(each.bytes - each.median_bytes))
+    first, *others = map(_difference, largest)
+    rest = f" ({', '.join(others)})" if others else ""
+    return f"{who}: {first} than the median of {count}{rest}."
+
+
+def _difference(oddity: Oddity) -> str:
+    difference = oddity.bytes - oddity.median_bytes
+    return f"{format_bytes(abs(difference))} {'more' if difference > 0 else 'less'} {WORDS[oddity.name]}"

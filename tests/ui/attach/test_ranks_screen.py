@@ -1,0 +1,86 @@
+"""The Ranks screen: all attached processes beside each other, and the odd one out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.explain.ranks import Rank, ranks_of, sentence
+from gputui.model.moment import TargetMoment
+from gputui.ui.drawing.attach.ranks import draw_odd
+from gputui.ui.drawing.line import text_of, width_of
+from tests.explain.maps import segment
+from tests.explain.moments import Tensor, moment, row
+from tests.ui.attach.sitting import sitting
+
+
+def rank(number: int, mib: float, **counters: int) -> TargetMoment:
+    """A rank with one tensor."""
+    made = moment(row(Tensor(mib, "x")), **counters)
+    return replace(made, greeting=replace(made.greeting, pid=100 + number, rank=number, world_size=8))
+
+
+def job(*sizes_mib: float) -> tuple[Rank, ...]:
+    return ranks_of([rank(number, mib) for number, mib in enumerate(sizes_mib)])
+
+
+def odd(ranks: tuple[Rank, ...]) -> list[list[str]]:
+    return [[oddity.name for oddity in rank.oddities] for rank in ranks]
+
+
+def test_the_odd_one_out_is_told_with_what_it_has_more():
+    ranks = job(1000, 1001, 1002, 1300)
+    assert odd(ranks) == [[], [], [], ["reserved", "allocated", "peak"]]
+    assert sentence(ranks[3], 4) == (
+        "Rank 3, PID 103 on device 0: 298 MiB more reserved than the median of 4"
+        " (298 MiB more allocated, 298 MiB more allocated at its peak)."
+    )
+
+
+def test_one_that_holds_less_is_odd_too():
+    assert "PID 101 on device 0: 500 MiB less reserved than the median of 3" in sentence(job(1000, 500, 1000)[1], 3)
+
+
+@pytest.mark.parametrize("sizes_mib", [(1000, 3000), (1, 1, 40), (10_000, 10_000, 10_900)])
+def test_two_and_small_differences_are_not_odd(sizes_mib):
+    assert not any(odd(job(*sizes_mib)))
+
+
+def test_a_rank_at_another_point_of_its_step_is_not_odd():
+    peak = {"peak_allocated_bytes": 2 << 30, "reserved_bytes": 2 << 30}
+    assert not any(odd(ranks_of([rank(number, mib, **peak) for number, mib in enumerate((100, 100, 1900))])))
+
+
+def test_what_was_not_looked_at_is_no_zero():
+    looked = [rank(number, 100) for number in range(3)]
+    stuck = moment(row(Tensor(100, "x"), free=900))
+    late = replace(looked[0], devices=tuple(replace(device, layout=None) for device in looked[0].devices))
+    ranks = ranks_of([late, *looked, stuck])
+    assert [oddity.name for oddity in ranks[-1].oddities] == ["reserved", "stuck"]
+    assert not ranks[0].oddities
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_no_line_is_wider_than_the_screen(width):
+    assert max(map(width_of, draw_odd(job(100, 100, 100, 800, 800.5), width))) <= width
+
+
+def test_of_many_odd_ones_the_first_are_told_and_the_others_counted():
+    text = text_of(draw_odd(job(*[100] * 9, 900, 800, 700, 600, 500), 200))
+    assert text.count("!") == 3
+    assert "   2 more are marked below." in text
+    assert text.index("Rank 9,") < text.index("Rank 10,") < text.index("Rank 11,")
+
+
+def test_ranks_that_are_alike_are_said_to_be():
+    assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 hold about the same memory."
+    assert draw_odd(job(100, 900), 80) == []
+
+
+async def test_enter_on_a_rank_shows_its_memory():
+    async with sitting(moment(segment(("live", 20)))) as at:
+        await at.press("6")
+        assert "20.0 MiB" in at.text
+        await at.press("enter")
+        assert at.screen == "memory"
