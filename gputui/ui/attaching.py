@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from queue import SimpleQueue
+
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
-from gputui.ui.messages import MomentTaken
+from gputui.ui.messages import MomentsTaken
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.targets import OpenFeed, Targets
@@ -17,6 +19,7 @@ class AttachingApp(TerminalApp):
     def __init__(self, open_feed: OpenFeed) -> None:
         super().__init__()
         self.targets = Targets(open_feed)
+        self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
         self.first_pids: tuple[int, ...] = ()
         """Processes to attach to as soon as there is a screen."""
 
@@ -36,11 +39,13 @@ class AttachingApp(TerminalApp):
         return True
 
     def _deliver_moment(self, moment: TargetMoment) -> None:
-        self.post_message(MomentTaken(moment))
+        self._moments.put(moment)
+        self.post_message(MomentsTaken())
 
-    def on_moment_taken(self, message: MomentTaken) -> None:
-        """Keep it, and let an attach screen on top draw it."""
-        self.targets.take(message.moment)
+    def on_moments_taken(self) -> None:
+        """Keep all of them, for the timeline must miss nothing; an attach screen on top draws the newest."""
+        while not self._moments.empty():
+            self.targets.take(self._moments.get())
         if isinstance(self.screen, AttachScreen) and self.screen.is_mounted:
             self.screen.update_from_monitor()
 

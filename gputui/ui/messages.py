@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 
 
@@ -21,12 +20,9 @@ class SnapshotTaken(Message):
         return isinstance(message, SnapshotTaken)
 
 
-@dataclass
-class MomentTaken(Message):
-    """A feed has a new moment of an attached process; a newer one of the same process replaces it."""
-
-    moment: TargetMoment
+class MomentsTaken(Message):
+    """Feeds have moments of attached processes, which wait in the application's queue."""
 
     def can_replace(self, message: Message) -> bool:
-        """Moments of one process; the timeline misses what the screen had no time for."""
-        return isinstance(message, MomentTaken) and message.moment.pid == self.moment.pid
+        """One message is enough for all that wait."""
+        return isinstance(message, MomentsTaken)

@@ -11,6 +11,7 @@ from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.target import ActName, Mark, Recorder
 from gputui.model.timeline import Timeline
 from gputui.model.verdict import Outcome
+from gputui.ui.drawing.attach.changes import End
 from gputui.ui.tensor_view import TensorView
 
 
@@ -69,7 +70,7 @@ def no_feed(pid: int, _listener: Callable[[TargetMoment], None]) -> Feed:
 @dataclass
 class Target:
     """One attached process: `cursor` is the time that the user went back to, None for now; `tensors` is how its
-    tensors are looked at."""
+    tensors are looked at, `compared` the marks whose changes are (None: the last mark, and now)."""
 
     feed: Feed
     timeline: Timeline = field(default_factory=Timeline)
@@ -78,6 +79,7 @@ class Target:
     tensors: TensorView = field(default_factory=TensorView)
     read_outcome: Outcome | None = None
     """What came of the last act that the user has put away."""
+    compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
 
     @property
     def moment(self) -> TargetMoment | None:

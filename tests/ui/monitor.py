@@ -36,12 +36,13 @@ class FakeMachine:
         self.sent: list[tuple[Identity, int]] = []
         self.refusal = ""
         self.is_closed = False
+        self.details = scenes.details
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """The snapshot that was set, with the details of the process looked at."""
         self.looks += 1
         self.attention = attention
-        details = scenes.details(attention.process) if attention.process else None
+        details = self.details(attention.process) if attention.process else None
         return replace(self.snapshot, interval_s=1.0 if interval_s == NEVER_S else interval_s, details=details)
 
     def send_signal(self, identity: Identity, number: int) -> None:

@@ -19,6 +19,8 @@ from gputui.model.process import (
 )
 from gputui.model.reading import Absent
 from gputui.model.snapshot import Snapshot
+from gputui.sources.processes.details import without_process
+from gputui.sources.procfs import ENDED
 from gputui.units import GIB, MIB
 
 NOW = 1_763_640_000.0
@@ -195,6 +197,11 @@ def node(number: int = 1, **changes) -> Snapshot:
     )
     rest = (Unattributed("GPU-00000007", 2 * GIB, "a process in another container"),)
     return snapshot(devices(8), (*job(2000, 4), *others), number=number, unattributed=rest, **changes)
+
+
+def no_details(identity: Identity) -> ProcessDetails:
+    """What is read of a process that has ended."""
+    return without_process(identity, ENDED)
 
 
 def details(identity: Identity) -> ProcessDetails:

@@ -6,6 +6,7 @@ import pytest
 
 from gputui.model.process import Identity
 from gputui.ui.drawing.process_page import ENVIRONMENT
+from gputui.ui.screens.process import ProcessScreen
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
@@ -124,6 +125,31 @@ class TestProcess:
             await monitor.press("z", "end", "home")
             await monitor.press("escape")
             assert monitor.pids == []
+
+    async def test_keeps_the_details_of_one_that_has_ended(self):
+        async with open_monitor() as monitor:
+            await monitor.press("enter")
+            await monitor.until(lambda: "waits for" in monitor.text)
+            monitor.machine.details = scenes.no_details
+            await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
+            assert "WORLD_SIZE=4" in monitor.text
+            assert "the process has ended" not in monitor.text
+
+    async def test_does_not_wait_for_the_details_of_one_that_had_ended_before(self):
+        async with open_monitor() as monitor:
+            monitor.machine.details = scenes.no_details
+            gone = monitor.table.current.process
+            await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
+            monitor.app.push_screen(ProcessScreen(gone))
+            await monitor.until(lambda: "The rest was not read before it ended." in monitor.text)
+            assert "reading the rest" not in monitor.text
+
+    async def test_does_not_wait_for_details_while_paused(self):
+        async with open_monitor() as monitor:
+            await monitor.press("p", "enter")
+            assert "The rest is read when p goes on." in monitor.text
+            await monitor.press("p")
+            await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
 
     async def test_does_not_take_another_process_with_the_same_pid_for_it(self):
         async with open_monitor() as monitor:

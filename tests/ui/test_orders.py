@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gputui.model.process import ProcessLook
 from gputui.ui.drawing.process_rows import ORDERS
+from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
 
@@ -83,6 +87,20 @@ async def test_space_again_takes_the_tag_away():
     async with open_monitor() as monitor:
         await monitor.press("space", "up", "space")
         assert "tagged" not in monitor.lines[0]
+
+
+async def test_a_tagged_process_that_has_ended_does_not_count():
+    async with open_monitor() as monitor:
+        await monitor.press("space", "space", "space")
+        assert "3 tagged" in monitor.lines[0]
+        ended = monitor.table.entries[1].process
+        assert ended is not None
+        node = scenes.node(2)
+        left = tuple(each for each in node.processes.processes if each.identity != ended.identity)
+        await monitor.see(replace(node, processes=replace(node.processes, processes=left)))
+        assert "2 tagged" in monitor.lines[0]
+        await monitor.see(replace(node, number=3, processes=ProcessLook(problem="The list cannot be read.")))
+        assert "2 tagged" in monitor.lines[0]
 
 
 async def test_a_row_without_a_process_cannot_be_tagged():

@@ -24,20 +24,23 @@ def history_owner(process: Process) -> str:
 
 
 def draw_process_page(
-    process: Process, snapshot: Snapshot, history: History, zoom: int, size: tuple[int, int], taste: Taste
+    process: Process,
+    details: ProcessDetails | str,
+    snapshot: Snapshot,
+    history: History,
+    zoom: int,
+    size: tuple[int, int],
+    taste: Taste,
 ) -> list[Line]:
-    """The page for a screen of `size` (width, height); it may be longer than the screen."""
+    """The page for a screen of `size` (width, height), which it may be longer than; or why there are no details."""
     width, height = size
-    details = snapshot.details
-    if details is not None and details.identity != process.identity:
-        details = None
     lines: list[Line] = [((fit(f"Process {process.pid}  {_words(process.command)}", width), "title"),)]
     graphs = _graphs(process, snapshot, history, zoom, width)
     lines += draw_graphs(graphs, width, max(2, min(6, height // 5)), taste)
     lines.append(((fit(f"each cell {SPANS_S[zoom]:g} s; z zooms", width, ">"), "dim"),))
-    lines += _facts(process, details, snapshot.time, width)
-    if details is None:
-        return [*lines, (("reading the rest ...", "dim"),)]
+    lines += _facts(process, None if isinstance(details, str) else details, snapshot.time, width)
+    if isinstance(details, str):
+        return [*lines, *wrap(details, width, "dim")]
     lines += [_heading("Tree", width, taste), *(_branch(entry, details, width) for entry in details.tree)]
     return lines + _environment(details, width, taste)
 

@@ -117,6 +117,15 @@ class Overview(MonitorScreen):
         table.set_view(monitor.view, self._tagged)
         table.set_entries(rows_of(snapshot, monitor.view, monitor.taste))
 
+    def draw_status(self) -> None:
+        """The status, with as many tagged processes as there still are."""
+        look = self.monitor.snapshot.processes
+        here = self._tagged & {process.identity for process in look.processes}
+        if here != self._tagged and not look.problem:
+            self._tagged = here
+            self.monitor.set_tagged(len(here))
+        super().draw_status()
+
     def _arrange(self) -> None:
         """Give the parts their heights."""
         arrangement = arrange(self.monitor.snapshot, self.size.width, self.size.height)

@@ -8,12 +8,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
-from gputui.model.process import Process
+from gputui.model.process import Process, ProcessDetails
 from gputui.model.snapshot import Attention
 from gputui.ui.drawing.line import Line, text_of
 from gputui.ui.drawing.process_page import ENVIRONMENT, draw_process_page
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
+
+NOT_READ_YET = "reading the rest ..."
+NOT_READ_PAUSED = "The rest is read when p goes on."
+NEVER_READ = "The rest was not read before it ended."
 
 
 class ProcessScreen(SubScreen):
@@ -40,6 +44,7 @@ class ProcessScreen(SubScreen):
         super().__init__()
         self._process = process
         self._is_gone = False
+        self._details: ProcessDetails | None = None
         self._zoom = 0
         self._goes_to_environment = at_environment
 
@@ -54,9 +59,11 @@ class ProcessScreen(SubScreen):
         newest = next((process for process in processes if process.identity == identity), None)
         self._is_gone = newest is None
         self._process = newest or self._process
-        self.query_one(Page).redraw()
         details = self.monitor.snapshot.details
-        if self._goes_to_environment and details is not None and details.identity == identity:
+        if details is not None and details.identity == identity and not self._is_gone:
+            self._details = details
+        self.query_one(Page).redraw()
+        if self._goes_to_environment and self._details is not None:
             self._goes_to_environment = False
             self.action_environment()
 
@@ -94,9 +101,20 @@ class ProcessScreen(SubScreen):
     def _draw_page(self, width: int, height: int) -> list[Line]:
         monitor = self.monitor
         lines = draw_process_page(
-            self._process, monitor.snapshot, monitor.history, self._zoom, (width, height), monitor.taste
+            self._process,
+            self._details or self._why_without_details(),
+            monitor.snapshot,
+            monitor.history,
+            self._zoom,
+            (width, height),
+            monitor.taste,
         )
         if self._is_gone:
             gone = "This process holds no device memory any more, or has ended; these are its last readings."
             lines.insert(1, ((gone, "fair"),))
         return lines
+
+    def _why_without_details(self) -> str:
+        if self._is_gone:
+            return NEVER_READ
+        return NOT_READ_PAUSED if self.monitor.state.is_paused else NOT_READ_YET

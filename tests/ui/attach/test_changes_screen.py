@@ -90,6 +90,17 @@ async def test_f_and_t_choose_among_the_marks_and_now():
         assert "Nothing came and nothing went." in at.text
 
 
+async def test_the_chosen_ends_stay_when_one_looks_elsewhere():
+    async with sitting(ONE, TWO, THREE) as at:
+        await at.press("5", "f", "t", "2", "5")
+        assert " From start " in at.text
+        assert " To   after backward" in at.text
+        await at.press("escape")
+        at.app.attach(at.feed.pid)
+        await at.press("5")
+        assert " To   after backward" in at.text
+
+
 async def test_now_goes_on_while_a_chosen_mark_stays():
     async with sitting(ONE, TWO) as at:
         await at.press("5", "f")

@@ -11,6 +11,7 @@ from gputui.ui.drawing.attach.memory import Axis, draw_bar, draw_legend, draw_ti
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.ui.drawing.taste import Taste
+from gputui.ui.screens.attach.memory import MemoryScreen
 from gputui.units import GIB
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting
@@ -95,6 +96,21 @@ async def test_forward_beyond_the_newest_is_the_present_again():
 async def test_every_size_is_drawn(size):
     async with sitting(*growing(10, 20, used_mib=600), size=size) as at:
         assert max(map(len, at.text.splitlines()), default=0) <= size[0]
+
+
+async def test_what_came_while_the_screen_was_busy_is_in_the_timeline_and_drawn_once(monkeypatch):
+    drawn = []
+    original = MemoryScreen.draw
+    monkeypatch.setattr(MemoryScreen, "draw", lambda screen: drawn.append(screen) or original(screen))
+    moments = growing(*range(1, 31))
+    async with sitting(moments[0]) as at:
+        drawn.clear()
+        for each in moments[1:]:
+            at.feed.deal(each)  # the screen has no time: nothing is awaited between two
+        await at.settle()
+        assert [point.time for point in at.app.targets.current.timeline.points] == [each.time for each in moments]
+        assert "allocated 30.0 MiB" in at.text
+        assert 1 <= len(drawn) <= 2
 
 
 async def test_m_sets_a_mark_and_s_asks_for_a_scan():

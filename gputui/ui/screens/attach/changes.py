@@ -39,11 +39,6 @@ class ChangesScreen(AttachScreen):
         ),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._chosen: dict[str, End | None] = {"from": None, "to": None}
-        """None: the last mark, and now."""
-
     def compose_body(self) -> ComposeResult:
         """One page."""
         yield Page(self._draw_page, id="page")
@@ -55,9 +50,9 @@ class ChangesScreen(AttachScreen):
     def action_choose(self, end: str, steps: int) -> None:
         """Another of the marks, or now; it goes round."""
         places = self._places()
-        if len(places) > 1:
+        if self.target and len(places) > 1:
             place = (self._index(places, end) + steps) % len(places)
-            self._chosen[end] = places[place][0] if place < len(places) - 1 or end == "from" else None
+            self.target.compared[end] = places[place][0] if place < len(places) - 1 or end == "from" else None
         self.draw()
 
     def _places(self) -> list[Place]:
@@ -70,7 +65,7 @@ class ChangesScreen(AttachScreen):
         return [*marks, (End(label, moment.time, moment.look_time), moment)]
 
     def _index(self, places: list[Place], end: str) -> int:
-        wanted = self._chosen[end]
+        wanted = self.target.compared[end] if self.target else None
         default = len(places) - (2 if end == "from" else 1)
         if wanted is None:
             return default

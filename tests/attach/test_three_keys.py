@@ -1,0 +1,123 @@
+"""Real training programs that hold too much memory, real keys: at most three lead from the shell to the cause."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests import torches
+from tests.attach.children import Child, Python
+from tests.terminal.pty_session import PtySession
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    found = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
+    torches.parametrize(metafunc, "cuda_path", found)
+
+
+class Desk:
+    """Fake GPUs, a program that runs on them, and a terminal."""
+
+    def __init__(self, python: Python) -> None:
+        self._python = python
+        self._terminals: list[PtySession] = []
+
+    def start(self, program: str, *arguments: str) -> Child:
+        """Run one of the programs."""
+        return self._python.run([self._python.path, "-W", "ignore", str(PROGRAMS / program), *arguments])
+
+    def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
+        """`gputui attach` with these words, on its first screen."""
+        command = f"exec {sys.executable} -m gputui attach {' '.join(words)}"
+        folder = str(self._python.folder)
+        environment = {"HOME": folder, "XDG_CONFIG_HOME": folder, **_environment(self._python.environment)}
+        terminal = PtySession(command, environment, size)
+        self._terminals.append(terminal)
+        terminal.wait_for("Reserved by PyTorch")
+        return terminal
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        for terminal in self._terminals:
+            terminal.close()
+        self._python.end()
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """That of the programs, for a viewer beside them: it has the fake NVML, and no need of the fake CUDA."""
+    left_out = ("LD_PRELOAD", "COLORTERM", "NO_COLOR", "HOME", "XDG_CONFIG_HOME")
+    kept = {name: value for name, value in environment.items() if name not in left_out}
+    return kept | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+
+
+@pytest.fixture
+def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """Eight fake GPUs, of 80 GiB or of what the test's mark says."""
+    memory_gib = getattr(request, "param", 80.0)
+    environment = torches.fake_cuda(torches.required(cuda_path), tmp_path, gpus=8, memory_gib=memory_gib)
+    desk = Desk(Python(cuda_path, tmp_path, environment))
+    yield desk
+    desk.end()
+
+
+PROGRAMS_AND_CAUSES = [
+    pytest.param(
+        8.0,
+        "fragment",
+        ("2",),
+        ("! Fragmentation: ", "large segments are held by small blocks", "expandable_segments:True"),
+        id="fragmentation up to an out-of-memory error",
+    ),
+    pytest.param(
+        80.0,
+        "leak",
+        ("2",),
+        ("! A leak: losses keeps more tensors at every look", "loss.detach() to losses"),
+        id="losses kept with their graphs",
+    ),
+    pytest.param(
+        80.0,
+        "keep_gradients",
+        ("2",),
+        ("320 MiB of gradients are kept through the forward pass.", "zero_grad(set_to_none=True)"),
+        id="gradients kept",
+    ),
+    pytest.param(
+        80.0,
+        "empty_cache",
+        ("2",),
+        ("device allocations and ", "torch.cuda.empty_cache() out of the training loop"),
+        id="the cache emptied at every step",
+    ),
+]
+
+
+@pytest.mark.parametrize(("desk", "habit", "keys", "sentences"), PROGRAMS_AND_CAUSES, indirect=["desk"])
+def test_the_cause_is_named_with_its_remedy(
+    desk: Desk, habit: str, keys: tuple[str, ...], sentences: tuple[str, ...]
+) -> None:
+    program = desk.start("gpt.py", habit)
+    program.expect("ready")
+    terminal = desk.attach(str(program.pid))
+    for key in keys:
+        terminal.send(key)
+    for words in sentences:
+        terminal.wait(lambda words=words: words in terminal.words, words)
+
+
+def test_of_eight_ranks_the_odd_one_is_named_with_what_it_holds_more(desk: Desk) -> None:
+    job = desk.start("job.py")
+    ready = dict(job.expect("ready").split() for _ in range(8))
+    assert ready == {str(rank): "256" if rank == 5 else "0" for rank in range(8)}
+    terminal = desk.attach("--job", str(job.pid))
+    terminal.send("6")
+    terminal.wait_for(": 258 MiB more reserved than the median of 8")
+    assert " ! Rank 5, PID " in terminal.text
+    row = next(line for line in terminal.text.splitlines() if line.lstrip().startswith("5/8"))
+    assert row.count("! ") == 3
+    assert terminal.text.count("! ") == 4
