@@ -112,13 +112,11 @@ def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, heard:
         driver=driver,
         layout=layout,
         bridge=levels,
-        room=_room(counted, driver, heard.look, layout),
+        room=_room(driver, heard.look, layout),
     )
 
 
-def _room(
-    counted: AllocatorStatistics, driver: DriverFacts, look: Look | None, layout: DeviceLayout | None
-) -> Room | None:
+def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -> Room | None:
     """None where the device's free memory or the allocator's map is not known."""
     free, used = driver.device_free_bytes, driver.device_used_bytes
     if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
@@ -126,7 +124,7 @@ def _room(
     return room(
         look.map,
         layout.release,
-        counted,
+        layout.statistics,
         device_free_bytes=free,
         device_total_bytes=free + used,
         process_used_bytes=driver.process_used_bytes,

@@ -54,8 +54,8 @@ def figures(device: DeviceMoment) -> dict[str, Reading[int]]:
 
 
 def ranks_of(moments: Sequence[TargetMoment]) -> tuple[Rank, ...]:
-    """Every process on every device of its own, in the order of ranks, each compared with all."""
-    pairs = [(moment, device) for moment in moments for device in moment.devices]
+    """Every process on every device that it uses, in the order of ranks, each compared with all."""
+    pairs = [(moment, device) for moment in moments for device in moment.used_devices]
     pairs.sort(key=lambda pair: (pair[0].greeting.rank is None, pair[0].greeting.rank or 0, pair[1].index))
     medians = _medians([figures(device) for _, device in pairs]) if len(pairs) >= FEWEST else {}
     return tuple(Rank(moment, device, _oddities(device, medians)) for moment, device in pairs)

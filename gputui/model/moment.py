@@ -84,6 +84,12 @@ class TargetMoment:
         """The process's PID."""
         return self.greeting.pid
 
+    @property
+    def used_devices(self) -> tuple[DeviceMoment, ...]:
+        """Those on which PyTorch has ever reserved memory (a rank sees all and uses one); the first where none is."""
+        used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
+        return used or self.devices[:1]
+
 
 @dataclass(frozen=True, slots=True)
 class CounterPoint:

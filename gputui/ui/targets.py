@@ -69,13 +69,16 @@ def no_feed(pid: int, _listener: Callable[[TargetMoment], None]) -> Feed:
 
 @dataclass
 class Target:
-    """One attached process: `cursor` is the time that the user went back to, None for now; `tensors` is how its
-    tensors are looked at, `compared` the marks whose changes are (None: the last mark, and now)."""
+    """One attached process, and how the user looks at it.
+
+    `cursor` is the time that the user went back to, None for now; `device` is PyTorch's index of the device that was
+    chosen, None for the first in use; `compared` are the marks whose changes are shown, None for the last mark and now.
+    """
 
     feed: Feed
     timeline: Timeline = field(default_factory=Timeline)
     cursor: float | None = None
-    device: int = 0
+    device: int | None = None
     tensors: TensorView = field(default_factory=TensorView)
     read_outcome: Outcome | None = None
     """What came of the last act that the user has put away."""
@@ -92,7 +95,14 @@ class Target:
         moment = self.moment
         if moment is None or not moment.devices:
             return None
-        return moment.devices[self.device % len(moment.devices)]
+        used = moment.used_devices
+        return next((device for device in used if device.index == self.device), used[0])
+
+    def next_device(self) -> None:
+        """Look at the next of the devices that the process uses."""
+        if self.moment is not None and self.device_moment is not None:
+            indices = [device.index for device in self.moment.used_devices]
+            self.device = indices[(indices.index(self.device_moment.index) + 1) % len(indices)]
 
     @property
     def outcome(self) -> Outcome | None:

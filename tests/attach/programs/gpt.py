@@ -1,4 +1,4 @@
-"""A small GPT on the first device:  gpt.py HABIT  trains it with one bad habit until it is ended."""
+"""A small GPT on the first device:  gpt.py HABIT [LAYERS [PAUSE_S]]  trains it with one bad habit until it is ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from torch import nn
 import gputui.probe  # noqa: F401 - the probe listens from here on
 
 torch.backends.cuda.enable_cudnn_sdp(False)
-WORDS, WIDTH, HEADS, LAYERS = 4096, 1024, 8, 6
+WORDS, WIDTH, HEADS = 4096, 1024, 8
+LAYERS = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+PAUSE_S = float(sys.argv[3]) if len(sys.argv) > 3 else 0.05
 
 
 class Layer(nn.Module):
@@ -96,7 +98,7 @@ def evaluate() -> None:
     newest[:] = [model(batch())]
 
 
-def rest(seconds: float = 0.05) -> None:
+def rest(seconds: float = PAUSE_S) -> None:
     """A pause in which the probe may look."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

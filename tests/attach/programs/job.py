@@ -1,6 +1,6 @@
 """A launcher and its ranks:  job.py [EXTRA_MIB]  starts eight processes with the variables that torchrun sets.
 
-Rank 5 keeps a list of EXTRA_MIB (256) of batches that no other rank keeps.
+Rank 5 keeps a list of batches, EXTRA_MIB (256) in all, that no other rank keeps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def train(rank: int) -> None:
     model = torch.nn.Linear(1024, 1024, device="cuda")
     optimizer = torch.optim.AdamW(model.parameters())
     extra_mib = int(sys.argv[1]) if len(sys.argv) > 1 else 256
-    kept = [torch.empty(1 << 20, dtype=torch.uint8, device="cuda") for _ in range(extra_mib if rank == ODD else 0)]
+    kept = [
+        torch.empty(32 << 20, dtype=torch.uint8, device="cuda") for _ in range(extra_mib // 32 if rank == ODD else 0)
+    ]
     say(f"ready {rank} {len(kept)}\n")
     while os.getppid() == launcher:
         model(torch.randn(64, 1024, device="cuda")).sum().backward()

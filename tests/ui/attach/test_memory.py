@@ -7,7 +7,7 @@ import pytest
 from gputui.explain.parts import Part, parts_of
 from gputui.model.moment import CounterPoint
 from gputui.model.target import Mark
-from gputui.ui.drawing.attach.memory import Axis, draw_bar, draw_legend, draw_timeline
+from gputui.ui.drawing.attach.memory import STEP_COLUMNS, Axis, draw_bar, draw_legend, draw_timeline
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.ui.drawing.taste import Taste
@@ -62,6 +62,16 @@ def timeline(moments, width=6, cursor=None, marks=()):
 
 def test_the_newest_moment_is_at_the_right_and_allocated_stands_before_reserved():
     assert timeline(growing(64, 64)) == ["    ::", "    ##", ""]
+
+
+def test_a_wide_timeline_moves_on_some_columns_at_once_and_shows_the_newest_moment_always():
+    firsts = []
+    for end in range(1000, 1032):
+        axis = Axis([CounterPoint(float(end), ())], 120, 1.0, float(end))
+        assert 120 - STEP_COLUMNS <= axis.column_of(end) < 120
+        assert axis.columns[axis.column_of(end)] is not None
+        firsts.append(-axis.column_of(0))
+    assert len(set(firsts)) == 32 // STEP_COLUMNS
 
 
 def test_events_stand_below_their_moments():

@@ -20,8 +20,8 @@ def draw_head(moment: TargetMoment, device: DeviceMoment | None, is_past: bool, 
         left.append((f"  rank {greeting.rank}/{greeting.world_size}", "dim"))
     if device is not None:
         left.append((f"  device {device.index}", "accent"))
-        if len(moment.devices) > 1:
-            left.append((f" of {len(moment.devices)}", "dim"))
+        if len(moment.used_devices) > 1:
+            left.append((f" of {len(moment.used_devices)}", "dim"))
     return spread(left, _states(moment, is_past=is_past), width)
 
 

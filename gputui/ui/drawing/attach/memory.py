@@ -90,12 +90,17 @@ def fit_line(pieces: Sequence[Piece], width: int) -> Line:
     return join(kept)
 
 
+STEP_COLUMNS = 8
+"""The timeline moves on by so many columns at once: one by one, each new point would send nearly all its cells."""
+
+
 class Axis:
     """Which point of the timeline stands in which column: the newest at the right, one column each `span_s`."""
 
     def __init__(self, points: Sequence[CounterPoint], width: int, span_s: float, end: float) -> None:
         self.columns: list[CounterPoint | None] = [None] * width
-        self._first = int(end / span_s) - width + 1
+        step = max(1, min(STEP_COLUMNS, width // STEP_COLUMNS))
+        self._first = -(-(int(end / span_s) + 1) // step) * step - width
         self._span_s = span_s
         for point in points:
             column = self.column_of(point.time)

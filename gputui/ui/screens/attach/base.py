@@ -116,7 +116,7 @@ class AttachScreen(MonitorScreen):
     def action_next_device(self) -> None:
         """The process's next device."""
         if self.target:
-            self.target.device += 1
+            self.target.next_device()
         self.update_from_monitor()
 
     def action_next_target(self, steps: int) -> None:
