@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -18,8 +16,8 @@ from gputui.ui.app import GputuiApp
 from gputui.ui.widgets.device_list import DeviceList
 from gputui.ui.widgets.process_table import ProcessTable
 from tests.ui import scenes
+from tests.ui.running import Running
 
-PATIENCE_S = 20.0
 NEVER_S = 3600.0
 """An interval at which the sampler looks only when it is asked to."""
 
@@ -56,31 +54,12 @@ class FakeMachine:
         self.is_closed = True
 
 
-class Monitor:
+class Monitor(Running):
     """The running application and its machine, with what tests do to them and ask of them."""
 
     def __init__(self, app: GputuiApp, machine: FakeMachine, pilot: Pilot[int]) -> None:
-        self.app = app
+        super().__init__(app, pilot)
         self.machine = machine
-        self.pilot = pilot
-
-    async def press(self, *keys: str) -> None:
-        """Press keys and wait until all is drawn."""
-        await self.pilot.press(*keys)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Wait until nothing is left to do."""
-        await self.pilot.pause()
-        await self.pilot.pause()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
-            await self.pilot.pause()
-            await asyncio.sleep(0.005)
 
     async def see(self, snapshot: Snapshot) -> None:
         """Let the sampler take `snapshot` and wait until it has arrived and is drawn."""
@@ -88,23 +67,6 @@ class Monitor:
         self.app._sampler.refresh()
         await self.until(lambda: self.app.snapshot.number == snapshot.number)
         await self.settle()
-
-    async def click(self, words: str, *, times: int = 1) -> None:
-        """Click on the first place on the screen where `words` stand."""
-        place = next((line.find(words), y) for y, line in enumerate(self.lines) if words in line)
-        await self.pilot.click(offset=place, times=times)
-        await self.settle()
-
-    @property
-    def lines(self) -> list[str]:
-        """The screen as it is, line by line."""
-        strips = self.app.screen._compositor.render_strips()
-        return [strip.text.rstrip() for strip in strips]
-
-    @property
-    def text(self) -> str:
-        """The screen as it is."""
-        return "\n".join(self.lines) + "\n"
 
     @property
     def table(self) -> ProcessTable:
@@ -131,11 +93,6 @@ class Monitor:
     def screen(self) -> str:
         """What kind of screen is on top."""
         return type(self.app.screen).__name__
-
-    @property
-    def notices(self) -> list[str]:
-        """The notices that are shown."""
-        return [notice.message for notice in self.app._notifications]
 
 
 @asynccontextmanager

@@ -133,10 +133,11 @@ def _keeper(name: str, counts: Sequence[int]) -> str:
 def _kind(growth: _Growth) -> str:
     group = growth.group
     names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
-    return (
-        f"{growth.first:,} became {growth.last:,} x {group.shape or '()'} {group.dtype} {group.category.value}s"
-        f" (+{format_bytes(growth.bytes)}){names}."
+    category = group.category.value.replace("_", " ")
+    what = (
+        f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else f"blocks of unknown owners ({category})"
     )
+    return f"{growth.first:,} became {growth.last:,} x {what} (+{format_bytes(growth.bytes)}){names}."
 
 
 def _remedy(keepers: Sequence[tuple[str, list[int]]], *, is_graph: bool) -> str:

@@ -22,6 +22,9 @@ class MonitorScreen(TerminalSized[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
+    LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
+    """Ids of keys that the bottom line shows behind the others, and leaves out first."""
+
     @property
     def monitor(self) -> GputuiApp:
         """The application, typed."""
@@ -36,7 +39,7 @@ class MonitorScreen(TerminalSized[None]):
         """Status, body, keys."""
         yield StatusLine(id="status")
         yield from self.compose_body()
-        yield KeysLine(id="keys")
+        yield KeysLine(last=self.LAST_KEYS, id="keys")
 
     def compose_body(self) -> ComposeResult:
         """The widgets between the two lines."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from textual import events
+from textual.binding import ActiveBinding
 
-from gputui.ui.drawing.line import Piece, fit, join, width_of
+from gputui.ui.drawing.keys import KeyEntry, Span, draw_keys
 from gputui.ui.widgets.painted import Painted
+
+KEPT = frozenset({"app.help", "app.quit"})
+"""Who knows these two keys finds the others."""
 
 
 class KeysLine(Painted):
-    """Keys with their words, as many as fit; a click does what the key does."""
+    """Keys with their words, as many as fit; a click does what the key does.
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    The keys of `last` come behind the other ones of the screen and of its widgets, so that they go first.
+    """
+
+    def __init__(self, *, last: frozenset[str] = frozenset(), id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._keys: tuple[tuple[str, str, str], ...] = ()
-        self._spans: list[tuple[int, int, str]] = []
+        self._last = last
+        self._spans: list[Span] = []
 
     def on_mount(self) -> None:
         """Follow the screen's active bindings."""
@@ -23,24 +30,34 @@ class KeysLine(Painted):
 
     def redraw(self) -> None:
         """Draw the bindings that are active on this screen and meant to be shown."""
+        if not self.size.width:
+            return
         bindings = self.screen.active_bindings.values()
-        shown = [active.binding for active in bindings if active.binding.show and active.enabled]
-        one_each = {binding.description: binding for binding in reversed(shown)}
-        self._keys = tuple(
-            (self.app.get_key_display(binding), binding.description, binding.key)
-            for binding in reversed(one_each.values())
+        one_each: dict[str, ActiveBinding] = {}
+        for active in bindings:
+            if active.binding.show and active.enabled:
+                one_each.setdefault(active.binding.description, active)
+        in_order = sorted(one_each.values(), key=self._place)
+        line, self._spans = draw_keys([self._entry(active) for active in in_order], self.size.width)
+        self.show((line,))
+
+    def _place(self, active: ActiveBinding) -> int:
+        """The screens first, then what is done on this one, then what can be done on any."""
+        if active.binding.group:
+            return 0
+        if active.node is self.app:
+            return 3
+        return 2 if active.binding.id in self._last else 1
+
+    def _entry(self, active: ActiveBinding) -> KeyEntry:
+        binding = active.binding
+        return KeyEntry(
+            self.app.get_key_display(binding),
+            binding.description,
+            binding.key,
+            group=binding.group.description if binding.group else "",
+            is_kept=binding.id in KEPT,
         )
-        pieces: list[Piece] = []
-        self._spans = []
-        for shown_key, words, key in self._keys:
-            start = width_of(pieces)
-            piece: list[Piece] = [(f" {shown_key}", "key"), (f" {words} ", "dim")]
-            if start + width_of(piece) > self.size.width:
-                break
-            pieces += piece
-            self._spans.append((start, width_of(pieces), key))
-        if self.size.width:
-            self.show((join((*pieces, (fit("", self.size.width - width_of(pieces)), "plain"))),))
 
     def on_resize(self) -> None:
         """The width changed."""
@@ -49,5 +66,5 @@ class KeysLine(Painted):
     def on_click(self, event: events.Click) -> None:
         """Do what the key does."""
         for start, end, key in self._spans:
-            if start <= event.x < end:
+            if key and start <= event.x < end:
                 self.app.simulate_key(key)

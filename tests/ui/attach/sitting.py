@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from textual.pilot import Pilot
 
@@ -16,8 +15,9 @@ from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
 from gputui.model.target import ActName
 from gputui.settings import Settings
 from gputui.ui.app import GputuiApp
+from tests.ui.running import Running
 
-PATIENCE_S = 20.0
+S = TypeVar("S", bound="Sitting")
 
 
 class StillMachine:
@@ -66,44 +66,29 @@ class DealtFeed:
         self.acts.append(name)
 
 
-class Sitting:
+class Sitting(Running):
     """The running application and its feed."""
 
     def __init__(self, app: GputuiApp, feed: DealtFeed, pilot: Pilot[int]) -> None:
-        self.app = app
+        super().__init__(app, pilot)
         self.feed = feed
-        self.pilot = pilot
-
-    async def press(self, *keys: str) -> None:
-        """Press keys and wait until all is drawn."""
-        await self.pilot.press(*keys)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Wait until nothing is left to do."""
-        await self.pilot.pause()
-        await self.pilot.pause()
 
     async def deal(self, *moments: TargetMoment) -> None:
-        """Let these arrive, each after the one before has: of two that wait, a message keeps the newer."""
+        """Let these arrive, each drawn before the next."""
         for moment in moments:
             self.feed.deal(moment)
-            deadline = time.monotonic() + PATIENCE_S
-            while self.app.targets.current is None or self.app.targets.current.timeline.latest is not moment:
-                assert time.monotonic() < deadline, "the moment does not arrive"
-                await asyncio.sleep(0.005)
-        await self.settle()
+            await self.until(lambda moment=moment: self.is_taken(moment))
+            await self.settle()
+
+    def is_taken(self, moment: TargetMoment) -> bool:
+        """Whether it is the newest that the application has."""
+        target = self.app.targets.current
+        return target is not None and target.timeline.latest is moment
 
     @property
     def screen(self) -> str:
         """The name of the attach screen on top."""
         return getattr(self.app.screen, "NAME", "")
-
-    @property
-    def text(self) -> str:
-        """The screen as it is."""
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
 
 
 @asynccontextmanager
@@ -113,21 +98,27 @@ async def sitting(
     snapshot: Snapshot = NOTHING_YET,
     is_readonly: bool = False,
     feed: type[DealtFeed] = DealtFeed,
-) -> AsyncIterator[Sitting]:
-    """Attached to the process of these moments, on its first screen."""
+    kind: type[S] = Sitting,
+    **settings,
+) -> AsyncIterator[S]:
+    """Attached to the process of these moments, on its first screen; `settings` as in the settings file."""
     feeds: list[DealtFeed] = []
 
     def open_feed(pid: int, listener: Callable[[TargetMoment], None]) -> DealtFeed:
         feeds.append(feed(pid, listener))
         return feeds[-1]
 
-    settings = Settings(interval_s=3600.0, readonly=is_readonly)
-    app = GputuiApp(settings, StillMachine(snapshot), StillMachine, open_feed=lambda _: open_feed)
+    app = GputuiApp(
+        Settings(**{"interval_s": 3600.0, "readonly": is_readonly, **settings}),
+        StillMachine(snapshot),
+        StillMachine,
+        open_feed=lambda _: open_feed,
+    )
     async with app.run_test(size=size) as pilot:
         while app.snapshot.number != 1:
             await pilot.pause()
         app.attach(moments[0].pid)
-        made = Sitting(app, feeds[0], pilot)
+        made = kind(app, feeds[0], pilot)
         await made.settle()
         await made.deal(*moments)
         yield made

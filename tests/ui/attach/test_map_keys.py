@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from rich.color import ColorSystem
-from textual.pilot import Pilot
 
 from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.target import Greeting
-from gputui.settings import Settings
-from gputui.sources.machine import DemoMachine
-from gputui.ui.app import GputuiApp
 from gputui.ui.drawing.attach import worked_out
 from gputui.ui.drawing.attach.cells import LIVE
 from gputui.ui.screens.attach.map import MapScreen
@@ -24,9 +18,9 @@ from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView
 from tests.explain.maps import BASE, layout, segment, statistics
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, device_layout
+from tests.ui.attach.sitting import Sitting, sitting
 
 MIB = 1024**2
-PATIENCE_S = 20.0
 GREETING = Greeting(77, "python train.py", "3.12.3", "2.11.0", None, None, is_cuda_initialized=True, devices=())
 
 
@@ -48,26 +42,8 @@ def moment_of(shown: DeviceLayout | None, moment_time: float = 1.0, look_time: f
     return TargetMoment(moment_time, GREETING, (DeviceMoment(0, "", counters, layout=shown),), look_time=look_time)
 
 
-class StillFeed:
-    """A conversation in which nothing is said."""
-
-    pid = 77
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def look(self, how: str = "walk") -> None: ...
-
-    def mark(self, label: str) -> None: ...
-
-
-class Attached:
+class Attached(Sitting):
     """The application on its Map screen, and what tests ask of it."""
-
-    def __init__(self, app: GputuiApp, pilot: Pilot[int]) -> None:
-        self.app = app
-        self.pilot = pilot
 
     @property
     def map(self) -> MapView:
@@ -79,43 +55,13 @@ class Attached:
         assert self.map.release is not None
         return (self.map.release.segment.address - BASE) // (1024 * MIB), self.map.block
 
-    @property
-    def text(self) -> str:
-        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-
-    async def take(self, moment: TargetMoment) -> None:
-        self.app._deliver_moment(moment)
-        await self.pilot.pause()
-        await self.pilot.pause()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
-            await asyncio.sleep(0.005)
-
 
 @asynccontextmanager
 async def open_map(moment: TargetMoment, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Attached]:
     """The application, attached to a process with this moment, on the Map screen."""
-    app = GputuiApp(
-        replace(Settings(), interval_s=3600.0),
-        DemoMachine(),
-        DemoMachine,
-        open_feed=lambda _snapshot: lambda _pid, _listener: StillFeed(),
-    )
-    async with app.run_test(size=size) as pilot:
-        attached = Attached(app, pilot)
-        app.targets.attach(77, app._deliver_moment)
-        app.targets.take(moment)
-        app.show_attach_screen("map")
-        await attached.until(lambda: isinstance(app.screen, MapScreen) and app.screen.query(MapView))
+    async with sitting(moment, size=size, kind=Attached) as attached:
+        await attached.press("3")
         await attached.until(lambda: attached.map.lines)
-        await pilot.pause()
         yield attached
 
 
@@ -241,7 +187,7 @@ async def test_a_new_look_leaves_the_cursor_on_its_address():
             segment(("live", 20), address=at(0)),
             segment(("live", 1), ("free", 10), ("live", 9), address=at(3)),
         )
-        await attached.take(moment_of(newer, 2.0, 2.0))
+        await attached.deal(moment_of(newer, 2.0, 2.0))
         assert attached.place == (3, 0)
 
 
@@ -249,7 +195,7 @@ async def test_a_new_look_leaves_the_cursor_on_its_address():
 async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("end", *(["z"] if is_zoomed else []))
-        await attached.take(moment_of(device_layout(segment(("live", 20), address=at(1))), 2.0, 2.0))
+        await attached.deal(moment_of(device_layout(segment(("live", 20), address=at(1))), 2.0, 2.0))
         assert attached.place == (1, 0)
         assert not attached.map.is_zoomed
 

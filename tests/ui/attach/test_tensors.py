@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from textual.pilot import Pilot
 
 from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
-from gputui.settings import Settings
-from gputui.sources.machine import DemoMachine
-from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.screens.attach.tensors import TensorsScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
 from tests.explain.maps import BASE
+from tests.ui.attach.sitting import Sitting, sitting
 
-PATIENCE_S = 20.0
 P, S, A = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION
 
 MODEL = laid_out(
@@ -37,17 +30,6 @@ def moment(layout: DeviceLayout | None = MODEL, at: float = 100.0) -> TargetMome
     devices = (DeviceMoment(0, "", MODEL.statistics, layout=layout),)
     greeting = Greeting(77, "python t.py", "3.11", "2.11", None, None, True, ())
     return TargetMoment(at, greeting, devices, HostMoment(storages=HOST_STORAGES), look_time=at, look_cost=Cost(1, 1))
-
-
-class StillFeed:
-    """A feed that says nothing by itself."""
-
-    pid = 77
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def look(self, how: str = "walk") -> None: ...
-    def mark(self, label: str) -> None: ...
 
 
 class MapStandIn(AttachScreen):
@@ -65,31 +47,8 @@ class MapStandIn(AttachScreen):
         MapStandIn.jumped_to = address
 
 
-class Shown:
+class Shown(Sitting):
     """The running screen, with what tests ask of it."""
-
-    def __init__(self, app: GputuiApp, pilot: Pilot) -> None:
-        self.app, self.pilot = app, pilot
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.settle()
-
-    async def settle(self) -> None:
-        await self.pilot.pause()
-        await self.pilot.pause()
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
-            await self.settle()
-            await asyncio.sleep(0.005)
-
-    async def see(self, seen: TargetMoment) -> None:
-        self.app._deliver_moment(seen)
-        await self.until(lambda: self.app.targets.current.moment is seen)
-        await self.settle()
 
     @property
     def list(self) -> TensorList:
@@ -103,27 +62,11 @@ class Shown:
     def title(self) -> str:
         return self.list.current.node.title
 
-    @property
-    def notices(self) -> list[str]:
-        return [notice.message for notice in self.app._notifications]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
-
 
 @asynccontextmanager
 async def open_tensors(seen: TargetMoment | None = None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Shown]:
-    app = GputuiApp(
-        Settings(interval_s=3600), DemoMachine(), DemoMachine, open_feed=lambda _: lambda _pid, _to: StillFeed()
-    )
-    async with app.run_test(size=size) as pilot:
-        shown = Shown(app, pilot)
-        app.attach(77)
-        await shown.settle()
-        app.show_attach_screen("tensors")
-        await shown.until(lambda: isinstance(app.screen, TensorsScreen) and app.screen.is_mounted)
-        await shown.see(seen or moment())
+    async with sitting(seen or moment(), size=size, kind=Shown) as shown:
+        await shown.press("4")
         yield shown
 
 
@@ -224,7 +167,7 @@ async def test_what_has_no_block_says_so():
 async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
     async with open_tensors() as shown:
         await shown.press("down", "down", "down")
-        await shown.see(moment(laid_out(("z", S, 40), ("m.layers.0.w", P, 4), ("m.head", P, 1)), at=101.0))
+        await shown.deal(moment(laid_out(("z", S, 40), ("m.layers.0.w", P, 4), ("m.head", P, 1)), at=101.0))
         assert shown.titles[:2] == ["optimizer state", "z"]
         assert shown.title == "m"
 
@@ -246,5 +189,5 @@ async def test_a_hundred_thousand_tensors_draw_what_is_visible(monkeypatch):
         await shown.press("pagedown", "down", "end")
         assert 0 < len(drawn) <= 3 * shown.list.size.height
         drawn.clear()
-        await shown.see(moment(many, at=101.0))
+        await shown.deal(moment(many, at=101.0))
         assert len(drawn) <= shown.list.size.height

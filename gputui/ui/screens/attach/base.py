@@ -16,6 +16,8 @@ from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.targets import Target
 from gputui.ui.widgets.painted import Painted
 
+SCREENS = Binding.Group("Screens")
+
 
 class TargetLine(Painted):
     """The line below the status: which process, which device, which moment."""
@@ -30,13 +32,24 @@ class AttachScreen(MonitorScreen):
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
     """Widgets of this screen alone that declare keys, for the help."""
 
+    LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "show('memory')", "Memory", id="attach.memory", tooltip="one bar of all, and over time"),
-        Binding("2", "show('why')", "Why", id="attach.why", tooltip="what to know, and what to do"),
-        Binding("3", "show('map')", "Map", id="attach.map", tooltip="segments and blocks, drawn"),
-        Binding("4", "show('tensors')", "Tensors", id="attach.tensors", tooltip="whose memory it is"),
-        Binding("5", "show('changes')", "Changes", id="attach.changes", tooltip="what came and went between marks"),
-        Binding("6", "show('ranks')", "Ranks", id="attach.ranks", tooltip="all attached processes"),
+        Binding(
+            "1", "show('memory')", "Memory", id="attach.memory", group=SCREENS, tooltip="one bar of all, and over time"
+        ),
+        Binding("2", "show('why')", "Why", id="attach.why", group=SCREENS, tooltip="what to know, and what to do"),
+        Binding("3", "show('map')", "Map", id="attach.map", group=SCREENS, tooltip="segments and blocks, drawn"),
+        Binding("4", "show('tensors')", "Tensors", id="attach.tensors", group=SCREENS, tooltip="whose memory it is"),
+        Binding(
+            "5",
+            "show('changes')",
+            "Changes",
+            id="attach.changes",
+            group=SCREENS,
+            tooltip="what came and went between marks",
+        ),
+        Binding("6", "show('ranks')", "Ranks", id="attach.ranks", group=SCREENS, tooltip="all attached processes"),
         Binding("d", "next_device", "Device", show=False, id="attach.device", tooltip="the process's next device"),
         Binding(
             "tab", "next_target(1)", "Next rank", show=False, id="attach.next", tooltip="the next attached process"
@@ -53,7 +66,7 @@ class AttachScreen(MonitorScreen):
         Binding("u", "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding("x", "act", "Act", show=False, id="acts.menu", tooltip="do something in the program, after a question"),
-        Binding("escape,backspace", "leave", "Monitor", show=False, id="attach.back", tooltip="to the monitor"),
+        Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
     ]
 
     def compose(self) -> ComposeResult:

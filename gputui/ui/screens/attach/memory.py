@@ -24,10 +24,10 @@ class MemoryScreen(AttachScreen):
     NAME = "memory"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "go_back(-1)", "Back in time", id="memory.back", tooltip="the moment before"),
-        Binding("right,l", "go_back(1)", "Forward", show=False, id="memory.forward", tooltip="the moment after"),
-        Binding("n", "now", "Now", show=False, id="memory.now", tooltip="back to the present"),
-        Binding("z", "zoom", "Zoom", show=False, id="graph.zoom"),
+        Binding("left,h", "go_back(-1)", "Back", id="memory.back", tooltip="the moment before"),
+        Binding("right,l", "go_back(1)", "Forward", id="memory.forward", tooltip="the moment after"),
+        Binding("n", "now", "Now", id="memory.now", tooltip="back to the present"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom"),
     ]
 
     def __init__(self) -> None:

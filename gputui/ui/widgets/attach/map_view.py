@@ -45,7 +45,7 @@ class MapView(Listing[MapRow]):
         Binding("o,f6", "sort", "Sort", key_display="o", id="map.sort", tooltip="by address, size, stuck, releasable"),
         Binding("r", "reverse", "Reverse", show=False, id="map.reverse", tooltip="turn the order round"),
         Binding("escape", "leave_zoom", "Whole map", show=False, id="map.whole", tooltip="back from a zoomed segment"),
-        Binding("enter,t", "choose", "Tensor", show=False, id="map.tensor", tooltip="the block's tensor"),
+        Binding("enter,t", "choose", "Tensor", id="map.tensor", tooltip="the block's tensor"),
     ]
 
     class Moved(Message):

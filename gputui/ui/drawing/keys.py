@@ -1,0 +1,69 @@
+"""The line of keys: each with its word, as many as fit, and those last that one can do without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A key as it is shown, its word, and what is pressed for a click on it ("": nothing).
+
+    `group` is the word for several neighbours that can be told in one entry; what is `kept` goes last where not all
+    fit.
+    """
+
+    shown: str
+    words: str
+    key: str
+    group: str = ""
+    is_kept: bool = False
+
+
+Span = tuple[int, int, str]
+"""First cell, the cell behind the last, and the key to press for a click between them."""
+
+
+def draw_keys(entries: Sequence[KeyEntry], width: int) -> tuple[Line, list[Span]]:
+    """One line of `width` cells, no word cut; where not all fit, a group becomes one entry, then the last ones go."""
+    chosen = list(entries)
+    if _width(chosen) > width:
+        chosen = _grouped(chosen)
+    while len(chosen) > 1 and _width(chosen) > width:
+        last = next((entry for entry in reversed(chosen) if not entry.is_kept), chosen[-1])
+        chosen.remove(last)
+    pieces: list[Piece] = []
+    spans: list[Span] = []
+    for entry in chosen:
+        start = width_of(pieces)
+        if start + width_of(_pieces(entry)) > width:
+            break
+        pieces += _pieces(entry)
+        spans.append((start, width_of(pieces), entry.key))
+    return join((*pieces, (fit("", width - width_of(pieces)), "plain"))), spans
+
+
+def _pieces(entry: KeyEntry) -> list[Piece]:
+    return [(f" {entry.shown}", "key"), (f" {entry.words} ", "dim")]
+
+
+def _width(entries: Sequence[KeyEntry]) -> int:
+    return sum(width_of(_pieces(entry)) for entry in entries)
+
+
+def _grouped(entries: Sequence[KeyEntry]) -> list[KeyEntry]:
+    """The same entries, each group in the place of its first member: 1-6 Screens."""
+    members: dict[str, list[KeyEntry]] = {}
+    for entry in entries:
+        members.setdefault(entry.group, []).append(entry)
+    found: list[KeyEntry] = []
+    for entry in entries:
+        group = members[entry.group]
+        if not entry.group or len(group) == 1:
+            found.append(entry)
+        elif entry is group[0]:
+            found.append(KeyEntry(f"{entry.shown}-{group[-1].shown}", entry.group, ""))
+    return found
