@@ -6,11 +6,12 @@ from queue import SimpleQueue
 
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
-from gputui.ui.messages import MomentsTaken
+from gputui.ui.messages import MomentsTaken, TreeGrown
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.targets import OpenFeed, Targets
 from gputui.ui.terminal_app import TerminalApp
+from gputui.ui.tree_thread import TreeThread
 
 
 class AttachingApp(TerminalApp):
@@ -18,7 +19,8 @@ class AttachingApp(TerminalApp):
 
     def __init__(self, open_feed: OpenFeed) -> None:
         super().__init__()
-        self.targets = Targets(open_feed)
+        self.trees = TreeThread(lambda tree, take: self.post_message(TreeGrown(tree, take)))
+        self.targets = Targets(open_feed, self.trees.grow)
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
         self.first_pids: tuple[int, ...] = ()
         """Processes to attach to as soon as there is a screen."""
@@ -46,6 +48,14 @@ class AttachingApp(TerminalApp):
         """Keep all of them, for the timeline must miss nothing; an attach screen on top draws the newest."""
         while not self._moments.empty():
             self.targets.take(self._moments.get())
+        self._draw_attached()
+
+    def on_tree_grown(self, message: TreeGrown) -> None:
+        """Hand it to the view that waits for it, and draw it."""
+        message.take(message.tree)
+        self._draw_attached()
+
+    def _draw_attached(self) -> None:
         if isinstance(self.screen, AttachScreen) and self.screen.is_mounted:
             self.screen.update_from_monitor()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.message import Message
 
 from gputui.model.snapshot import Snapshot
+from gputui.ui.tensor_growth import Tree
 
 
 @dataclass
@@ -26,3 +28,11 @@ class MomentsTaken(Message):
     def can_replace(self, message: Message) -> bool:
         """One message is enough for all that wait."""
         return isinstance(message, MomentsTaken)
+
+
+@dataclass
+class TreeGrown(Message):
+    """A tree of tensors is made; `take` is who waits for it."""
+
+    tree: Tree
+    take: Callable[[Tree], None]

@@ -12,6 +12,7 @@ from gputui.model.target import ActName, Mark, Recorder
 from gputui.model.timeline import Timeline
 from gputui.model.verdict import Outcome
 from gputui.ui.drawing.attach.changes import End
+from gputui.ui.tensor_growth import Grow, grow_now
 from gputui.ui.tensor_view import TensorView
 
 
@@ -129,8 +130,9 @@ class Target:
 class Targets:
     """All attached processes, in the order they were attached to; one of them is on screen."""
 
-    def __init__(self, open_feed: OpenFeed) -> None:
+    def __init__(self, open_feed: OpenFeed, grow: Grow = grow_now) -> None:
         self._open_feed = open_feed
+        self._grow = grow
         self._targets: dict[int, Target] = {}
         self._current = 0
 
@@ -138,7 +140,7 @@ class Targets:
         """Attach to a process and look at it; one that is attached already is only looked at."""
         if pid not in self._targets:
             feed = self._open_feed(pid, listener)
-            self._targets[feed.pid] = Target(feed)
+            self._targets[feed.pid] = Target(feed, tensors=TensorView(self._grow))
             feed.start()
         self._current = list(self._targets).index(pid)
 

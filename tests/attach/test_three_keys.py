@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -99,16 +100,21 @@ def test_why_names_the_cause_and_the_remedy(desk: Desk, arguments: tuple[str, ..
     terminal = desk.attach(str(program.pid))
     terminal.send("2")
     for words in sentences:
-        terminal.wait(lambda words=words: is_said(terminal, words), words)
+        wait_for_sentence(terminal, words)
 
 
-def is_said(terminal: PtySession, words: str) -> bool:
-    """Whether the screen says it; where it says that looks are taken on request only, `u` asks for the next."""
-    if words in terminal.words:
-        return True
-    if ON_REQUEST in terminal.words and not terminal.pump(1.0):
-        terminal.send("u")
-    return False
+def wait_for_sentence(terminal: PtySession, words: str) -> None:
+    """Wait until the screen says it; where looks are taken on request only, ask for one a second."""
+    asked_at = time.monotonic()
+
+    def is_said() -> bool:
+        nonlocal asked_at
+        if ON_REQUEST in terminal.words and time.monotonic() > asked_at + 1.0:
+            asked_at = time.monotonic()
+            terminal.send("u")
+        return words in terminal.words
+
+    terminal.wait(is_said, words)
 
 
 def test_of_eight_ranks_the_odd_one_is_named_with_what_it_holds_more(desk: Desk) -> None:

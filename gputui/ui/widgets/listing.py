@@ -61,6 +61,11 @@ class Listing(Wheeled, Generic[E], can_focus=True):
         return ""
 
     @property
+    def why_empty(self) -> str:
+        """What stands in the list now, where it has no entries."""
+        return self.EMPTY
+
+    @property
     def entries(self) -> tuple[E, ...]:
         """All entries, in order."""
         return self._entries
@@ -96,8 +101,8 @@ class Listing(Wheeled, Generic[E], can_focus=True):
         self._top = max(self._top, self._cursor - rows + 1)
         visible = self._entries[self._top : self._top + rows]
         lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
-        if not lines and self.EMPTY:
-            lines = [((fit(f" {self.EMPTY}", width), "dim"),)]
+        if not lines and self.why_empty:
+            lines = [((fit(f" {self.why_empty}", width), "dim"),)]
         self.show((self._head(width), *lines))
 
     def _head(self, width: int) -> Line:

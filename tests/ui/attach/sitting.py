@@ -73,6 +73,12 @@ class Sitting(Running):
         super().__init__(app, pilot)
         self.feed = feed
 
+    async def settle(self) -> None:
+        """Wait until nothing is left to do, for the tree of tensors neither."""
+        await super().settle()
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
+        await super().settle()
+
     async def deal(self, *moments: TargetMoment) -> None:
         """Let these arrive, each drawn before the next."""
         for moment in moments:

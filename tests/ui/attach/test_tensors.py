@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,13 +11,16 @@ import pytest
 from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
+from gputui.ui import tensor_growth, tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
 from tests.explain.maps import BASE
 from tests.ui.attach.sitting import Sitting, sitting
+from tests.ui.running import PATIENCE_S
 
 P, S, A = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION
 
@@ -53,6 +57,10 @@ class Shown(Sitting):
     @property
     def list(self) -> TensorList:
         return self.app.screen.query_one(TensorList)
+
+    @property
+    def view(self) -> TensorView:
+        return self.app.targets.current.tensors
 
     @property
     def titles(self) -> list[str]:
@@ -177,8 +185,16 @@ async def test_a_moment_without_a_look_says_so():
         assert "no look at the allocator's map was kept" in shown.text
 
 
-async def test_a_hundred_thousand_tensors_draw_what_is_visible(monkeypatch):
-    many = laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(100_000)))
+MANY = 100_000
+
+
+@pytest.fixture(scope="module")
+def many() -> DeviceLayout:
+    """A hundred thousand tensors in ten thousand modules."""
+    return laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(MANY)))
+
+
+async def test_of_a_hundred_thousand_tensors_what_is_visible_is_drawn(monkeypatch, many):
     drawn = []
     original = TensorList.draw_entry
     monkeypatch.setattr(TensorList, "draw_entry", lambda *a: drawn.append(a) or original(*a))
@@ -191,3 +207,57 @@ async def test_a_hundred_thousand_tensors_draw_what_is_visible(monkeypatch):
         drawn.clear()
         await shown.deal(moment(many, at=101.0))
         assert len(drawn) <= shown.list.size.height
+
+
+async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
+    threads = []
+    for name in ("live_blocks", "host_blocks", "sorted_by", "branch_keys", "rows_of"):
+        monkeypatch.setattr(tensor_growth, name, noted(getattr(tensor_growth, name), threads))
+    async with open_tensors(moment(many)) as shown:
+        await shown.press("asterisk")
+        await shown.press("o")
+        await shown.press("g")
+        await shown.press("slash", *"w7", "enter")
+        await shown.press("b")
+        shown.app.jump_to("tensors", BASE + MIB // 2)
+        await shown.settle()
+        assert (shown.title, shown.view.filter_text) == ("m.layers.3.w2", "")
+        await shown.deal(moment(MODEL, at=101.0))
+        assert shown.view.count == 5
+    assert len(threads) > 20
+    assert set(threads) == {"gputui-trees"}
+
+
+async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
+    go_on = threading.Event()
+    original = tree_thread.grown
+    monkeypatch.setattr(tree_thread, "grown", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
+        await shown.pilot.press("4")
+        await shown.until(lambda: "The tensors are put in order ..." in shown.text)
+        await shown.pilot.press("6")
+        await shown.until(lambda: shown.screen == "ranks")
+        await shown.pilot.press("4")
+        await shown.until(lambda: shown.screen == "tensors")
+        go_on.set()
+        await shown.settle()
+        assert f"allocated in {MANY:,} blocks" in shown.text
+        go_on.clear()
+        await shown.pilot.press("g", "down")
+        await shown.until(lambda: shown.list.current is shown.list.entries[1])  # the tree before stays, and answers
+        shown.feed.deal(moment(MODEL, at=101.0))
+        await shown.until(lambda: shown.app.targets.current.moment.time == 101.0)
+        go_on.set()
+        await shown.settle()
+        assert "by shape and type" in shown.text
+        assert "26.0 MiB allocated in 5 blocks" in shown.text
+
+
+def noted(function, threads: list[str]):
+    """The function, which notes in which thread it is called."""
+
+    def called(*arguments, **keywords):
+        threads.append(threading.current_thread().name)
+        return function(*arguments, **keywords)
+
+    return called

@@ -118,9 +118,10 @@ def draw_summary(view: TensorView, width: int) -> Line:
         (f" {format_bytes(view.allocated_bytes)}", "title"),
         (f" allocated in {view.count:,} blocks", "plain"),
     ]
-    if view.filter_text:
+    filter_text = view.tree.wish.filter_text
+    if filter_text:
         count, size = view.shown
-        left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (view.filter_text, "accent")]
+        left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (filter_text, "accent")]
     how = "by module" if view.grouping == "module" else "by shape and type"
     return spread(left, [(f"{how}, sorted by {view.order}{' reversed' if view.is_reversed else ''} ", "dim")], width)
 

@@ -52,6 +52,10 @@ class TensorsScreen(AttachScreen):
         Binding("b", "block", "Block", id="tensors.block", tooltip="the tensor's block on the map"),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted: int | None = None
+
     def compose_body(self) -> ComposeResult:
         """Notes, list, detail, and the filter line where one is typed."""
         yield Notes(id="tensor-notes")
@@ -75,6 +79,8 @@ class TensorsScreen(AttachScreen):
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
         self.query_one(Notes).set_lines(self._notes(self.size.width))
         self.query_one(TensorList).set_view(self.view)
+        if self._wanted is not None and self.view.is_current:
+            self._go_to(self._wanted)
 
     def _notes(self, width: int) -> list[Line]:
         moment, device = self.moment, self.device
@@ -87,10 +93,16 @@ class TensorsScreen(AttachScreen):
         return [*lines, draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:
-        """Put the cursor on the tensor whose block an address lies in."""
-        self.draw()
+        """Put the cursor on the tensor whose block an address lies in, at once or with the next tree."""
+        self._wanted = address
+        if self.query(TensorList):
+            self.draw()
+
+    def _go_to(self, address: int) -> None:
+        """Where what leads there is not open yet, the next tree is waited for."""
         key = self.view.show(address)
-        if key is not None:
+        if self.view.is_current:
+            self._wanted = None
             tensors = self.query_one(TensorList)
             tensors.set_view(self.view)
             tensors.move_to(key)

@@ -46,6 +46,11 @@ class TensorList(Listing[Row]):
         else:
             self.set_entries(view.rows)
 
+    @property
+    def why_empty(self) -> str:
+        """The first tree may take a moment."""
+        return self.EMPTY if self._view.is_current else "The tensors are put in order ..."
+
     def redraw(self) -> None:
         """Draw the visible rows, and tell where the cursor is."""
         width = self.size.width

@@ -1,0 +1,111 @@
+"""A tree of tensors is made from one look and the user's choices; both are immutable, so any thread can make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gputui.explain.tensor_tree import (
+    GROUPINGS,
+    HOST,
+    ORDERS,
+    Key,
+    LiveBlock,
+    Node,
+    Row,
+    branch_keys,
+    host_blocks,
+    host_node,
+    live_blocks,
+    rows_of,
+    sorted_by,
+)
+from gputui.model.moment import DeviceLayout
+from gputui.model.tensors import Category, Storage
+from gputui.ui.filtering import parse_filter
+from gputui.ui.tensor_fields import TENSOR_FIELDS
+
+OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Category)
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What a tree is made of: a look, how it is grouped, sorted and filtered, and what is open in it.
+
+    Without a filter the `opened` nodes are open; a filtered tree is open but for those in `closed`.
+    """
+
+    layout: DeviceLayout | None = None
+    storages: tuple[Storage, ...] = ()
+    grouping: str = next(iter(GROUPINGS))
+    order: str = next(iter(ORDERS))
+    is_reversed: bool = False
+    filter_text: str = ""
+    opened: frozenset[Key] = OPEN_AT_FIRST
+    closed: frozenset[Key] = frozenset()
+
+    def has_look_of(self, other: Wish) -> bool:
+        """Whether both are about the same look."""
+        return self.layout is other.layout and self.storages == other.storages
+
+    def has_nodes_of(self, other: Wish) -> bool:
+        """Whether the same nodes come of both, open or closed."""
+        return (
+            self.has_look_of(other)
+            and (self.grouping, self.order, self.is_reversed) == (other.grouping, other.order, other.is_reversed)
+            and self.filter_text == other.filter_text
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """What came of a wish: the nodes, the keys of those with others below them, and the rows that can be seen."""
+
+    wish: Wish = Wish()
+    blocks: tuple[LiveBlock, ...] = ()
+    host_blocks: tuple[LiveBlock, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    branches: frozenset[Key] = frozenset()
+    rows: tuple[Row, ...] = ()
+    allocated_bytes: int = 0
+    """The sum of all live blocks of the device."""
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Count and bytes of the device's blocks that the filter lets through."""
+        on_device = [node for node in self.nodes if node.key != HOST]
+        return sum(node.count for node in on_device), sum(node.bytes for node in on_device)
+
+
+Grow = Callable[[Wish, Tree, Callable[[Tree], None]], None]
+"""Make the tree of a wish out of an earlier tree, and hand it over, now or later."""
+
+
+def grow_now(wish: Wish, earlier: Tree, take: Callable[[Tree], None]) -> None:
+    """Make it in this thread."""
+    take(grown(wish, earlier))
+
+
+def grown(wish: Wish, earlier: Tree) -> Tree:
+    """The tree of a wish; what an `earlier` one has already is taken from that."""
+    if wish.has_look_of(earlier.wish):
+        blocks, on_host = earlier.blocks, earlier.host_blocks
+    else:
+        blocks, on_host = live_blocks(wish.layout) if wish.layout else (), host_blocks(wish.storages)
+    if wish.has_nodes_of(earlier.wish):
+        nodes, branches = earlier.nodes, earlier.branches
+    else:
+        nodes = _nodes(wish, blocks, on_host)
+        branches = frozenset(branch_keys(nodes))
+    opened = branches - wish.closed if wish.filter_text else wish.opened
+    return Tree(wish, blocks, on_host, nodes, branches, rows_of(nodes, opened), sum(block.bytes for block in blocks))
+
+
+def _nodes(wish: Wish, blocks: Iterable[LiveBlock], on_host: Iterable[LiveBlock]) -> tuple[Node, ...]:
+    predicate = parse_filter(wish.filter_text, TENSOR_FIELDS) or (lambda _: True)
+    nodes = GROUPINGS[wish.grouping]([block for block in blocks if predicate(block)], ())
+    found = sorted_by(nodes, wish.order, is_reversed=wish.is_reversed)
+    host = [block for block in on_host if predicate(block)]
+    if host:
+        found += sorted_by((host_node(host, wish.grouping),), wish.order, is_reversed=wish.is_reversed)
+    return found

@@ -1,0 +1,50 @@
+"""The thread that makes trees of tensors, so that keys are answered while a hundred thousand are put in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from gputui.ui.tensor_growth import Tree, Wish, grown
+
+Take = Callable[[Tree], None]
+HandOver = Callable[[Tree, Take], object]
+"""Called in this thread: see that `take(tree)` is called in the one of the screens."""
+
+
+class TreeThread:
+    """One daemon thread, started for the first wish; of the wishes of one view that wait, the newest is fulfilled."""
+
+    def __init__(self, hand_over: HandOver) -> None:
+        self._hand_over = hand_over
+        self._waiting: dict[Take, tuple[Wish, Tree]] = {}
+        self._is_stopped = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def grow(self, wish: Wish, earlier: Tree, take: Take) -> None:
+        """Make the tree of a wish in the thread; returns at once."""
+        with self._changed:
+            self._waiting[take] = (wish, earlier)
+            self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="gputui-trees", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End without waiting for a tree under way."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._is_stopped)
+                if self._is_stopped:
+                    return
+                take = next(iter(self._waiting))
+                wish, earlier = self._waiting.pop(take)
+            tree = grown(wish, earlier)
+            if not self._is_stopped:
+                self._hand_over(tree, take)
