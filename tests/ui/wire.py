@@ -14,7 +14,7 @@ from gputui.ui.frames import Frames
 class Wire:
     """`sent` has what each frame costs that was drawn since `clear`; `repaint` sends all, as at the start."""
 
-    def __init__(self, app: GputuiApp, color_system: ColorSystem = ColorSystem.EIGHT_BIT) -> None:
+    def __init__(self, app: GputuiApp, color_system: ColorSystem | None = ColorSystem.EIGHT_BIT) -> None:
         self.sent: list[str] = []
         self.frames = Frames(color_system)
         display = app._display

@@ -24,7 +24,7 @@ class StillMachine:
     """A machine that looks the same for ever; of the usual one nothing is known."""
 
     def __init__(self, snapshot: Snapshot = NOTHING_YET) -> None:
-        self._snapshot = replace(snapshot, time=1.0, number=1)
+        self._snapshot = replace(snapshot, time=snapshot.time or 1.0, number=1)
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """The same."""
@@ -67,11 +67,12 @@ class DealtFeed:
 
 
 class Sitting(Running):
-    """The running application and its feed."""
+    """The running application and its feeds, by PID; `feed` is the one of the first process."""
 
-    def __init__(self, app: GputuiApp, feed: DealtFeed, pilot: Pilot[int]) -> None:
+    def __init__(self, app: GputuiApp, feeds: dict[int, DealtFeed], pilot: Pilot[int]) -> None:
         super().__init__(app, pilot)
-        self.feed = feed
+        self.feeds = feeds
+        self.feed = next(iter(feeds.values()))
 
     async def settle(self) -> None:
         """Wait until nothing is left to do, for the tree of tensors neither."""
@@ -82,14 +83,13 @@ class Sitting(Running):
     async def deal(self, *moments: TargetMoment) -> None:
         """Let these arrive, each drawn before the next."""
         for moment in moments:
-            self.feed.deal(moment)
+            self.feeds[moment.pid].deal(moment)
             await self.until(lambda moment=moment: self.is_taken(moment))
             await self.settle()
 
     def is_taken(self, moment: TargetMoment) -> bool:
         """Whether it is the newest that the application has."""
-        target = self.app.targets.current
-        return target is not None and target.timeline.latest is moment
+        return any(target.timeline.latest is moment for target in self.app.targets.all)
 
     @property
     def screen(self) -> str:
@@ -107,12 +107,15 @@ async def sitting(
     kind: type[S] = Sitting,
     **settings,
 ) -> AsyncIterator[S]:
-    """Attached to the process of these moments, on its first screen; `settings` as in the settings file."""
-    feeds: list[DealtFeed] = []
+    """Attached to the processes of these moments, on the first one's first screen.
+
+    All moments but the newest of each process are in the past at once. `settings` are as in the settings file.
+    """
+    feeds: dict[int, DealtFeed] = {}
 
     def open_feed(pid: int, listener: Callable[[TargetMoment], None]) -> DealtFeed:
-        feeds.append(feed(pid, listener))
-        return feeds[-1]
+        feeds[pid] = feed(pid, listener)
+        return feeds[pid]
 
     app = GputuiApp(
         Settings(**{"interval_s": 3600.0, "readonly": is_readonly, **settings}),
@@ -123,8 +126,12 @@ async def sitting(
     async with app.run_test(size=size) as pilot:
         while app.snapshot.number != 1:
             await pilot.pause()
-        app.attach(moments[0].pid)
-        made = kind(app, feeds[0], pilot)
+        app.attach(*dict.fromkeys(moment.pid for moment in moments))
+        made = kind(app, feeds, pilot)
         await made.settle()
-        await made.deal(*moments)
+        newest = {moment.pid: moment for moment in moments}
+        for moment in moments:
+            if moment is not newest[moment.pid]:
+                feeds[moment.pid].deal(moment)
+        await made.deal(*newest.values())
         yield made

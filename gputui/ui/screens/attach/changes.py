@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.changes import changes
+from gputui.model.change import Changes
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.changes import End, draw_changes
 from gputui.ui.drawing.attach.head import draw_ending
@@ -38,6 +39,11 @@ class ChangesScreen(AttachScreen):
             "T", "choose('to', 1)", "To later", show=False, id="changes.to-later", tooltip="to a later mark, or now"
         ),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compared: tuple[tuple[object, ...], Changes | None] = ((), None)
+        """The two looks that were compared last, and what came of it: many moments show one look."""
 
     def compose_body(self) -> ComposeResult:
         """One page."""
@@ -85,7 +91,15 @@ class ChangesScreen(AttachScreen):
         devices = self._device_of(before[1]), self._device_of(after[1])
         if devices[0] is None or devices[1] is None:
             return [*lines, *wrap(" The process did not use this device at both moments.", width, "fair")]
-        return [*lines, *draw_changes(changes(devices[0], devices[1]), (before[0], after[0]), width)]
+        return [*lines, *draw_changes(self._changes(devices[0], devices[1]), (before[0], after[0]), width)]
+
+    def _changes(self, before: DeviceMoment, after: DeviceMoment) -> Changes:
+        looks = (before.layout, after.layout)
+        last, found = self._compared
+        if found is None or None in looks or any(one is not other for one, other in zip(looks, last, strict=True)):
+            found = changes(before, after)
+            self._compared = (looks, found)
+        return found
 
     def _device_of(self, moment: TargetMoment) -> DeviceMoment | None:
         index = self.device.index if self.device else None

@@ -1,0 +1,84 @@
+"""The six attach screens as they are: text in three sizes, and their looks on terminals of many and of few colours."""
+
+from __future__ import annotations
+
+import pytest
+from rich.color import ColorSystem
+
+from tests.ui.attach.scene import job, machine
+from tests.ui.attach.sitting import Sitting, sitting
+from tests.ui.pictures import picture
+from tests.ui.terminal import Terminal
+from tests.ui.wire import Wire
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+KEYS = {
+    "memory": ["left", "left", "left"],
+    "why": ["2"],
+    "map": ["3"],
+    "tensors": ["4", "down", "down", "right", "right", "right"],
+    "changes": ["5"],
+    "ranks": ["6"],
+}
+
+
+async def open_screen(at: Sitting, name: str) -> None:
+    """Go there by keys."""
+    await at.press(*KEYS[name])
+    assert at.screen == name
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", KEYS)
+async def test_screen(name, size, screen_text):
+    async with sitting(*job(), size=size, snapshot=machine()) as at:
+        await open_screen(at, name)
+        assert at.text == screen_text
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_looks(name, screen_looks):
+    async with sitting(*job(), size=(120, 40), snapshot=machine()) as at:
+        await open_screen(at, name)
+        assert at.app.export_screenshot(title="gputui") == screen_looks
+
+
+@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.STANDARD], ids=["256", "16"])
+@pytest.mark.parametrize("name", KEYS)
+async def test_looks_on_a_terminal_of_few_colours(name, system, screen_looks):
+    async with sitting(*job(), size=(120, 40), snapshot=machine()) as at:
+        wire = Wire(at.app, system)
+        await open_screen(at, name)
+        assert await sent(at, wire) == screen_looks
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_looks_without_colours_and_in_ascii(name, screen_looks, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with sitting(*job(), size=(120, 40), snapshot=machine(), ascii=True) as at:
+        wire = Wire(at.app, None)
+        await open_screen(at, name)
+        assert await sent(at, wire) == screen_looks
+        assert at.text.isascii()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", KEYS)
+async def test_with_ascii_every_cell_is_ascii(name, size):
+    async with sitting(*job(), size=size, snapshot=machine(), ascii=True) as at:
+        await open_screen(at, name)
+        assert [line for line in at.lines if not line.isascii()] == []
+
+
+async def sent(at: Sitting, wire: Wire) -> str:
+    """A picture of what the terminal shows when all is sent anew."""
+    await at.settle()
+    wire.frames.forget()
+    wire.sent.clear()
+    at.app.screen.refresh()
+    await at.settle()
+    terminal = Terminal(*at.app.size)
+    for difference in wire.sent:
+        terminal.feed(difference)
+    assert [line.rstrip() for line in terminal.text.split("\n")] == at.lines
+    return picture(terminal)
