@@ -44,7 +44,6 @@ class Sampler:
         self._is_paused = False
         self._is_stopped = False
         self._wake = threading.Event()
-        self._number = 0
         self._thread = threading.Thread(target=self._run, name="gputui-sampler", daemon=True)
 
     def start(self) -> None:

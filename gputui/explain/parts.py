@@ -61,7 +61,7 @@ def _free_part(device: DeviceMoment) -> list[Part]:
     if isinstance(total, Absent) or isinstance(used, Absent) or isinstance(free, Absent):
         return []
     kept = Part("driver", "d", "driver's own", total - used - free)
-    return [kept, Part("free", ".", "free on the device", free)]
+    return [kept, Part("free", ".", "free on device", free)]
 
 
 def _layout_parts(layout: DeviceLayout) -> list[Part]:

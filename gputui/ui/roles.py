@@ -15,7 +15,6 @@ ROLES = (
     "accent",
     "key",
     "cursor",
-    "cursor-blurred",
     "tagged",
     "part-driver",
     "part-others",

@@ -77,3 +77,10 @@ def wrap(text: str, width: int, role: str = "plain") -> list[Line]:
         else:
             lines.append(set_cell_size(word, width) if cell_len(word) > width else word)
     return [((line, role),) for line in lines]
+
+
+def indented(text: str, width: int, lead: str, role: str) -> list[Line]:
+    """Wrapped, the first line behind `lead`, the others below its text."""
+    lines = wrap(text, max(10, width - len(lead) - 1), role)
+    leads = [lead, *[" " * len(lead)] * (len(lines) - 1)]
+    return [join(((before, role), *line)) for before, line in zip(leads, lines, strict=True)]

@@ -88,11 +88,11 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
     from gputui.ui.screens.device import DeviceScreen
     from gputui.ui.screens.overview import Overview
     from gputui.ui.screens.process import ProcessScreen
-    from gputui.ui.widgets.listing import Listing
+    from gputui.ui.widgets.cursored import Cursored
 
     screens = (Overview, ProcessScreen, DeviceScreen, SubScreen, AttachScreen)
     attached = ATTACH_SCREENS.values()
-    return (app, Listing, *screens, *attached, *(node for screen in attached for node in screen.PARTS_WITH_KEYS))
+    return (app, Cursored, *screens, *attached, *(node for screen in attached for node in screen.PARTS_WITH_KEYS))
 
 
 def bindings_of(node: type[DOMNode]) -> Iterable[Binding]:

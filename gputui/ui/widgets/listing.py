@@ -6,43 +6,22 @@ from collections.abc import Hashable
 from typing import ClassVar, Generic, TypeVar
 
 from textual import events
-from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from gputui.ui.drawing.line import Line, fit, text_of
-from gputui.ui.widgets.painted import Wheeled
+from gputui.ui.widgets.cursored import Cursored
 
 E = TypeVar("E")
 
 
-class Listing(Wheeled, Generic[E], can_focus=True):
+class Listing(Cursored, Generic[E]):
     """Entries of type `E`, one line each; the cursor stays on its entry by key while the list changes around it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down"),
-        Binding("home", "move(-1000000)", "First", show=False, id="list.first"),
-        Binding("end,G", "move(1000000)", "Last", show=False, id="list.last"),
-        Binding("enter", "choose", "Open", show=False, id="list.open"),
-    ]
 
     EMPTY: ClassVar[str] = ""
     """What stands in a list without entries."""
 
-    class Chosen(Message):
-        """Enter or a second click on an entry."""
-
-        def __init__(self, entry: object) -> None:
-            super().__init__()
-            self.entry = entry
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._entries: tuple[E, ...] = ()
-        self._cursor = 0
-        self._top = 0
 
     def key_of(self, entry: E) -> Hashable:
         """What identifies an entry in the next list."""
@@ -71,6 +50,11 @@ class Listing(Wheeled, Generic[E], can_focus=True):
         return self._entries
 
     @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._entries)
+
+    @property
     def current(self) -> E | None:
         """The entry under the cursor."""
         return self._entries[self._cursor] if self._cursor < len(self._entries) else None
@@ -82,7 +66,7 @@ class Listing(Wheeled, Generic[E], can_focus=True):
         if key is not None:
             found = next((place for place, entry in enumerate(entries) if self.key_of(entry) == key), None)
             self._cursor = self._cursor if found is None else found
-        self._cursor = max(0, min(self._cursor, len(entries) - 1))
+        self._cursor = self.within(self._cursor)
         self.redraw()
 
     def move_to(self, key: Hashable) -> None:
@@ -124,35 +108,9 @@ class Listing(Wheeled, Generic[E], can_focus=True):
             role = "cursor"
         return ((fit(text_of((line,)), width), role),) if role else line
 
-    def action_move(self, steps: int) -> None:
-        """Move the cursor by so many entries."""
-        self._cursor = max(0, min(self._cursor + steps, len(self._entries) - 1))
-        self.redraw()
-
     def action_page(self, pages: int) -> None:
         """Move the cursor by so many pages."""
         self.action_move(pages * self._rows)
-
-    def action_choose(self) -> None:
-        """Open the entry under the cursor."""
-        if self.current is not None:
-            self.post_message(self.Chosen(self.current))
-
-    def turn_wheel(self, lines: int) -> None:
-        """The wheel moves the cursor."""
-        self.action_move(lines)
-
-    def on_resize(self) -> None:
-        """The number of visible entries changed."""
-        self.redraw()
-
-    def on_focus(self) -> None:
-        """The cursor shows."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """The cursor hides."""
-        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """A click puts the cursor there, a second one opens."""
@@ -160,10 +118,7 @@ class Listing(Wheeled, Generic[E], can_focus=True):
         if event.y == 0:
             self.head_clicked(event.x)
         elif place < len(self._entries):
-            self._cursor = place
-            self.redraw()
-            if event.chain == 2:
-                self.action_choose()
+            self.clicked(place, event.chain)
 
     def head_clicked(self, x: int) -> None:
         """The head was clicked at cell `x`."""

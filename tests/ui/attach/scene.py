@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from gputui.model.device import Device, DeviceLook, DeviceMemory, Driver
+from gputui.model.host import Host
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Greeting, Mark, TorchDevice
@@ -55,7 +56,7 @@ def _segments(*, is_later: bool) -> list:
     return found
 
 
-MARKS = (Mark(NOW - 60.5, "after warm-up"), Mark(NOW - 20.5, "after forward"))
+MARKS = (Mark(NOW - 60.5, "after warm-up"), Mark(NOW - 1.5, "after forward"))
 HOST_STORAGES = (
     Storage(HOST, 4096, 24 * MIB, Category.OTHER, "batch (train.py:66)", "Tensor", (24, 1024, 256), "float32"),
 )
@@ -88,6 +89,7 @@ def _at(looks: list[TargetMoment], rank: int, number: int) -> TargetMoment:
         active_bytes=full.active_bytes - missing // 2,
         requested_bytes=full.requested_bytes - missing,
         reserved_bytes=full.reserved_bytes - (SECONDS - number) // 30 * 128 * MIB,
+        peak_active_bytes=full.allocated_bytes + 200 * MIB,
         peak_allocated_bytes=full.allocated_bytes + 200 * MIB,
         num_alloc_retries=int(number > 100),
     )
@@ -118,4 +120,6 @@ def machine() -> Snapshot:
         )
         for rank in range(RANKS)
     )  # fmt: skip
-    return Snapshot(time=NOW, number=1, devices=DeviceLook(Driver("580.95.05", "13.0"), devices))
+    return Snapshot(
+        time=NOW, number=1, host=Host(hostname="node7"), devices=DeviceLook(Driver("580.95.05", "13.0"), devices)
+    )

@@ -17,7 +17,7 @@ KEYS = {
     "why": ["2"],
     "map": ["3"],
     "tensors": ["4", "down", "down", "right", "right", "right"],
-    "changes": ["5"],
+    "changes": ["5", "f"],
     "ranks": ["6"],
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.ui.drawing.line import Line, Piece, fit, spread
+from gputui.ui.drawing.line import Line, Piece, fit, spread, width_of
 from gputui.units import format_bytes, format_duration
 
 
@@ -22,10 +22,13 @@ def draw_head(moment: TargetMoment, device: DeviceMoment | None, is_past: bool, 
         left.append((f"  device {device.index}", "accent"))
         if len(moment.used_devices) > 1:
             left.append((f" of {len(moment.used_devices)}", "dim"))
-    return spread(left, _states(moment, is_past=is_past), width)
+    states = _states(moment, is_past=is_past)
+    shown = next((state for state in states if width_of([*left, state]) < width), states[-1])
+    return spread(left, [shown], width)
 
 
 def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
+    """What there is to say of the moment, in words that get fewer."""
     if moment.ended:
         return [("  ENDED ", "alarm")]
     if is_past:
@@ -33,7 +36,8 @@ def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
     if not moment.look_time or moment.look_cost is None:
         return [("  no look yet ", "dim")]
     age = format_duration(moment.time - moment.look_time)
-    return [(f"  looked {age} ago, a pause of {moment.look_cost.pause_ms:.1f} ms ", "dim")]
+    cost = f"a pause of {moment.look_cost.pause_ms:.1f} ms"
+    return [(f"  looked {age} ago, {cost} ", "dim"), (f"  looked {age} ago ", "dim")]
 
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gputui.explain.parts import Part, parts_of
 from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Mark
-from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes
 
@@ -69,13 +69,22 @@ def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
         ("active", format_bytes(counted.active_bytes), f"peak {format_bytes(counted.peak_active_bytes)}"),
         ("reserved", format_bytes(counted.reserved_bytes), f"peak {format_bytes(counted.peak_reserved_bytes)}"),
     )
-    pieces: list[Piece] = [(" ", "plain")]
-    for name, now, peak in figures:
-        pieces += [(f"{name} ", "dim"), (now, "plain"), (f" ({peak})  ", "dim")]
+    told: list[list[Piece]] = [
+        [(f" {name} ", "dim"), (now, "plain"), (f" ({peak}) ", "dim")] for name, now, peak in figures
+    ]
     troubles = (("retries", counted.num_alloc_retries), ("out of memory", counted.num_ooms))
-    for name, count in troubles:
-        pieces += [(f"{name} ", "dim"), (f"{count}  ", "poor" if count else "plain")]
-    return [fit_line(pieces, width)]
+    told += [[(f" {name} ", "dim"), (f"{count} ", "poor" if count else "plain")] for name, count in troubles]
+    return fill_lines(told, width)
+
+
+def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
+    """The groups one behind the other, in as many lines as it takes to cut none that fits into a line."""
+    lines: list[list[Piece]] = [[]]
+    for group in groups:
+        if lines[-1] and width_of(lines[-1]) + width_of(group) > width:
+            lines.append([])
+        lines[-1] += group
+    return [fit_line(line, width) for line in lines]
 
 
 def fit_line(pieces: Sequence[Piece], width: int) -> Line:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gputui.explain.ranks import FEWEST, Rank, figures, sentence
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
-from gputui.ui.drawing.line import Line, Piece, wrap
+from gputui.ui.drawing.line import Line, Piece, indented, wrap
 from gputui.units import format_bytes
 
 SENTENCES = 3
@@ -30,7 +30,8 @@ def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
         return []
     if not odd:
         return wrap(f" All {len(ranks)} hold about the same memory.", width, "dim")
-    lines = [line for rank in odd[:SENTENCES] for line in wrap(f" ! {sentence(rank, len(ranks))}", width, "poor")]
+    told = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
+    lines = [line for each in told for line in each]
     more = len(odd) - SENTENCES
     return lines + (wrap(f"   {more} more are marked below.", width, "dim") if more > 0 else [])
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gputui.model.finding import Finding, Weight
-from gputui.ui.drawing.line import Line, Piece, fit, join, wrap
+from gputui.ui.drawing.line import Line, Piece, fit, indented, join
 
 LOOKS: dict[Weight, tuple[str, str, str]] = {
     Weight.PROBLEM: ("!", "poor", "problem"),
@@ -34,21 +34,14 @@ def draw_summary(findings: Sequence[Finding], width: int) -> Line:
 def draw_finding(finding: Finding, width: int, *, is_current: bool) -> list[Line]:
     """A finding and an empty line; the current one's title is under the cursor and says where Enter leads."""
     sign, role, _ = LOOKS[finding.weight]
-    title = _indented(finding.title, width, f" {sign} ", role)
+    title = indented(finding.title, width, f" {sign} ", role)
     if is_current:
         title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
     lines = title
     for sentence in finding.evidence:
-        lines += _indented(sentence, width, "     ", "plain")
+        lines += indented(sentence, width, "     ", "plain")
     if finding.remedy:
-        lines += _indented(finding.remedy, width, "   > ", "good")
+        lines += indented(finding.remedy, width, "   > ", "good")
     if is_current and finding.screen:
         lines.append(((fit(f"     Enter shows it on {PLACES[finding.screen]}.", width), "dim"),))
     return [*lines, ()]
-
-
-def _indented(text: str, width: int, lead: str, role: str) -> list[Line]:
-    """Wrapped, the first line behind `lead`, the others below its text."""
-    lines = wrap(text, max(10, width - len(lead) - 1), role)
-    leads = [lead, *[" " * len(lead)] * (len(lines) - 1)]
-    return [join(((before, role), *line)) for before, line in zip(leads, lines, strict=True)]

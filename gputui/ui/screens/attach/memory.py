@@ -15,6 +15,9 @@ from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
 from gputui.units import format_bytes
 
+AROUND_TIMELINE = 2
+"""The lines of its title and of its events."""
+
 ZOOMS_S = (1.0, *SPANS_S)
 
 
@@ -69,10 +72,9 @@ class MemoryScreen(AttachScreen):
             return self.nothing_yet(width)
         taste = self.monitor.taste
         lines = [*draw_ending(moment, width), *draw_memory(moment, device, width, taste)]
-        lines += self._timeline(width, max(3, height - len(lines) - 4))
-        for problem in moment.problems:
-            lines += wrap(f" {problem}", width, "fair")
-        return lines
+        problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
+        lines += self._timeline(width, max(3, height - len(lines) - len(problems) - AROUND_TIMELINE))
+        return lines + problems
 
     def _timeline(self, width: int, height: int) -> list[Line]:
         target, device = self.target, self.device

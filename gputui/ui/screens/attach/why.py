@@ -53,7 +53,7 @@ class WhyScreen(AttachScreen):
 
     @on(Blocks.Chosen)
     def _chosen(self, message: Blocks.Chosen) -> None:
-        finding = message.block
+        finding = message.entry
         if isinstance(finding, Finding) and finding.screen:
             if finding.addresses:
                 self.monitor.jump_to(finding.screen, finding.addresses[0])

@@ -1,0 +1,91 @@
+"""What has a cursor on one of several entries: the keys and the mouse that move it and choose."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from gputui.ui.widgets.painted import Wheeled
+
+
+class Cursored(Wheeled, can_focus=True):
+    """Subclasses say how many entries there are, draw them, and how far a page is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down"),
+        Binding("home", "move(-1000000)", "First", show=False, id="list.first"),
+        Binding("end,G", "move(1000000)", "Last", show=False, id="list.last"),
+        Binding("enter", "choose", "Open", show=False, id="list.open"),
+    ]
+
+    class Chosen(Message):
+        """Enter or a second click on an entry."""
+
+        def __init__(self, entry: object) -> None:
+            super().__init__()
+            self.entry = entry
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._cursor = 0
+        self._top = 0
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        raise NotImplementedError
+
+    @property
+    def current(self) -> object | None:
+        """The entry under the cursor."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Draw what is in sight."""
+        raise NotImplementedError
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by so many pages."""
+        raise NotImplementedError
+
+    def action_move(self, steps: int) -> None:
+        """Move the cursor by so many entries."""
+        self._cursor = self.within(self._cursor + steps)
+        self.redraw()
+
+    def action_choose(self) -> None:
+        """Choose the entry under the cursor."""
+        if self.current is not None:
+            self.post_message(self.Chosen(self.current))
+
+    def within(self, place: int) -> int:
+        """The nearest place that an entry has."""
+        return max(0, min(place, self.count - 1))
+
+    def clicked(self, place: int, times: int) -> None:
+        """A click puts the cursor there, a second one chooses."""
+        self._cursor = place
+        self.redraw()
+        if times == 2:
+            self.action_choose()
+
+    def turn_wheel(self, lines: int) -> None:
+        """The wheel moves the cursor."""
+        self.action_move(lines)
+
+    def on_resize(self) -> None:
+        """What is in sight changed."""
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """The cursor shows."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """The cursor hides."""
+        self.redraw()

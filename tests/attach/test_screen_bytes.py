@@ -1,0 +1,69 @@
+"""A real training program, whose counters change all the time, on the attach screens: bytes a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.sources.probe.feed import TargetFeed
+from tests import torches
+from tests.attach.children import Python, wait_until
+from tests.ui.attach.sitting import sitting
+from tests.ui.wire import Wire
+
+PROGRAM = Path(__file__).parent / "programs" / "gpt.py"
+MOMENTS, COUNTED = 150, 60
+BYTES_A_MOMENT = 2048
+KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "ranks": "6"}
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TargetMoment]]:
+    """What a feed told of a GPT in training, as if it had been a moment a second."""
+    paths = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
+    path = torches.required(paths[-1] if paths else "")
+    folder = tmp_path_factory.mktemp("training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("s")))
+        python = Python(path, folder, torches.fake_cuda(path, folder))
+        try:
+            child = python.run([path, "-W", "ignore", str(PROGRAM), "behave", "2"])
+            child.expect("ready")
+            told: list[TargetMoment] = []
+            feed = TargetFeed(child.attach(), Snapshot, told.append, interval_s=0.05)
+            feed.start()
+            wait_until(lambda: len(told) >= MOMENTS, f"{MOMENTS} moments")
+            feed.stop()
+        finally:
+            python.end()
+    moments = [moment for moment in told[:MOMENTS] if moment.devices and not moment.ended]
+    start = moments[0].time
+    yield [
+        replace(moment, time=start + number, look_time=min(moment.look_time, start + number))
+        for number, moment in enumerate(moments)
+    ]
+
+
+def test_the_counters_of_the_program_do_change(training: list[TargetMoment]) -> None:
+    allocated = [moment.devices[0].statistics.allocated_bytes for moment in training[-COUNTED:]]
+    assert len(training) > 2 * COUNTED
+    assert len(set(allocated)) > 10
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_a_moment_costs_two_kilobytes_at_most(name: str, training: list[TargetMoment]) -> None:
+    async with sitting(*training[:-COUNTED], size=(120, 40)) as at:
+        await at.press(KEYS[name])
+        wire = Wire(at.app)
+        at.app.screen.refresh()
+        await at.settle()
+        wire.sent.clear()
+        for moment in training[-COUNTED:]:
+            await at.deal(moment)
+        assert wire.bytes <= BYTES_A_MOMENT * COUNTED, f"{wire.bytes / COUNTED:.0f} bytes a moment"
+        print(f"{name}: {wire.bytes / COUNTED:.0f} bytes a moment")
