@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TargetMoment]]:
+def training(tmp_path_factory: pytest.TempPathFactory) -> list[TargetMoment]:
     """What a feed told of a GPT in training, as if it had been a moment a second."""
     paths = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
     path = torches.required(paths[-1] if paths else "")
@@ -43,7 +42,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TargetMo
             python.end()
     moments = [moment for moment in told[:MOMENTS] if moment.devices and not moment.ended]
     start = moments[0].time
-    yield [
+    return [
         replace(moment, time=start + number, look_time=min(moment.look_time, start + number))
         for number, moment in enumerate(moments)
     ]
@@ -66,4 +65,3 @@ async def test_a_moment_costs_two_kilobytes_at_most(name: str, training: list[Ta
         for moment in training[-COUNTED:]:
             await at.deal(moment)
         assert wire.bytes <= BYTES_A_MOMENT * COUNTED, f"{wire.bytes / COUNTED:.0f} bytes a moment"
-        print(f"{name}: {wire.bytes / COUNTED:.0f} bytes a moment")

@@ -45,14 +45,13 @@ def _segments(*, is_later: bool) -> list:
     for layer in range(LAYERS):
         saved = Tensor(32, f"layers.{layer}.mlp (train.py:41 in forward)", saved_by="GeluBackward0")
         add(saved, Tensor(8, f"layers.{layer}.attention (train.py:38 in forward)", saved_by="ViewBackward0"), free=24)
-    for number in range(4 + 2 * is_later):
-        add(Tensor(4, f"model.features[{number}] (train.py:52 in forward)"), free=60)
     add(Tensor(32, "the cuBLAS workspace", Category.WORKSPACE))
     add(Tensor(1.5, "loss (train.py:70)"), Tensor(3, ""), free=15.5)
+    small = ("live", 0.25), ("free", 0.5), ("live", 0.25), ("free", 1)
+    found.append(segment(*small, address=address + 64 * GIB, is_small=True))
+    for number in range(4 + 2 * is_later):
+        add(Tensor(4, f"model.features[{number}] (train.py:52 in forward)"), free=60)
     found.append(segment(("free", 64), address=address))
-    found.append(
-        segment(("live", 0.25), ("free", 0.5), ("live", 0.25), ("free", 1), address=address + GIB, is_small=True)
-    )
     return found
 
 

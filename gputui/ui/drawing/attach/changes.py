@@ -12,7 +12,7 @@ from gputui.explain.advice.names import counted, listed
 from gputui.model.change import Changes
 from gputui.model.verdict import TensorGroup
 from gputui.ui.drawing.attach.memory import fit_line
-from gputui.ui.drawing.line import Line, Piece, fit, wrap
+from gputui.ui.drawing.line import Line, Piece, fit, width_of, wrap
 from gputui.units import format_bytes
 
 COUNTERS = (
@@ -100,9 +100,10 @@ def _group(sign: str, group: TensorGroup, width: int) -> Line:
     size, category = f"{format_bytes(group.bytes):>9}", group.category.value.replace("_", " ")
     line: list[Piece] = [
         (f" {sign} ", role),
-        (fit(what, max(20, min(56, width - 30))), "plain"),
+        (fit(what, max(20, min(56, width - 44))), "plain"),
         (f" {size}", role),
-        (f"  {category}  ", "dim"),
-        (listed(group.names), "dim"),
+        (f"  {category}", "dim"),
     ]
-    return fit_line(line, width)
+    names = f"  {listed(group.names)}" if group.names else ""
+    left = width - width_of(line)
+    return fit_line([*line, (names if cell_len(names) <= left else fit(names, max(0, left)), "dim")], width)
