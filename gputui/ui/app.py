@@ -166,8 +166,7 @@ class GputuiApp(AttachingApp):
     def on_unmount(self) -> None:
         """No more looks; one that hangs in the driver is not waited for."""
         self._sampler.stop()
-        self.targets.stop()
-        self.trees.stop()
+        self.stop_attaching()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's; without colours one that leaves attributes alone, and with --ascii one for ASCII."""

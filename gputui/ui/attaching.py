@@ -32,6 +32,11 @@ class AttachingApp(TerminalApp):
             self.targets.select(attached[0])
             self.show_attach_screen("memory")
 
+    def stop_attaching(self) -> None:
+        """End every conversation, without waiting."""
+        self.targets.stop()
+        self.trees.stop()
+
     def _is_attached(self, pid: int) -> bool:
         try:
             self.targets.attach(pid, self._deliver_moment)
