@@ -15,6 +15,9 @@ EXPECTED_MS = {"scan": (50.0, 0.005), "walk": (1.0, 0.005), "": (0.3, 0.0005)}
 WAYS = tuple(EXPECTED_MS)
 """The dearest first: each is what is left of the one before."""
 
+COLD = 0.5
+"""The first look of a kind finds cold caches: warm ones cost about so much of it."""
+
 ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only (key u)."
 TENSORS_ON_REQUEST = "Tensors are looked at on request only (key u): with them a look takes about {:.0f} ms."
 RECORDS = (
@@ -28,10 +31,12 @@ class Budget:
 
     def __init__(self) -> None:
         self._factors = dict.fromkeys(WAYS, 1.0)
+        self._cold = set(WAYS)
 
     def note(self, how: str, blocks: int, took_ms: float) -> None:
         """Learn from a look."""
-        self._factors[how] = took_ms / _expected_ms(how, blocks)
+        self._factors[how] = took_ms / _expected_ms(how, blocks) * (COLD if how in self._cold else 1.0)
+        self._cold.discard(how)
 
     def way(self, how: str, blocks: int) -> tuple[str | None, str]:
         """What may be taken of a look by `how` (None: nothing), and a sentence where that is not all."""

@@ -35,9 +35,18 @@ def test_what_may_be_taken_is_told_beforehand_and_learned(blocks: int, took_ms: 
 
 def test_what_was_learned_holds_for_other_numbers_of_blocks():
     budget = Budget()
-    budget.note("walk", 5, 1.5)
+    for _ in range(2):
+        budget.note("walk", 5, 1.5)
     assert budget.way("walk", 400)[0] == "walk"
     assert budget.way("walk", 800)[0] == ""
+
+
+def test_a_first_look_with_cold_caches_does_not_end_all_others():
+    budget = Budget()
+    budget.note("walk", 100, 1.6 * LIMIT_MS)
+    assert budget.way("walk", 100)[0] == "walk"
+    budget.note("walk", 100, 1.6 * LIMIT_MS)
+    assert budget.way("walk", 100)[0] == ""
 
 
 def test_a_scan_that_nobody_pressed_a_key_for_becomes_a_walk():
