@@ -27,6 +27,10 @@ def put(text: str) -> None:
 
 
 def narrate(text: str) -> None:
-    """Write a line to standard error; where that is closed, nobody wants to hear it."""
+    """Write a line to standard error; where that is closed, nobody wants to hear it.
+
+    What a terminal would obey becomes "?": a sentence may name a file or a command of somebody else's.
+    """
     if sys.stderr is not None:
-        sys.stderr.write(f"gputui: {text}\n")
+        line = "".join(character if character.isprintable() else "?" for character in text)
+        sys.stderr.write(f"gputui: {line}\n")

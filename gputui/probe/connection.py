@@ -6,6 +6,7 @@ import _socket
 from time import monotonic
 from typing import Any
 
+from gputui.probe.descriptors import Descriptor
 from gputui.protocol import frames
 
 PATIENCE_S = 10.0
@@ -23,6 +24,7 @@ class Connection:
 
     def __init__(self, socket: _socket.socket) -> None:
         self._socket = socket
+        self._descriptor = Descriptor(socket.fileno())
         self._unpacker = frames.Unpacker(frames.MAX_REQUEST_BYTES)
         self._unsent: list[memoryview] = []  # the next one last
         self._reading_until: float | None = monotonic() + PATIENCE_S
@@ -48,6 +50,7 @@ class Connection:
 
     def receive(self) -> list[dict[str, Any]]:
         """The messages that have arrived; raises Gone at the end, and FrameError where it is not our protocol."""
+        self._check()
         try:
             data = self._socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -70,6 +73,8 @@ class Connection:
 
     def flush(self) -> None:
         """Send what the socket takes; raises Gone where the viewer is gone."""
+        if self._unsent:
+            self._check()
         while self._unsent:
             piece = self._unsent.pop()
             try:
@@ -89,4 +94,11 @@ class Connection:
 
     def close(self) -> None:
         """Let the viewer go."""
-        self._socket.close()
+        if self._descriptor.is_ours:
+            self._socket.close()
+        else:
+            self._socket.detach()
+
+    def _check(self) -> None:
+        if not self._descriptor.is_ours:
+            raise Gone

@@ -10,11 +10,14 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import sys
 from itertools import count
 from select import POLLIN, poll
 from time import sleep, time
 
 from gputui.probe import sockets, wake
+from gputui.probe.descriptors import NotOursError
+from gputui.protocol import places
 
 TYPE_CHECKING = False  # `typing` costs more to import than all of this
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class _Running:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.listener, self.path = sockets.listen()
+        self.listener = sockets.listen()
         self.wake = wake.Wake()
         self.server: Server | None = None
         self._stop = _Stop()
@@ -57,7 +60,8 @@ class _Running:
     def pause(self) -> bool:
         """End the thread and wait for its end, within limits; the socket and its viewers stay. Whether it has ended."""
         self._stop.is_asked = True
-        self.wake.up()
+        if not self.wake.up():
+            places.is_dead(self.listener.path)  # to connect wakes it as well
         has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
         if has_ended:
             self._finished.release()
@@ -65,7 +69,7 @@ class _Running:
         return has_ended
 
     def close(self) -> None:
-        """Close every descriptor; the socket's file stays."""
+        """Close every descriptor that is ours; the socket's file stays."""
         self.listener.close()
         self.wake.close()
         if self.server is not None:
@@ -79,6 +83,8 @@ class _Running:
             wake.leave_signals_to_the_program()
             while not stop.is_asked:
                 self._serve_once(stop)
+        except NotOursError as error:
+            _give_up(f"off: {error}")
         except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
             _give_up(f"off: {type(error).__name__}: {error}")
         finally:
@@ -96,6 +102,8 @@ class _Running:
         self.server.run(stop)
 
     def _wait_for_a_viewer(self) -> None:
+        self.listener.check()
+        self.wake.check()
         waiting = poll()
         waiting.register(self.listener.fileno(), POLLIN)
         waiting.register(self.wake.fileno(), POLLIN)
@@ -123,8 +131,9 @@ def start() -> None:
     _is_forked = False
     if _running is not None:
         return
-    if os.environ.get("GPUTUI_PROBE") == "0":
-        _reason = "off: GPUTUI_PROBE is 0"
+    refused = _refusal()
+    if refused:
+        _reason = f"off: {refused}"
         return
     _hook()
     try:
@@ -146,7 +155,7 @@ def stop() -> None:
 
 def status() -> str:
     """Where this process can be attached to (a socket's path), or why it cannot."""
-    return _running.path if _running is not None else _reason
+    return _running.listener.path if _running is not None else _reason
 
 
 def mark(label: str) -> None:
@@ -156,6 +165,28 @@ def mark(label: str) -> None:
     _note(label)
     if _running is not None and _running.server is not None:
         _running.wake.up()
+
+
+def _refusal() -> str:
+    """Why there is to be no probe here, "" where there may be one."""
+    if os.environ.get("GPUTUI_PROBE") == "0":
+        return "GPUTUI_PROBE is 0"
+    if "t" in getattr(sys, "abiflags", ""):
+        return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
+    if _is_subinterpreter():
+        return "this is a subinterpreter: the probe of the main one answers for the process"
+    return ""
+
+
+def _is_subinterpreter() -> bool:
+    try:
+        import _interpreters as interpreters  # type: ignore[import-not-found]  # Python 3.13 and newer
+    except ImportError:
+        try:
+            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
+        except ImportError:
+            return False
+    return bool(interpreters.get_current() != interpreters.get_main())
 
 
 def _note(label: str) -> None:
@@ -168,7 +199,7 @@ def _give_up(reason: str) -> None:
     gone, _running, _reason = _running, None, reason
     if gone is not None:
         if gone.pid == os.getpid():  # a fork that ran no hooks shares the file with its parent
-            sockets.remove(gone.path)
+            sockets.remove(gone.listener.path)
         gone.close()
 
 

@@ -25,7 +25,7 @@ _NO_TORCH = "The program has not imported PyTorch: there is nothing to look at."
 class Looker:
     """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
         self._main = mainthread.PendingCall()
         self._reader: Reader | None = None

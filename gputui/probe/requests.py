@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gputui.probe.program import ACTS
 
 MAX_LABEL = 200
+_LARGEST = 10**18
 
 
 class RequestError(Exception):
@@ -82,13 +83,22 @@ def _label(message: dict[str, Any]) -> str:
 
 def _number(message: dict[str, Any], name: str, lowest: float, highest: float) -> float:
     value = message.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(_bounded(value)):
         raise RequestError(_of(name, value))
-    return min(max(float(value), lowest), highest)
+    return min(max(float(_bounded(value)), lowest), highest)
+
+
+def _bounded(value: float) -> float:
+    """An integer that no float can hold as one that is large enough for every limit here."""
+    return min(max(value, -_LARGEST), _LARGEST) if isinstance(value, int) else value
 
 
 def _of(name: str, value: object) -> str:
-    return f"{name} is {str(value)[:50]!r}"
+    try:
+        text = str(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number of too many digits
+        text = type(value).__name__
+    return f"{name} is {text[:50]!r}"
 
 
 _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _socket
 from collections.abc import Callable
 from select import POLLIN, POLLOUT, poll
 from time import monotonic, perf_counter, thread_time
@@ -49,7 +48,7 @@ class Server:
     """All viewers of this process. `marks` are (number, time, label), and `mark` adds one."""
 
     def __init__(
-        self, listener: _socket.socket, wake: Wake, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
+        self, listener: sockets.Listener, wake: Wake, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
     ) -> None:
         self._listener = listener
         self._wake = wake
@@ -105,6 +104,7 @@ class Server:
         for viewer in self._viewers:
             waiting.register(viewer.connection.fileno(), POLLOUT if viewer.connection.has_unsent else POLLIN)
         ready = waiting.poll(self._timeout_ms() if self._viewers else 0)
+        self._listener.check()
         self._wake.clear()
         return [fd for fd, _ in ready]
 
@@ -125,7 +125,11 @@ class Server:
                 self._attempt(viewer, self._receive)
 
     def _accept(self) -> None:
-        socket = sockets.accept(self._listener)
+        try:
+            socket = self._listener.accept()
+        except sockets.ShortageError:
+            self._rest()
+            return
         if socket is None:
             return
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
@@ -134,6 +138,12 @@ class Server:
             self._attempt(viewer, lambda each: self._refuse(each, "This process belongs to another user."))
         elif len(self._viewers) > MAX_VIEWERS:
             self._attempt(viewer, lambda each: self._refuse(each, f"{MAX_VIEWERS} viewers are connected already."))
+
+    def _rest(self) -> None:
+        """Wait a while, or until this thread is woken: a viewer that cannot be let in waits at the door."""
+        waiting = poll()
+        waiting.register(self._wake.fileno(), POLLIN)
+        waiting.poll(_LONGEST_WAIT_S * 1000)
 
     def _attempt(self, viewer: Viewer, action: Callable[[Viewer], None]) -> None:
         """Do something with a viewer; what goes wrong between the two of us ends here."""

@@ -3,42 +3,76 @@
 from __future__ import annotations
 
 import _socket  # `socket` wraps it in enums and costs 7 ms
+import errno
 import os
 
+from gputui.probe.descriptors import Descriptor
 from gputui.protocol import places
 
 _BACKLOG = 8
+_IS_SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def listen() -> tuple[_socket.socket, str]:
-    """A listening socket and its path; raises OSError, its text a sentence, where there is no safe place for it."""
+class ShortageError(Exception):
+    """The program or the machine has no descriptor or memory left for a viewer, who waits meanwhile."""
+
+
+class Listener:
+    """The listening socket with its file."""
+
+    def __init__(self, socket: _socket.socket, path: str) -> None:
+        self._socket = socket
+        self._descriptor = Descriptor(socket.fileno())
+        self.path = path
+
+    def fileno(self) -> int:
+        """What to poll on."""
+        return self._socket.fileno()
+
+    def check(self) -> None:
+        """Raise NotOursError where the program has closed the socket."""
+        self._descriptor.check()
+
+    def accept(self) -> _socket.socket | None:
+        """The next viewer, not blocking and closed on exec; None where it has gone away again.
+
+        Raises ShortageError.
+        """
+        try:
+            fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` is made of it
+        except OSError as error:
+            if error.errno in _IS_SHORT_OF:
+                raise ShortageError from error
+            return None
+        connection = _socket.socket(fileno=fd)
+        connection.setblocking(False)
+        return connection
+
+    def close(self) -> None:
+        """Listen no more; the file stays."""
+        if self._descriptor.is_ours:
+            self._socket.close()
+        else:
+            self._socket.detach()
+
+
+def listen() -> Listener:
+    """A listening socket; raises OSError, its text a sentence, where there is no safe place for it."""
     folder = _own_folder()
     _clear_stale(folder)
     name = places.socket_name(os.getpid(), places.started_at("self") or 0)
-    path, unfinished = f"{folder}/{name}", f"{folder}/{name}.new"
+    path = f"{folder}/{name}"
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        remove(unfinished)
-        listener.bind(unfinished)
-        os.chmod(unfinished, 0o600)
+        remove(path)
+        listener.bind(path)  # by its own name: cleaners of /tmp spare what the kernel knows by its path
         listener.listen(_BACKLOG)
-        os.rename(unfinished, path)  # whoever sees the name finds it listening: none is taken for dead
+        os.chmod(path, 0o600)
     except OSError:
         listener.close()
         raise
     listener.setblocking(False)
-    return listener, path
-
-
-def accept(listener: _socket.socket) -> _socket.socket | None:
-    """The next viewer, not blocking and closed on exec; None where it has gone away again."""
-    try:
-        fd, _ = listener._accept()  # type: ignore[attr-defined]  # `socket.accept` is made of it
-    except OSError:
-        return None
-    connection = _socket.socket(fileno=fd)
-    connection.setblocking(False)
-    return connection
+    return Listener(listener, path)
 
 
 def is_allowed(connection: _socket.socket) -> bool:
@@ -48,10 +82,10 @@ def is_allowed(connection: _socket.socket) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove a socket's file, if it is there."""
+    """Remove a socket's file, if it is there and still ours to remove: the program may have become another user."""
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except OSError:
         pass
 
 
@@ -59,7 +93,9 @@ def _own_folder() -> str:
     folder = places.folder_of(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
     try:
         return _made_safe(folder)
-    except (FileNotFoundError, PermissionError, NotADirectoryError):
+    except OSError as error:
+        if error.errno is None:  # it is there and cannot be trusted
+            raise
         return _made_safe(places.folder_of(os.geteuid(), None))  # a runtime folder of a session that has ended
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums and costs 3 ms
 import os
 
+from gputui.probe.descriptors import Descriptor
+
 _FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
 
 
@@ -15,29 +17,39 @@ class Wake:
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
+        self._read, self._write = Descriptor(self._read_fd), Descriptor(self._write_fd)
 
     def fileno(self) -> int:
         """What to poll on."""
         return self._read_fd
 
-    def up(self) -> None:
-        """Make the next poll return, or the one under way."""
+    def check(self) -> None:
+        """Raise NotOursError where the program has closed the pipe."""
+        self._read.check()
+        self._write.check()
+
+    def up(self) -> bool:
+        """Make the next poll return, or the one under way; False where the program has closed the pipe."""
+        if not self._write.is_ours:
+            return False
         try:
             os.write(self._write_fd, b".")
         except BlockingIOError:
             pass  # full: it is awake already
+        return True
 
     def clear(self) -> None:
-        """Take what was written, so that the next poll waits."""
+        """Take what was written, so that the next poll waits; raises NotOursError where the pipe is closed."""
+        self.check()
         try:
             os.read(self._read_fd, 4096)
         except BlockingIOError:
             pass  # it was woken by something else
 
     def close(self) -> None:
-        """Close both ends."""
-        os.close(self._read_fd)
-        os.close(self._write_fd)
+        """Close both ends, unless the program has."""
+        self._read.close()
+        self._write.close()
 
 
 def leave_signals_to_the_program() -> None:

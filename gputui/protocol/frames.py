@@ -11,6 +11,8 @@ MAX_REQUEST_BYTES = 64 * 1024
 """The largest payload a viewer may send."""
 MAX_REPLY_BYTES = 256 * 1024**2
 """The largest payload a probe may send: a map of about two million blocks."""
+MAX_PARTS = 16_000_000
+"""The most values in a payload, so many too: from a few bytes each, JSON makes objects of a hundred."""
 
 _HEADER = Struct(">4sI")
 _MAGIC = b"gptu"
@@ -39,9 +41,12 @@ def encode(message: dict[str, object]) -> bytes:
 
 
 def decode(payload: bytes) -> dict[str, object]:
-    """The message in a payload; raises FrameError where it is not a JSON object with a `type`."""
+    """The message in a payload; raises FrameError where it is not a JSON object with a `type`, or too large a one."""
     from json import loads
 
+    if len(payload) > MAX_PARTS and sum(map(payload.count, b"[{,")) > MAX_PARTS:
+        cause = f"more than {MAX_PARTS} values"
+        raise FrameError(cause)
     try:
         message = loads(payload)
     except (ValueError, RecursionError) as error:

@@ -59,15 +59,27 @@ def started_at(pid: int | str) -> int | None:
 
 
 def is_dead(path: str) -> bool:
-    """Whether nobody listens at a socket's file any more; holds across PID namespaces, unlike a look into /proc."""
+    """Whether nobody listens at a socket's file any more; holds across PID namespaces, unlike a look into /proc.
+
+    One that was made this very moment may not listen yet, and is not dead: the kernel knows its name.
+    """
     attempt = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         attempt.setblocking(False)
         attempt.connect(path)
     except ConnectionRefusedError:
-        return True
+        return not is_bound(os.path.basename(path))
     except OSError:
         return False  # gone, full, or not ours to judge
     finally:
         attempt.close()
     return False
+
+
+def is_bound(name: str, pid: int | str = "self") -> bool:
+    """Whether there is a socket of that name, its file there or not, in the network namespace of a process."""
+    try:
+        with open(f"/proc/{pid}/net/unix", "rb") as file:
+            return any(line.rstrip().endswith(os.fsencode(f"/{name}")) for line in file)
+    except OSError:
+        return False

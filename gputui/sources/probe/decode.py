@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import reprlib
 import types
 from collections.abc import Callable
 from enum import Enum
@@ -59,9 +60,11 @@ def _integer(value: object) -> int:
 
 
 def _float(value: object) -> float:
-    if type(value) not in (int, float) or not math.isfinite(number := cast("float", value)):
+    if type(value) is int and -MAX_INTEGER < value < MAX_INTEGER:
+        return float(value)
+    if type(value) is not float or not math.isfinite(value):
         _fail("a number", value)
-    return float(number)
+    return value
 
 
 def _text(value: object) -> str:
@@ -125,5 +128,5 @@ def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
 
 
 def _fail(expected: str, value: object) -> NoReturn:
-    cause = f"{expected} is expected where {printable(repr(value)[:60])} stands"
+    cause = f"{expected} is expected where {printable(reprlib.repr(value)[:60])} stands"
     raise DecodeError(cause)

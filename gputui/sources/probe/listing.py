@@ -47,9 +47,9 @@ def attach(pid: int) -> ProbeClient:
     """A connection to the probe of a process; raises CannotAttachError or ProbeError with their sentences."""
     status = _status_of(pid)
     _check_state(pid, status)
-    for folder in _folders_of(pid, status):
+    for folder, owner in _folders_of(pid, status):
         with suppress(FileNotFoundError, NotADirectoryError):
-            client = _connect(folder, pid, status)
+            client = _connect(folder, owner, pid, status)
             if client is not None:
                 return client
     raise _without_probe(pid)
@@ -108,12 +108,18 @@ def _check_state(pid: int, status: _Status) -> None:
         raise CannotAttachError(cause, f"Let it go on first: kill -CONT {pid}.")
 
 
-def _folders_of(pid: int, status: _Status) -> Iterator[Path]:
-    """Where the socket of a process can be: as its own environment says, and at the usual places."""
-    runtime_dirs = [_environment_of(pid).get("XDG_RUNTIME_DIR"), f"/run/user/{status.uid}", None]
+def _folders_of(pid: int, status: _Status) -> Iterator[tuple[Path, int]]:
+    """Where the socket of a process can be, with who must own the folder.
+
+    That is as its own environment says, and at the usual places; also those of our own user, as whom it may have begun.
+    """
     root = _root_of(pid, status)
-    for folder in dict.fromkeys(places.folder_of(status.uid, each) for each in runtime_dirs):
-        yield root / folder.lstrip("/")
+    runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
+    for owner in dict.fromkeys((status.uid, os.geteuid())):
+        for folder in dict.fromkeys(
+            places.folder_of(owner, each) for each in (runtime_dir, f"/run/user/{owner}", None)
+        ):
+            yield root / folder.lstrip("/"), owner
 
 
 def _root_of(pid: int, status: _Status) -> Path:
@@ -129,8 +135,10 @@ def _root_of(pid: int, status: _Status) -> Path:
     return Path(f"/proc/{pid}/root")
 
 
-def _connect(folder: Path, pid: int, status: _Status) -> ProbeClient | None:
-    fault = places.fault_of_folder(str(folder), status.uid)
+def _connect(folder: Path, owner: int, pid: int, status: _Status) -> ProbeClient | None:
+    fault = places.fault_of_folder(str(folder), owner)
+    if fault and owner != status.uid:
+        return None
     if fault:
         cause = f"The socket of process {pid} cannot be trusted: {fault}."
         raise CannotAttachError(cause, "Remove that folder and start the program again.")
@@ -146,8 +154,9 @@ def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:
     try:
         return ProbeClient(str(path), pid)
     except ProbeDeadError:
-        with suppress(OSError):
-            path.unlink()
+        if places.is_dead(str(path)):
+            with suppress(OSError):
+                path.unlink()
         return None
 
 
@@ -158,7 +167,22 @@ def _without_probe(pid: int) -> CannotAttachError:
         return CannotAttachError(cause, f"Attach to those: gputui attach {children}.")
     if _environment_of(pid).get("GPUTUI_PROBE") == "0":
         return CannotAttachError(f"Process {pid} has no probe: it was started with GPUTUI_PROBE=0.", REMEDY)
+    if _is_free_threaded(pid):
+        cause = f"Process {pid} runs in a free-threaded Python, in which the probe stays off."
+        return CannotAttachError(cause, "Run it in the ordinary build of Python.")
+    if places.is_bound(places.socket_name(_status_of(pid).inner_pid, places.started_at(pid) or 0), pid):
+        cause = f"Process {pid} has a probe, but the file of its socket was removed."
+        remedy = "A cleaner of temporary files does that, or a logout where XDG_RUNTIME_DIR goes with the session: "
+        return CannotAttachError(cause, f"{remedy}start the next program with XDG_RUNTIME_DIR set to another folder.")
     return CannotAttachError(f"Process {pid} has no probe.", REMEDY)
+
+
+def _is_free_threaded(pid: int) -> bool:
+    try:
+        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+    except OSError:
+        return False
+    return name.startswith("python3.") and name.endswith("t")
 
 
 def _ancestors(pid: int) -> Iterator[int]:
