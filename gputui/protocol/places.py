@@ -63,6 +63,11 @@ def is_dead(path: str) -> bool:
 
     One that was made this very moment may not listen yet, and is not dead: the kernel knows its name.
     """
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+    except OSError:
+        return False  # gone
     attempt = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         attempt.setblocking(False)

@@ -129,6 +129,8 @@ def _root_of(pid: int, status: _Status) -> Path:
             return Path("/")
         os.listdir(f"/proc/{pid}/root")  # noqa: PTH208
     except OSError as error:
+        if status.inner_pid == pid:  # no container, but a process that has changed its user, and hides from that one
+            return Path("/")
         inside = f", where it has PID {status.inner_pid}" if status.inner_pid != pid else ""
         cause = f"Process {pid} runs in another container, whose files cannot be reached from here."
         raise CannotAttachError(cause, f"Run gputui inside that container{inside}, or as root on the host.") from error
@@ -137,9 +139,9 @@ def _root_of(pid: int, status: _Status) -> Path:
 
 def _connect(folder: Path, owner: int, pid: int, status: _Status) -> ProbeClient | None:
     fault = places.fault_of_folder(str(folder), owner)
-    if fault and owner != status.uid:
-        return None
-    if fault:
+    if fault and not _is_own(folder):
+        if owner != status.uid:
+            return None
         cause = f"The socket of process {pid} cannot be trusted: {fault}."
         raise CannotAttachError(cause, "Remove that folder and start the program again.")
     for path in folder.glob(f"{status.inner_pid}-*.sock"):
@@ -147,6 +149,11 @@ def _connect(folder: Path, owner: int, pid: int, status: _Status) -> ProbeClient
         if named and named[1] == places.started_at(pid):
             return _client_or_nobody(path, pid)
     return None
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is our own user's, and safe: what is in there is as good as we are."""
+    return places.fault_of_folder(str(folder), os.geteuid()) is None
 
 
 def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:

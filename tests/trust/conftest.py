@@ -1,0 +1,53 @@
+"""Interpreters and socket folders as the tests of attaching have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attach.children import Child, Python
+from tests.attach.conftest import pytest_generate_tests, python, sockets, torch_python
+
+__all__ = ["pytest_generate_tests", "python", "sockets", "torch_python"]
+
+COUNTING = """
+    import gputui.probe, time
+    steps = open("steps", "w")
+    print("ready", gputui.probe.status(), flush=True)
+    while True:
+        steps.write(".")
+        steps.flush()
+        time.sleep(0.001)
+"""
+
+
+class Target:
+    """A program that goes on and on, and tells how far it is."""
+
+    def __init__(self, child: Child, folder: Path) -> None:
+        self.child = child
+        self.path = child.expect("ready")
+        self._steps = folder / "steps"
+
+    def steps(self) -> int:
+        """How many steps it has made."""
+        return self._steps.stat().st_size
+
+    def descriptors(self) -> int:
+        """How many it has open."""
+        return len(list(Path(f"/proc/{self.child.pid}/fd").iterdir()))
+
+    def rss_bytes(self) -> int:
+        """Its host memory."""
+        return int(Path(f"/proc/{self.child.pid}/statm").read_text().split()[1]) * 4096
+
+
+@pytest.fixture
+def target(python: Python) -> Iterator[Target]:
+    """A target with a probe."""
+    target = Target(python.start(COUNTING), python.folder)
+    yield target
+    assert target.child.process.poll() is None, target.child.errors
+    assert target.child.errors == ""
