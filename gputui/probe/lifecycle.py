@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_MARKS = 256
 MAX_LABEL = 200
 _STOP_WITHIN_S = 0.5
+_REST_MS = 1000
 
 
 class _Stop:
@@ -96,8 +97,11 @@ class _Running:
         if stop.is_asked:
             return
         if self.server is None:
-            from gputui.probe.server import Server
-
+            try:
+                from gputui.probe.server import Server
+            except OSError:  # the program has no descriptor left to read it with: the viewer waits
+                self._rest()
+                return
             self.server = Server(self.listener, self.wake, _marks, _note)
         self.server.run(stop)
 
@@ -108,6 +112,11 @@ class _Running:
         waiting.register(self.listener.fileno(), POLLIN)
         waiting.register(self.wake.fileno(), POLLIN)
         waiting.poll()  # without a limit: nothing runs in here while nobody looks
+
+    def _rest(self) -> None:
+        waiting = poll()
+        waiting.register(self.wake.fileno(), POLLIN)
+        waiting.poll(_REST_MS)
 
     def _wait_for_the_system(self) -> None:
         # Python 3.12 and newer count the system's threads at a fork, and warn: the last steps of ours are awaited.

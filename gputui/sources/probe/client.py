@@ -58,6 +58,9 @@ class ProbeClient:
             self.close()
             cause = f"Process {pid} has ended."
             raise ProbeDeadError(cause) from error
+        except BlockingIOError as error:  # nobody is let in, and there is no more room to wait
+            self.close()
+            raise self._silent() from error
         except OSError as error:
             raise self._gone(error) from error
         except ProbeError:
@@ -154,8 +157,8 @@ class ProbeClient:
             self._socket.sendall(frames.encode({"type": "hello", "protocol": frames.VERSION, "gputui": __version__}))
         payload = self._next_payload(ANSWER_WITHIN_S)
         if payload is None:
-            cause = f"The probe in process {self._pid} does not answer."
-            raise ProbeError(cause, "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call.")
+            self.close()
+            raise self._silent()
         hello = self._decoded(payload)
         if hello["type"] != "hello" or hello.get("protocol") != frames.VERSION:
             raise self._refused(hello)
@@ -192,6 +195,11 @@ class ProbeClient:
             except frames.FrameError as error:
                 raise self._broken(str(error)) from error
         return self._payloads.pop(0)
+
+    def _silent(self) -> ProbeError:
+        cause = f"The probe in process {self._pid} does not answer."
+        remedy = "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of file descriptors."
+        return ProbeError(cause, remedy)
 
     def _decoded(self, payload: bytes) -> dict[str, object]:
         try:

@@ -1,0 +1,222 @@
+"""A viewer that means harm: the target goes on, its memory stays bounded, and the viewer is dropped.
+
+What one frame can hold wrong is in `tests/attach/test_wire.py`; here is what many, huge or absent ones do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from gputui.protocol import frames
+from tests.attach.children import Python, wait_until
+from tests.attach.test_wire import HELLO, connected, frame
+from tests.trust.conftest import COUNTING, Target
+
+MANY = int(os.environ.get("GPUTUI_TEST_FRAMES", "100000"))
+"""How many frames the long tests send; a million takes half a minute."""
+BOUND_BYTES = 24 * 1024**2
+QUIET = 6
+"""Descriptors of a target nobody is attached to: the standard three, its file, the socket, the pipe's two ends."""
+
+DEEP = 300
+REQUESTS = {
+    "marks": {"type": "mark", "label": "x" * 20},
+    "hellos": {"type": "hello", "protocol": frames.VERSION},
+    "looks": {"type": "look", "how": ""},
+    "subscriptions": {"type": "statistics", "interval_s": 0.1},
+}
+
+
+def goes_on(target: Target) -> None:
+    """The target makes steps, and takes the next viewer."""
+    before = target.steps()
+    wait_until(lambda: target.steps() > before + 10, "the target's steps")
+    wait_until(lambda: target.descriptors() == QUIET + 1, "the end of every connection")
+    target.child.attach().close()
+
+
+def send_all(connection: socket.socket, data: bytes) -> None:
+    """Send as far as the target takes it, reading what comes back."""
+    connection.setblocking(False)
+    view, sent = memoryview(data), 0
+    while sent < len(data):
+        with suppress(BlockingIOError):
+            sent += connection.send(view[sent : sent + 1_000_000])
+        with suppress(BlockingIOError):
+            if connection.recv(1_000_000) == b"":
+                return
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_very_many_frames(target: Target, name: str) -> None:
+    data = frame(REQUESTS[name]) * (MANY // 10)
+    before = target.rss_bytes()
+    with closing(connected(target.path)) as connection:
+        send_all(connection, HELLO)
+        with suppress(ConnectionError):
+            for _ in range(10 if name != "hellos" else 1):  # each of those is answered with two messages
+                send_all(connection, data)
+                assert target.rss_bytes() < before + BOUND_BYTES
+    goes_on(target)
+
+
+def test_very_many_frames_of_nobody_who_reads(target: Target) -> None:
+    before = target.rss_bytes()
+    with closing(connected(target.path)) as connection:
+        connection.sendall(HELLO)
+        connection.settimeout(1.0)
+        with suppress(OSError):
+            connection.sendall(frame(REQUESTS["hellos"]) * MANY)
+        assert target.rss_bytes() < before + BOUND_BYTES
+    goes_on(target)
+
+
+def test_a_frame_of_four_gibibytes_is_not_waited_for(target: Target) -> None:
+    with closing(connected(target.path)) as connection:
+        connection.sendall(HELLO + struct.pack(">4sI", b"gptu", 2**32 - 1))
+        sent = 0
+        with suppress(OSError):
+            while sent < 2**28:
+                sent += connection.send(b"[" * 2**20)
+        assert sent < 2**24
+    goes_on(target)
+
+
+def test_four_who_say_nothing_give_up_their_places(python: Python) -> None:
+    impatient = "    from gputui.probe import connection\n    connection.PATIENCE_S = 0.3\n"
+    target = Target(python.start(impatient + COUNTING), python.folder)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(closing(connected(target.path))) for _ in range(4)]
+        assert [connection.recv(1) for connection in silent] == [b""] * 4
+    goes_on(target)
+
+
+def test_a_thousand_who_come_and_go(target: Target) -> None:
+    before = target.rss_bytes()
+    for number in range(1000):
+        with suppress(OSError), closing(connected(target.path)) as connection:  # where the door is crowded, too
+            connection.sendall((HELLO, b"", b"gp", HELLO + b"gptu")[number % 4])
+    assert target.rss_bytes() < before + BOUND_BYTES
+    goes_on(target)
+
+
+ODD = {
+    "a number no float can hold": frame({"type": "statistics", "interval_s": 10**400}),
+    "a protocol no float can hold": frame({"type": "hello", "protocol": 10**400}),
+    "a number that is none": frame({"type": "look", "wait_s": float("nan")}),
+    "infinity": frame({"type": "statistics", "interval_s": float("-inf")}),
+    "half a character": frame({"type": "mark", "label": "\ud800"}),
+    "deep lists": frames.frame(b'{"type":"look","how":' + b"[" * DEEP + b"]" * DEEP + b"}"),
+    "a deep type": frames.frame(b'{"type":' + b"[" * DEEP + b"]" * DEEP + b"}"),
+    "a hello in the end": frame({"type": "bye"}) + HELLO,
+    "two at once": HELLO + frame({"type": "look"}) * 2,
+    "a look that waits as long as it may": frame({"type": "look", "wait_s": 1e308}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_request_ends_the_conversation_at_most(target: Target, name: str) -> None:
+    with closing(connected(target.path)) as connection:
+        connection.sendall(HELLO + ODD[name])
+        connection.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
+            while connection.recv(65536):
+                pass
+    goes_on(target)
+
+
+def test_every_depth_of_nesting_that_json_reads_is_refused_alike(target: Target) -> None:
+    for depth in range(940, 1001):
+        payload = b'{"type":"look","how":' + b"[" * depth + b"]" * depth + b"}"
+        with closing(connected(target.path)) as connection:
+            connection.sendall(HELLO + frames.frame(payload))
+            assert b"cannot be understood" in _to_the_end(connection)
+    goes_on(target)
+
+
+def test_descriptors_that_a_viewer_sends_along_are_not_kept(target: Target) -> None:
+    with closing(connected(target.path)) as connection, open("/dev/null") as null:  # noqa: PTH123
+        socket.send_fds(connection, [HELLO], [null.fileno()] * 50)
+        assert json.loads(connection.recv(65536)[frames.HEADER_BYTES :].split(b"gptu")[0])["type"] == "hello"
+        assert target.descriptors() == QUIET + 2
+    goes_on(target)
+
+
+FULL = """
+    import os, resource, sys
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+"""
+FILL = """
+    import gputui.probe
+    from gputui.probe import lifecycle, sockets
+    tries, accept, rest = [], sockets.Listener.accept, lifecycle._Running._rest
+    sockets.Listener.accept = lambda listener: (tries.append(1), accept(listener))[1]
+    lifecycle._Running._rest = lambda running: (tries.append(1), rest(running))[1]
+    print("ready", flush=True)
+    input()
+    held = []
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    print("full", gputui.probe.status(), flush=True)
+    input()
+    print("tries", len(tries), flush=True)
+    for fd in held:
+        os.close(fd)
+    input()
+"""
+
+
+@pytest.mark.parametrize("viewers_before", [0, 1])
+def test_a_program_without_a_descriptor_left_lets_viewers_wait_and_does_not_turn_in_circles(
+    python: Python, viewers_before: int
+) -> None:
+    child = python.start(FULL + FILL)
+    child.expect("ready")
+    for _ in range(viewers_before):
+        child.attach().close()
+    wait_until(lambda: len(list(Path(f"/proc/{child.pid}/fd").iterdir())) == QUIET, "the viewer's end")
+    child.say("fill")
+    path = child.expect("full")
+    with closing(connected(path)) as waiting:
+        waiting.sendall(HELLO)
+        waiting.settimeout(1.5)
+        with pytest.raises(TimeoutError):
+            waiting.recv(1)
+        child.say("how many")
+        assert 1 <= int(child.expect("tries")) < 20
+        waiting.settimeout(60)
+        assert waiting.recv(4) == b"gptu"
+
+
+def test_a_program_that_had_no_descriptor_at_the_start_goes_on_without_a_probe(python: Python) -> None:
+    child = python.start(FULL + NO_START)
+    assert child.expect("status").startswith("off: [Errno 24]")
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+NO_START = """
+    import gputui.probe.lifecycle as probe
+    probe.stop()
+    held = [os.open("/dev/null", os.O_RDONLY) for _ in range(61)]
+    probe.start()
+    print("status", probe.status(), flush=True)
+    input()
+"""
+
+
+def _to_the_end(connection: socket.socket) -> bytes:
+    data = b""
+    while received := connection.recv(65536):
+        data += received
+    return data
