@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar, Union
 
@@ -117,7 +118,7 @@ class ProbeClient:
         except DecodeError as error:
             raise self._broken(str(error)) from error
         if isinstance(decoded, Greeting):
-            self.greeting = decoded
+            decoded = self.greeting = replace(decoded, pid=self._pid)  # in a container it knows itself by another
         return decoded
 
     def waiting(self) -> Iterator[Message]:

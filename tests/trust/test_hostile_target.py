@@ -1,0 +1,225 @@
+"""A target that means harm to its viewer: what it says is checked, bounded, and shown without being obeyed.
+
+What a single message can hold wrong is in `tests/attach/test_wire.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.model.target import Statistics
+from gputui.protocol import frames
+from gputui.sources.probe import client as viewer
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.probe.feed import MARKS_AT_MOST, TargetFeed
+from tests.attach.children import LIMIT_S, Child, Python, wait_until
+from tests.attach.test_looks import TRAINING
+from tests.attach.test_wire import frame
+from tests.terminal.conftest import GPUTUI, Open, plain_environment, terminal
+
+__all__ = ["plain_environment", "terminal"]
+
+GREETING = frame({"type": "hello", "protocol": frames.VERSION}) + frame(
+    {
+        "type": "greeting",
+        "pid": 1,
+        "command": "x",
+        "python": "3",
+        "torch": "",
+        "rank": None,
+        "world_size": None,
+        "is_cuda_initialized": False,
+        "devices": [],
+    }
+)
+MARK = frame({"type": "mark", "time": 1.0, "label": "x" * 100})
+STATISTICS = frame({"type": "statistics", "time": 1.0, "devices": [], "pinned_bytes": None})
+
+
+@contextmanager
+def false_probe(folder: Path, answer: Callable[..., None]) -> Iterator[str]:
+    """A socket at which `answer` talks to the first who comes, until he has gone."""
+    path = str(folder / "s")
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def talk() -> None:
+            connection, _ = listener.accept()
+            with closing(connection), suppress(OSError):
+                connection.recv(65536)
+                answer(connection)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        yield path
+        thread.join()
+
+
+def test_a_false_pid_is_not_believed(sockets: Path) -> None:
+    with false_probe(sockets.parent, lambda each: each.sendall(GREETING)) as path, ProbeClient(path, 4711) as client:
+        assert client.greeting.pid == 4711
+
+
+def test_who_never_ends_a_frame_is_given_up(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
+
+    def drip(connection) -> None:
+        connection.sendall(GREETING + MARK[:8])
+        while True:
+            connection.sendall(b" ")
+            time.sleep(0.01)
+
+    silent = pytest.raises(ProbeError, match="did not answer within")
+    with false_probe(sockets.parent, drip) as path, ProbeClient(path, 1) as client, silent:
+        client.look(wait_s=0.0)
+
+
+def test_who_sends_something_else_for_ever_is_given_up(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
+
+    def chatter(connection) -> None:
+        connection.sendall(GREETING)
+        while True:
+            connection.sendall(MARK * 100)
+
+    silent = pytest.raises(ProbeError, match="did not answer within")
+    with false_probe(sockets.parent, chatter) as path, ProbeClient(path, 1) as client, silent:
+        client.statistics()
+
+
+def test_a_feed_keeps_no_more_than_it_shows(sockets: Path) -> None:
+    def flood(connection) -> None:
+        connection.sendall(GREETING)
+        for _ in range(1000):
+            connection.sendall(MARK * 100)
+        connection.sendall(STATISTICS)
+
+    moments: list[TargetMoment] = []
+    with false_probe(sockets.parent, flood) as path:
+        feed = TargetFeed(ProbeClient(path, 1), Snapshot, moments.append, interval_s=1.0)
+        feed.start()
+        wait_until(lambda: moments, "the statistics after the flood")
+        feed.stop()
+    assert len(moments[0].marks) == MARKS_AT_MOST
+
+
+def test_few_bytes_do_not_become_many_objects() -> None:
+    payload = b'{"type":"look","map":[' + b"{}," * (frames.MAX_PARTS // 2 + 1) + b"{}]}"
+    with pytest.raises(frames.FrameError, match="more than 16000000 values"):
+        frames.decode(payload)
+
+
+ODD = {
+    "a number no float can hold": {"time": 10**400},
+    "a deep list": {"time": json.loads("[" * 900 + "]" * 900)},
+    "a deep text": {"problems": json.loads("[" * 900 + "]" * 900)},
+    "half a character": {"problems": ["\ud800", 1]},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_value_is_refused_with_a_sentence_a_terminal_can_show(name: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(Statistics, {"time": 1.0, "devices": [], "pinned_bytes": None, **ODD[name]})
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 200
+
+
+ORDER = "\x1b[99m\x1b]0;owned\x07\x9b99m\n\r\u202e训"
+OBEYED = (b"\x1b[99m", b"\x1b]0;owned", b"\x9b99m", "\u202e".encode())
+
+HOSTILE = (
+    TRAINING.replace('print("ready"', 'print("trained"')
+    + f"""
+    import ctypes, os
+    evil = {ORDER!r}
+    other = torch.nn.Sequential()
+    other.add_module(evil, torch.nn.Linear(512, 512).to(device))
+    globals()[evil] = torch.zeros(1 << 20, device=device)
+    ctypes.CDLL(None).prctl(15, evil[:9].encode())
+    gputui.probe.mark(evil)
+    print("ready", device, flush=True)
+    import time
+    while True:
+        step()
+        time.sleep(0.05)
+"""
+)
+
+
+@pytest.fixture
+def hostile(torch_python: Python) -> Child:
+    """A program whose every name gives orders to a terminal."""
+    child = torch_python.start(HOSTILE, ORDER, EVIL=ORDER, **{"EVIL" + ORDER: "1"})
+    child.expect("ready")
+    return child
+
+
+def printed(python: Python, *words: str, seconds: float | None = None) -> str:
+    """What a command prints, on both of its outputs; after so many seconds it is interrupted."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputui", *words],
+        env={**python.environment, "LD_PRELOAD": "", "GPUTUI_PROBE": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(LIMIT_S if seconds is None else seconds)
+    process.terminate()
+    return process.communicate(timeout=LIMIT_S)[0].decode()
+
+
+def test_no_name_of_a_program_gives_orders_to_a_terminal(
+    torch_python: Python,
+    hostile: Child,
+    terminal: Open,
+) -> None:
+    pid = str(hostile.pid)
+    for words in (["attach"], ["attach", pid, "--once"], ["attach", pid, "--once", "--json"], ["--once"], ["doctor"]):
+        text = printed(torch_python, *words)
+        assert all(line.isprintable() for line in text.split("\n")), words
+    live = printed(torch_python, "attach", pid, seconds=3.0)
+    assert live.startswith(pid)
+    assert all(line.isprintable() for line in live.split("\n"))
+    snapshot = torch_python.folder / "snapshot.pickle"
+    assert printed(torch_python, "snapshot", pid, "-o", str(snapshot)).rstrip("\n").isprintable()
+    variables = {**torch_python.environment, "LD_PRELOAD": "", "GPUTUI_PROBE": "0"}
+    variables.update(TERM="xterm-256color", LANG="C.UTF-8")
+    session = terminal(f"exec {GPUTUI} attach {shlex.quote(pid)}", size=(120, 40), **variables)
+    session.wait_for("Memory")
+    for key in "123456":
+        session.send(key)
+        session.wait_for_silence(0.3)
+    session.send("\x1b")
+    session.wait_for_silence(0.3)
+    session.send("\x03")
+    session.end()
+    assert b"owned" in session.output  # it was shown
+    assert hostile.process.poll() is None, hostile.errors
+    assert [order for order in OBEYED if order in session.output] == []
+
+
+def test_the_sentence_about_a_folder_gives_no_orders_either(torch_python: Python, sockets: Path) -> None:
+    evil = sockets.parent / "\x1b]0;owned\x07"
+    (evil / "gputui").mkdir(parents=True)
+    (evil / "gputui").chmod(0o777)
+    child = torch_python.start("    import sys\n    print('ready', flush=True)\n    input()", XDG_RUNTIME_DIR=str(evil))
+    child.expect("ready")
+    text = printed(torch_python, "attach", str(child.pid))
+    assert "cannot be trusted" in text
+    assert "\x1b" not in text
