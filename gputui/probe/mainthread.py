@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import cache
 from types import CodeType
+from typing import Any
 
 _alive: list[PendingCall] = []
 """What the interpreter may still hold a pointer to: a call cannot be withdrawn from its queue."""
@@ -44,12 +46,19 @@ class PendingCall:
         return False
 
     def _add(self) -> bool:
-        import ctypes
-
-        run = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
-        add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: a function object of our own, with types of our own
-        add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
+        add, run = _functions()
         return bool(add(run, id(self)) == 0)
+
+
+@cache
+def _functions() -> tuple[Callable[[Any, int], int], Any]:
+    """`Py_AddPendingCall` and the address of `PyObject_IsTrue`, made once: each would be garbage in a cycle."""
+    import ctypes
+
+    run = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
+    add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: a function object of our own, with types of our own
+    add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
+    return add, run
 
 
 def is_of_the_program(error: BaseException) -> bool:

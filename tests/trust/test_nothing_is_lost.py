@@ -1,0 +1,232 @@
+"""What may befall a program that is looked at: it ends, or goes on, as without us, and the viewer says what is true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.model.target import Statistics
+from gputui.sources.probe import listing
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.feed import TargetFeed
+from gputui.sources.probe.listing import CannotAttachError
+from tests.attach.children import Python, wait_until
+from tests.attach.test_attach import attach
+from tests.trust.test_who_gets_in import ANA
+
+START = """
+    import gputui.probe, os, signal, sys, time
+    print("ready", gputui.probe.status(), flush=True)
+    input()
+    print("going", flush=True)
+"""
+
+DEATHS = {
+    "os.abort": ("os.abort()", -signal.SIGABRT),
+    "a fault in C": ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+    "out of memory": ("raise MemoryError", 1),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+}
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_a_sudden_death_is_said_and_is_the_programs_own(python: Python, sockets: Path, name: str) -> None:
+    code, status = DEATHS[name]
+    child = python.start(START + f"    {code}\n")
+    child.expect("ready")
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
+    feed.start()
+    wait_until(lambda: moments, "the first moment")
+    child.say("go")
+    assert child.ended() == status
+    wait_until(lambda: moments[-1].ended, "the news of its end")
+    assert moments[-1].ended.startswith(f"Process {child.pid} has ended")
+    assert "gputui" not in child.errors
+    assert child.pid not in {found.pid for found in listing.list_probes()}
+    assert not list(sockets.iterdir())
+
+
+def test_a_fault_is_reported_by_faulthandler_as_without_us(python: Python) -> None:
+    child = python.start(START + "    import ctypes; ctypes.string_at(0)\n", options=("-X", "faulthandler"))
+    child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        child.say("go")
+        assert child.ended() == -signal.SIGSEGV
+    assert "Segmentation fault" in child.errors
+    assert "train.py" in child.errors
+
+
+def test_a_program_that_is_stopped_says_nothing_and_then_goes_on(python: Python) -> None:
+    child = python.start(START + "    input()\n")
+    child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        assert isinstance(client.receive(60), Statistics)
+        child.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        while client.receive(0.3) is not None:
+            pass
+        with pytest.raises(CannotAttachError, match="is stopped"):
+            child.attach()
+        stopped = time.time()
+        child.process.send_signal(signal.SIGCONT)
+        first = client.receive(60)
+        assert isinstance(first, Statistics)
+        assert first.time >= stopped  # nothing old is told for new
+
+
+ESCAPES = {
+    "closerange": "os.closerange(3, 4096)",
+    "close those of /proc": "[os.close(fd) for fd in range(3, 64) if os.path.exists(f'/dev/fd/{fd}')]",
+    "dup2": "[os.dup2(2, fd) for fd in range(3, 64)]",
+}
+OWN_FILES = """
+    mine = [open(f"mine-{number}", "w+b", buffering=0) for number in range(20)]
+    read, write = os.pipe()
+    os.write(write, b"x" * 100)
+    for _ in range(3):
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+    gputui.probe.mark("after")
+    print("closed", flush=True)
+    input()
+    gputui.probe.mark("later")
+    for file in mine:
+        file.write(b"y" * 100)
+    print("files", {os.fstat(file.fileno()).st_size for file in mine}, len(os.read(read, 1000)), flush=True)
+    print("status", gputui.probe.status(), flush=True)
+    input()
+"""
+
+
+def to_the_end(client: ProbeClient) -> None:
+    """Take what comes until there is nobody who sends."""
+    while True:
+        client.receive(60)
+
+
+@pytest.mark.parametrize("company", ["alone", "with a viewer"])
+@pytest.mark.parametrize("name", ESCAPES)
+def test_who_closes_every_descriptor_has_its_numbers_for_itself(
+    python: Python, sockets: Path, name: str, company: str
+) -> None:
+    child = python.start(START + f"    {ESCAPES[name]}\n" + OWN_FILES)
+    child.expect("ready")
+    client = child.attach() if company == "with a viewer" else None
+    if client:
+        client.subscribe(0.1)
+    child.say("go")
+    child.expect("closed")
+    if client:
+        with pytest.raises(ProbeError, match="has ended, or its probe was stopped"):
+            to_the_end(client)
+    with pytest.raises(CannotAttachError, match="has no probe"):
+        child.attach()
+    child.say("go on")
+    assert child.expect("files") == "{100} 100"
+    assert child.expect("status") == "off: the program has closed the probe's file descriptors"
+    assert not list(sockets.iterdir())
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+CHANGES = {
+    "the folder": "os.chdir('/')",
+    "the umask": "os.umask(0o777)",
+    "the root folder": "os.chroot('.')",
+    "the session": "os.setsid() if os.getsid(0) != os.getpid() else None",
+    "the name": "import ctypes; ctypes.CDLL(None).prctl(15, b') x 1 1')",
+    "the environment": "os.environ.clear()",
+    "the limits": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python, sockets: Path, name: str) -> None:
+    code = CHANGES[name]
+    child = python.start(
+        START.replace("import gputui.probe,", "import gputui.probe.server, json,") + f"    {code}\n    input()\n"
+    )
+    child.expect("ready")
+    child.attach().close()
+    child.say("go")
+    child.expect("going")
+    if name == "the root folder":  # its socket is outside, and so are we
+        assert [found.pid for found in listing.list_probes()] == [child.pid]
+    else:
+        with child.attach() as client:
+            assert client.statistics().devices == ()
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Python) -> None:
+    source = START.replace("import gputui.probe,", "import gputui.probe.server, json,")
+    child = python.start(
+        source + f"    os.setgid({ANA}); os.setuid({ANA})\n    print('became', flush=True)\n    input()\n"
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        child.say("go")
+        child.expect("became")
+        assert client.statistics().devices == ()
+    with child.attach() as client:
+        assert client.greeting.pid == child.pid
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+def test_a_cleaner_that_removes_the_folder_is_named(python: Python, sockets: Path) -> None:
+    child = python.start(START + "    input()\n")
+    child.expect("ready")
+    with child.attach() as client:
+        shutil.rmtree(sockets)
+        assert client.statistics().devices == ()
+    status, _, errors = attach(str(child.pid), "--once")
+    assert status == 1
+    assert f"Process {child.pid} has a probe, but the file of its socket was removed." in errors
+    child.say("go")
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+def test_cleaners_that_ask_the_kernel_find_the_socket_alive(python: Python) -> None:
+    child = python.start(START)
+    path = child.expect("ready")
+    alive = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()]
+    assert path in alive
+
+
+FULL = {"full": "nr_inodes=2", "read-only": "ro"}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_where_the_folder_of_sockets_takes_no_file_the_program_goes_on(
+    python: Python, sockets: Path, name: str
+) -> None:
+    """A tmpfs of two inodes: the root and our folder."""
+    folder = sockets.parent
+    subprocess.run(["mount", "-t", "tmpfs", "-o", FULL[name], "none", folder], check=True)
+    try:
+        child = python.start(START)
+        status = child.expect("ready")
+        if name == "full":
+            assert status.startswith("off: [Errno 28] No space left on device")
+        else:
+            assert status == f"/tmp/gputui-0/{Path(status).name}"
+            child.attach().close()
+        child.say("go")
+        assert (child.ended(), child.errors) == (0, "")
+    finally:
+        subprocess.run(["umount", folder], check=True)

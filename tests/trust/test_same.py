@@ -1,0 +1,207 @@
+"""A training run with a viewer at ten times the default rate is, to the bit and the byte, the run without the probe."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from gputui.model.target import Look, Statistics
+from gputui.sources.probe.client import ProbeClient
+from tests.attach.children import Child, Python, wait_until
+from tests.attach.test_looks import TRAINING as SMALL_TRAINING
+
+TENTH_OF_DEFAULT_S = 0.1
+
+TRAINING = """
+    import gputui.probe, hashlib, json, os, random, sys, torch
+
+    torch.manual_seed(1)
+    random.seed(1)
+    torch.set_num_threads(1)
+    cuda = torch.cuda.is_available()
+    device = "cuda" if cuda else "cpu"
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(256, 8)
+    ).to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses, addresses, kept = [], [], []
+    origin = next(model.parameters()).data_ptr()  # where the device's memory begins differs from run to run
+
+    def digest(*values):
+        return hashlib.sha256(repr(values).encode()).hexdigest()
+
+    def step():
+        optimizer.zero_grad()
+        x = torch.randn(random.randrange(1, 64), 64).to(device)
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        kept.append(torch.empty(random.randrange(1, 3 << 20), dtype=torch.uint8, device=device))
+        if random.random() < 0.8:
+            kept.pop(random.randrange(len(kept)))
+        losses.append(loss.item())
+        if cuda:
+            addresses.append([each.data_ptr() - origin for each in (x, loss, *kept, *model.parameters())])
+
+    def train(name):
+        for number in range(6):
+            for _ in range(20):
+                step()
+            print("at", number, flush=True)
+            input()
+        print("end", name, json.dumps(said()), flush=True)
+
+    def said():
+        state = {
+            "losses": digest(losses),
+            "gradients": digest([parameter.grad.tolist() for parameter in model.parameters()]),
+            "weights": digest([parameter.tolist() for parameter in model.parameters()]),
+            "states": digest([[str(k), str(v)] for each in optimizer.state.values() for k, v in each.items()]),
+            "random": digest(torch.get_rng_state().tolist(), random.getstate()),
+        }
+        if cuda:
+            state["addresses"] = digest(addresses)
+            state["statistics"] = [torch.cuda.memory_stats(each) for each in range(2)]
+            snapshot = torch.cuda.memory._snapshot()
+            state["segments"] = json.loads(json.dumps([
+                [each["address"] - origin, each["stream"], [[b["size"], b["state"]] for b in each["blocks"]]]
+                for each in snapshot["segments"]
+            ]))
+            state["history"] = [
+                [[each["action"], each.get("addr", 0) - origin, each["size"]] for each in trace]
+                for trace in snapshot["device_traces"]
+            ]
+            state["random of the device"] = digest(torch.cuda.get_rng_state().tolist())
+        return state
+
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    train("plain")
+    if cuda:
+        torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
+    train("recorded")
+    print("tasks", len(os.listdir("/proc/self/task")) - (gputui.probe.status()[0] == "/"), flush=True)
+    raise SystemExit(3)
+"""
+
+
+class Viewer:
+    """Attached, at ten times the default rate; `asks` says how it looks while the program goes on."""
+
+    def __init__(self, client: ProbeClient) -> None:
+        self._client = client
+        client.subscribe(TENTH_OF_DEFAULT_S)
+        client.ask_look("walk", when="changed")
+        self.seen: list[object] = []
+
+    def while_it_goes_on(self, *, child: Child, asks: str | None) -> None:
+        """Let the program make its next steps, and look in the middle of them."""
+        if asks is not None:
+            self._client.ask_look(asks)
+        child.say("go")
+        message: object = None
+        while not isinstance(message, Look if asks is not None else Statistics):
+            message = self._client.receive(60)
+            assert message is not None
+            self.seen.append(message)
+        if asks is not None:
+            self._client.ask_look("walk", when="changed")
+
+
+def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], Viewer | None]:
+    """What the program says of itself in the end, what it printed besides, and who watched it."""
+    child = python.start(
+        TRAINING, GPUTUI_PROBE="1" if attached else "0", PYTHONHASHSEED="0", CUBLAS_WORKSPACE_CONFIG=":4096:8"
+    )
+    said: dict[str, Any] = {}
+    with ExitStack() as stack:
+        viewer = None
+        for phase in ("plain", "recorded"):
+            for number in range(6):
+                child.expect(f"at {number}")
+                if attached and viewer is None:
+                    viewer = Viewer(stack.enter_context(child.attach()))
+                if viewer:
+                    asks = None if phase == "recorded" else ("walk", "scan", "")[number % 3]
+                    viewer.while_it_goes_on(child=child, asks=asks)
+                else:
+                    child.say("go")
+            said[phase] = json.loads(child.expect(f"end {phase}"))
+        printed = [child.expect("tasks"), str(child.ended()), child.errors]
+    return said, printed, viewer
+
+
+def test_a_training_run_is_the_same_with_a_viewer_as_without_the_probe(torch_python: Python) -> None:
+    without, printed_without, _ = run(torch_python, attached=False)
+    with_viewer, printed_with, viewer = run(torch_python, attached=True)
+    for phase, said in without.items():
+        for what, value in said.items():
+            assert with_viewer[phase][what] == value, f"{phase}: {what}"
+    assert printed_with == printed_without
+    assert viewer is not None
+    looks = [each for each in viewer.seen if isinstance(each, Look)]
+    assert len(looks) >= 6
+    assert len([look for look in looks if look.inventory is not None]) >= 2
+
+
+CYCLES = 100
+AT_MOST_KIB = 2048
+
+COUNTED = (
+    SMALL_TRAINING
+    + """
+    import gc, os
+
+    things = [model, optimizer, optimizer.state, *model.modules(), *model.parameters(), None, True, False, 0, 1, (), ""]
+    things += [parameter.grad for parameter in model.parameters()]
+    gc.disable()  # what is left is to be found, not collected
+
+    def report(name):
+        while not os.path.exists(name):
+            step()
+        print(name, len(gc.get_objects()), *[sys.getrefcount(thing) for thing in things], flush=True)
+
+    report("before")
+    report("after")
+"""
+)
+
+
+def visit(child: Child, number: int) -> None:
+    """Attach, look in one way or another, and go, in one way or another."""
+    with child.attach() as client:
+        client.subscribe(TENTH_OF_DEFAULT_S)
+        client.ask_look("walk", when="changed")
+        if number % 3:
+            client.look(("walk", "scan", "")[number % 4 % 3])
+        else:
+            client.ask_look("scan")  # and not waited for
+
+
+def test_a_hundred_viewers_leave_references_descriptors_threads_and_memory_as_before(torch_python: Python) -> None:
+    child = torch_python.start(COUNTED, options=("-W", "ignore"))
+    child.expect("ready")
+
+    def held() -> tuple[int, int]:
+        return tuple(len(list(Path(f"/proc/{child.pid}/{what}").iterdir())) for what in ("fd", "task"))
+
+    def report(name: str) -> tuple[list[int], int]:
+        wait_until(lambda: held() == alone, "the end of every connection")
+        (torch_python.folder / name).touch()
+        counts = [int(count) for count in child.expect(name).split()]
+        return counts, int(Path(f"/proc/{child.pid}/statm").read_text().split()[1]) * 4
+
+    alone = held()
+    for number in range(CYCLES // 5):  # the first ones find their way
+        visit(child, number)
+    (objects_before, *before), resident_before = report("before")
+    for number in range(CYCLES):
+        visit(child, number)
+    (objects_after, *after), resident_after = report("after")
+    drift = [abs(one - other) for one, other in zip(before, after, strict=True)]
+    assert max(drift) < CYCLES / 4, drift
+    assert abs(objects_after - objects_before) < CYCLES / 4
+    assert resident_after - resident_before < AT_MOST_KIB
+    assert (child.ended(), child.errors) == (0, "")
