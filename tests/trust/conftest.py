@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from tests import torches
+from tests.attach import conftest as attaching
 from tests.attach.children import Child, Python
-from tests.attach.conftest import pytest_generate_tests, python, sockets, torch_python
+from tests.attach.conftest import python, sockets, torch_python
 
-__all__ = ["pytest_generate_tests", "python", "sockets", "torch_python"]
+__all__ = ["python", "sockets", "torch_python"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    attaching.pytest_generate_tests(metafunc)
+    if "cuda_path" in metafunc.fixturenames:
+        cuda = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
+        torches.parametrize(metafunc, "cuda_path", cuda)
+
 
 COUNTING = """
     import gputui.probe, time

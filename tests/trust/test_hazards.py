@@ -1,0 +1,170 @@
+"""The hazards of observing PyTorch's allocator, each with a test that fails where the probe runs into it.
+
+| hazard | test |
+| --- | --- |
+| 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: twenty thousand looks |
+| 2. counters hold the interpreter's lock while they wait for the allocator's | `test_hazard_2...`: while nobody looks |
+| 3. `empty_cache()` in another thread synchronises the wrong device | `test_hazards_3_4_5_8_9...` |
+| 4. `max_split_size_mb` at run time frees live memory | `test_hazards_3_4_5_8_9...` |
+| 5. a MemPool over expandable segments may abort at its end | `test_hazards_3_4_5_8_9...` |
+| 6. `_cuda_isHistoryEnabled()` crashes before CUDA is initialised | tests/attach/test_looks.py: does not initialise |
+| 7. a snapshot leaves an entry in the program's history | test_same.py: the history is the same; test_budget.py |
+| 8. a second call for a history spoils its order | `test_hazards_3_4_5_8_9...`; test_same.py |
+| 9. blocks that wait for a stream, stale sizes of free ones | the same; tests/probe/test_exactness.py |
+| 10. entries of a history may have no frames | `test_hazard_10...` |
+
+Of hazard 2 there is a rest: PyTorch has no form of the counters that gives the lock up. Once somebody looks, other
+threads of the program wait for a device allocation that is under way when the counters are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputui.model.target import Look
+from tests import torches
+from tests.attach.children import Child, Python
+from tests.attach.test_attach import attach
+
+
+@pytest.fixture
+def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
+    """A Python with a CUDA build, and two fake GPUs."""
+    path = torches.required(cuda_path)
+    python = Python(path, tmp_path, torches.fake_cuda(path, tmp_path))
+    yield python
+    python.end()
+
+
+FORBIDDEN = """
+    import gputui.probe, gc, os, sys, threading, time, weakref, torch
+
+    called = []
+
+    def noted(name, function):
+        def note(*arguments, **keywords):
+            called.append(name)
+            return function(*arguments, **keywords)
+        return note
+
+    BANNED = (
+        "emptyCache", "llocatorSettings", "set_allocator_settings", "reset", "synchronize", "record_memory_history",
+        "raw_alloc", "raw_delete", "releasePool", "beginAllocate", "endAllocate", "setMemoryFraction", "setDevice",
+        "changeCurrentAllocator", "exchangeDevice", "set_sync", "attach_out_of_memory",
+    )
+    for name in dir(torch._C):
+        if ("_cuda_" in name or "_accelerator_" in name) and any(word in name for word in BANNED):
+            setattr(torch._C, name, noted(name, getattr(torch._C, name)))
+    for name in ("empty_cache", "synchronize", "reset_peak_memory_stats", "current_device", "mem_get_info"):
+        setattr(torch.cuda, name, noted(name, getattr(torch.cuda, name)))
+
+    kept = [torch.empty(30 << 20, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
+    side = torch.cuda.Stream()
+    waiting = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
+    with torch.cuda.stream(side):
+        waiting.add_(1)
+        waiting.record_stream(side)
+    gone = kept.pop()
+    del gone, waiting
+    torch.cuda.MemPool.__init__ = noted("MemPool", torch.cuda.MemPool.__init__)
+    settings = str(torch.cuda.memory._snapshot()["allocator_settings"])
+    print("ready", torch.cuda.memory_reserved(), sys.getrefcount(pool), flush=True)
+    called.clear()
+    while not os.path.exists("done"):
+        time.sleep(0.001)
+    print("called", called, flush=True)
+    print("settings", settings == str(torch.cuda.memory._snapshot()["allocator_settings"]), flush=True)
+    print("after", torch.cuda.memory_reserved(), sys.getrefcount(pool), flush=True)
+    dead = weakref.ref(pool)
+    del pooled, pool
+    print("pool", dead() is None, flush=True)
+    sys.stdout.flush()
+    os._exit(0)  # what PyTorch itself does with pools at the end is its own affair
+"""
+
+
+@pytest.fixture(params=["", "expandable_segments:True"], ids=["native", "expandable"])
+def looked_at(request: pytest.FixtureRequest, cuda_python: Python) -> tuple[Child, str, list[Look]]:
+    """A program that notes what is called, what it said before, and looks of every kind at it."""
+    lag = {"FAKEGPU_EVENT_LAG_MS": "600000"}
+    child = cuda_python.start(FORBIDDEN, options=("-W", "ignore"), PYTORCH_CUDA_ALLOC_CONF=request.param, **lag)
+    before = child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        client.ask_look("walk", when="changed")
+        looks = [client.look(how) for how in ("walk", "scan", "", "walk", "scan")]
+    (cuda_python.folder / "done").touch()
+    return child, before, looks
+
+
+def test_hazards_3_4_5_8_9_nothing_that_changes_the_allocator_is_called(
+    looked_at: tuple[Child, str, list[Look]],
+) -> None:
+    child, before, looks = looked_at
+    assert child.expect("called") == "[]"
+    assert child.expect("settings") == "True"  # hazard 4
+    assert child.expect("after") == before  # hazard 3: the cache is as large; hazard 5: nobody holds the pool
+    assert child.expect("pool") == "True"  # hazard 5: it ends when the program lets go of it
+    assert [problem for look in looks for problem in look.problems] == []
+    for look in looks:  # hazard 9
+        blocks = [block for segment in look.map.segments if segment.device == 0 for block in segment.blocks]
+        assert {block.state for block in blocks} == {"active_allocated", "active_pending_free", "inactive"}
+        (counted,) = [each for each in look.statistics if each.device == 0]
+        live = [block for block in blocks if block.state == "active_allocated"]
+        assert sum(block.size_bytes for block in live) == counted.allocated_bytes
+        assert sum(block.requested_bytes for block in live) <= counted.requested_bytes
+        active = [block for block in blocks if block.state != "inactive"]
+        assert sum(block.size_bytes for block in active) == counted.active_bytes
+
+
+SLOW_MALLOC = """
+    import gputui.probe, threading, time, torch
+    turns = []
+
+    def turn():
+        while True:
+            time.sleep(0.001)
+            turns.append(1)
+
+    torch.empty(1, device="cuda")
+    threading.Thread(target=turn, daemon=True).start()
+    time.sleep(0.1)
+    before = len(turns)
+    torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
+    print("turns", len(turns) - before, flush=True)
+"""
+
+
+def test_hazard_2_nobody_waits_for_a_device_allocation_while_nobody_looks(cuda_python: Python) -> None:
+    child = cuda_python.start(SLOW_MALLOC, options=("-W", "ignore"), FAKEGPU_MALLOC_US="500000")
+    assert int(child.expect("turns")) > 20
+
+
+HISTORY = """
+    import gputui.probe, os, time, torch
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=100)
+    kept = [torch.empty(30 << 20, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.001)
+"""
+
+
+def test_hazard_10_a_history_without_frames_is_read(cuda_python: Python) -> None:
+    child = cuda_python.start(HISTORY, options=("-W", "ignore"))
+    child.expect("ready")
+    with child.attach() as client:
+        for how in ("walk", "scan", ""):
+            look = client.look(how)
+            assert look.problems == ()
+            assert len(look.map.segments) == 4
+    status, output, _ = attach(str(child.pid), "--once", "--json")
+    assert status == 0
+    assert json.loads(output)["devices"][0]["allocator"]["allocated_bytes"] == 120 << 20
