@@ -1,0 +1,64 @@
+"""Every reader of foreign bytes: the corpus replayed, and what hypothesis makes of their formats."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gputui.protocol import frames
+from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
+
+REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
+
+
+@pytest.mark.parametrize(("name", "path"), REPLAYED.values(), ids=REPLAYED)
+def test_the_corpus(name, path):
+    TARGETS[name](path.read_bytes())
+
+
+NAMES = """
+    type protocol interval_s how when wait_s label time pid command python torch rank world_size devices statistics
+    settings map inventory cost problems segments blocks storages pause_ms probe_cpu_ms device index uuid
+"""
+FIELDS = st.sampled_from(NAMES.split())
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(10**400), 10**400),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(["walk", "scan", "", "now", "changed", "hello", "look", "\ud800", "\x1b[2J"]),
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=6))
+TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "bye", "refused", "failed", "x"])
+OBJECTS = st.builds(lambda kind, fields: {**fields, "type": kind}, TYPES, st.dictionaries(FIELDS, VALUES, max_size=12))
+PAYLOADS = st.one_of(
+    OBJECTS.map(lambda message: json.dumps(message).encode()),
+    VALUES.map(lambda value: json.dumps(value).encode()),
+    st.binary(max_size=40),
+    st.integers(1, 1200).map(lambda depth: b'{"type":"look","how":' + b"[" * depth + b"]" * depth + b"}"),
+)
+STREAMS = st.builds(
+    lambda step, payloads, rest: bytes([step]) + b"".join(map(frames.frame, payloads)) + rest,
+    st.integers(0, 255),
+    st.lists(PAYLOADS, max_size=4),
+    st.sampled_from([b"", b"g", b"gptu", b"gptu\xff\xff\xff\xff", b"GET /", b"gptu\0\0\0\x02{"]),
+)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stream=STREAMS)
+def test_made_up_streams(name, stream):
+    TARGETS[name](stream)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stream=st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: b"\x07gptu\0\0\0" + rest))
+def test_noise(name, stream):
+    TARGETS[name](stream)
