@@ -69,6 +69,11 @@ class _Running:
             self._wait_for_the_system()
         return has_ended
 
+    def check(self) -> None:
+        """Raise NotOursError where the program has closed our descriptors."""
+        self.listener.check()
+        self.wake.check()
+
     def close(self) -> None:
         """Close every descriptor that is ours; the socket's file stays."""
         self.listener.close()
@@ -106,8 +111,7 @@ class _Running:
         self.server.run(stop)
 
     def _wait_for_a_viewer(self) -> None:
-        self.listener.check()
-        self.wake.check()
+        self.check()
         waiting = poll()
         waiting.register(self.listener.fileno(), POLLIN)
         waiting.register(self.wake.fileno(), POLLIN)
@@ -221,8 +225,13 @@ def _hook() -> None:
 
 
 def _before_fork() -> None:
-    if _running is not None:
-        _running.pause()
+    running = _running
+    if running is not None:
+        running.pause()
+        try:
+            running.check()
+        except NotOursError as error:
+            _give_up(f"off: {error}")
 
 
 def _after_fork() -> None:

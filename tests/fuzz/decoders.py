@@ -10,10 +10,13 @@ of them that reach as much to the corpus, which the tests replay.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import atheris
+
+os.environ["GPUTUI_PROBE"] = "0"
 
 with atheris.instrument_imports():
     from tests.fuzz.targets import CORPUS, TARGETS
