@@ -245,4 +245,5 @@ def _cuda_headers(python: str) -> list[Path]:
     """The folders of CUDA headers that the packages beside a CUDA build of PyTorch bring along."""
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
-    return [site / name for name in ("nvidia/cu13/include", "nvidia/cuda_runtime/include", "triton/backends/nvidia/include")]
+    names = ("cu13/include", "cuda_runtime/include", "cuda_nvcc/include")
+    return [*(site / "nvidia" / name for name in names), site / "triton/backends/nvidia/include"]

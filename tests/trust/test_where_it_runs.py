@@ -1,0 +1,143 @@
+"""Where a program may run: little to open, nowhere to write, several interpreters in one, containers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.probe import listing
+from tests.attach.children import LIMIT_S, Child, Python, wait_until
+from tests.attach.test_attach import attach
+
+WAITING = """
+    import gputui.probe, os
+    print("ready", os.getpid(), gputui.probe.status(), flush=True)
+    input()
+"""
+
+
+def test_sixty_four_descriptors_are_enough(python: Python) -> None:
+    child = python.start("    import resource\n    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n" + WAITING)
+    child.expect("ready")
+    clients = [child.attach() for _ in range(4)]
+    assert [client.statistics().devices for client in clients] == [()] * 4
+    for client in clients:
+        client.close()
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n 64; exec {sys.executable} -m gputui attach {child.pid} --once"],
+        env=python.environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("runtime_dir", ["", "/nowhere", "/proc", "relative"])
+def test_without_a_runtime_folder_it_is_in_tmp(python: Python, runtime_dir: str) -> None:
+    child = python.start(WAITING, XDG_RUNTIME_DIR=runtime_dir, HOME="/proc")
+    path = Path(child.expect("ready").split()[1])
+    assert path.parent == Path("/tmp/gputui-0")
+    assert attach(str(child.pid), "--once", environment={"XDG_RUNTIME_DIR": runtime_dir, "HOME": "/proc"})[0] == 0
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+    assert not path.exists()
+
+
+SUBINTERPRETERS = """
+    import gputui.probe, sys
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    first = gputui.probe.status()
+    other = interpreters.create()
+    code = "import sys; sys.path[:] = " + repr(sys.path) + "; import gputui.probe as probe; "
+    code += "print('other', probe.status(), flush=True)"
+    interpreters.run_string(other, code)
+    interpreters.destroy(other)
+    print("ready", gputui.probe.status() == first, flush=True)
+    input()
+"""
+
+
+def test_a_subinterpreter_leaves_the_probe_to_the_main_one(python: Python) -> None:
+    child = python.start(SUBINTERPRETERS)
+    expected = "off: this is a subinterpreter: the probe of the main one answers for the process"
+    assert child.expect("other") == expected
+    assert child.expect("ready") == "True"
+    child.attach().close()
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
+FREE_THREADED = """
+    import sys
+    sys.abiflags = "t"
+    import gputui.probe
+    print("ready", gputui.probe.status(), flush=True)
+"""
+
+
+def test_a_free_threaded_build_is_refused_with_a_sentence(python: Python, sockets: Path) -> None:
+    """What such a build calls itself stands for one."""
+    child = python.start(FREE_THREADED)
+    assert child.expect("ready").startswith("off: this is a free-threaded Python, whose threads go on during a look")
+    assert (child.ended(), child.errors) == (0, "")
+    assert not sockets.exists()
+
+
+def test_a_viewer_says_that_a_free_threaded_program_has_none(python: Python) -> None:
+    renamed = python.folder / "python3.13t"
+    renamed.write_bytes(Path("/usr/bin/sleep").read_bytes())
+    renamed.chmod(0o755)
+    child = python.run([str(renamed), "600"])
+    wait_until(lambda: Path(f"/proc/{child.pid}/exe").readlink() == renamed, "the program")
+    status, _, errors = attach(str(child.pid))
+    assert status == 1
+    assert "runs in a free-threaded Python, in which the probe stays off." in errors
+
+
+CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--mount"]
+HIDE = 'mount -t tmpfs none "$XDG_RUNTIME_DIR" && exec "$0" "$@"'
+INSIDE = """
+    import os, subprocess, sys
+    import gputui.probe
+    print("ready", os.getpid(), gputui.probe.status(), flush=True)
+    for words in (["attach"], ["attach", str(os.getpid()), "--once"]):
+        done = subprocess.Popen([sys.argv[1], "-m", "gputui", *words], stdout=-1, stderr=-1, text=True)
+        output, errors = done.communicate()
+        print("inside", done.returncode, str(os.getpid()) in output, errors, flush=True)
+    input()
+"""
+
+
+@pytest.fixture
+def contained(python: Python) -> Child:
+    """A program in PID and mount namespaces of its own, where the runtime folder is its own too."""
+    return python.run([*CONTAINER, "sh", "-c", HIDE, python.path, "-c", textwrap.dedent(INSIDE), sys.executable])
+
+
+def outer_pid(child: Child) -> int:
+    """The PID, as it is known here, of what `unshare` has started."""
+    return int(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()[0])
+
+
+def test_a_program_in_a_container_is_attached_to_from_inside_and_outside(contained: Child, sockets: Path) -> None:
+    inner = contained.expect("ready").split()[0]
+    assert inner == "1"
+    assert contained.expect("inside") == "0 True"  # the list
+    assert contained.expect("inside") == "0 True"  # one look
+    assert not sockets.exists()  # its socket is in a folder that only it sees
+    pid = outer_pid(contained)
+    with listing.attach(pid) as client:
+        assert client.greeting.pid == pid
+        assert client.statistics().devices == ()
+    status, output, errors = attach(str(pid), "--once")
+    assert (status, errors) == (0, "")
+    assert output.startswith(f"{pid}  ")
