@@ -1,0 +1,35 @@
+"""The short form of `benchmarks.soak`: both sides hold what they held, whoever came and went in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.soak import Soak, descriptors, held_kib
+from tests import torches
+from tests.attach.children import wait_until
+
+ACTS = 45
+GROWN_KIB = 16 * 1024
+"""Over so few acts both sides still find their size: what is looked for is what would be ten times that in an hour."""
+
+
+def test_a_short_soak(tmp_path: Path, sockets: Path) -> None:
+    soak = Soak(torches.required("".join(torches.torch_pythons()[:1])), tmp_path, ranks=2, seed=3)
+    try:
+        pids = [rank.process.pid for rank in soak.ranks]
+        alone = [descriptors(pid) for pid in pids]
+        for _ in range(ACTS // 3):
+            soak.act()
+        soak.let_all_go()
+        before = [held_kib(pid) for pid in pids]
+        for _ in range(ACTS):
+            soak.act()
+        assert all(held_kib(pid) - kib < GROWN_KIB for pid, kib in zip(pids, before, strict=True))
+        soak.let_all_go()
+        wait_until(lambda: [descriptors(pid) for pid in pids] == alone, "the end of every connection")
+        soak.kill_rank()
+        soak.sample()
+        assert soak.problems() == []
+        assert {"come", "look", "leave", "nonsense"} <= soak.counts.keys()
+    finally:
+        soak.end()
