@@ -4,8 +4,8 @@
     fuzz/bin/python -m tests.fuzz.decoders replies -max_total_time=600
     fuzz/bin/python -m tests.fuzz.decoders requests FILE       # once more with what made it fail
 
-Inputs that reach something new are kept in `.fuzz/NAME`; `-merge=1 tests/fuzz/corpus/NAME .fuzz/NAME` adds the least
-of them that reach as much to the corpus, which the tests replay.
+Inputs that reach something new are kept in `.fuzz/NAME`; the small ones of them belong into `tests/fuzz/corpus/NAME`,
+which the tests replay.
 """
 
 from __future__ import annotations
