@@ -30,6 +30,7 @@ from tests.torches import REPOSITORY, fake_cuda
 RANK = Path(__file__).parent / "programs" / "rank.py"
 SAMPLE_S = 5.0
 VIEWERS_AT_MOST = 3
+HALF = 0.5
 LIMITS = {"rank_kib": 4096, "rank_descriptors": 4, "viewer_kib": 4096, "viewer_descriptors": 12}
 """By how much a figure may grow: as many viewers as there may be differ by so many descriptors."""
 BARS = "▁▂▃▄▅▆▇█"
@@ -95,8 +96,7 @@ class Soak:
     def act(self) -> None:
         """Do one thing to one rank."""
         act = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
-        name = act.__name__.strip("_")
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self._count(act.__name__.strip("_"))
         act(self._choose.choice(self.ranks))
 
     def kill_rank(self) -> None:
@@ -153,18 +153,28 @@ class Soak:
                 rank.viewers.append(client)
 
     def _look(self, rank: Rank) -> None:
-        for viewer in rank.viewers:
-            viewer.look(self._choose.choice(("walk", "walk", "scan", "")))
+        self._ask(rank, lambda viewer: viewer.look(self._choose.choice(("walk", "walk", "scan", ""))))
 
     def _mark(self, rank: Rank) -> None:
-        for viewer in rank.viewers:
-            viewer.mark("x" * self._choose.randrange(300))
+        self._ask(rank, lambda viewer: viewer.mark("x" * self._choose.randrange(300)))
+
+    def _ask(self, rank: Rank, ask: Callable[[ProbeClient], object]) -> None:
+        """Ask on behalf of every viewer; one that has not read for too long was dropped meanwhile, as it should."""
+        for viewer in list(rank.viewers):
+            if not _answers(ask, viewer):
+                viewer.close()
+                rank.viewers.remove(viewer)
+                self._count("dropped")
+
+    def _count(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
 
     def _leave(self, rank: Rank) -> None:
         if rank.viewers:
             viewer = rank.viewers.pop(self._choose.randrange(len(rank.viewers)))
-            if self._choose.random() < 0.5:
-                viewer.ask_look("scan")  # and not waited for
+            if self._choose.random() < HALF:
+                with suppress(ProbeError):
+                    viewer.ask_look("scan")  # and not waited for
             viewer.close()
 
     def _nonsense(self, rank: Rank) -> None:
@@ -181,6 +191,14 @@ class Soak:
         viewer.stdout.readline()
         viewer.kill()
         viewer.communicate()
+
+
+def _answers(ask: Callable[[ProbeClient], object], viewer: ProbeClient) -> bool:
+    try:
+        ask(viewer)
+    except ProbeError:
+        return False
+    return True
 
 
 def growth(values: list[int]) -> int:

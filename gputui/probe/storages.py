@@ -6,6 +6,8 @@ Everything is read through the descriptors of PyTorch's own base class, so that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
@@ -33,7 +35,9 @@ class Ledger:
         base = tensor_base(torch)
         self._base = base
         self._storage = base.untyped_storage
-        self._address = getattr(torch._C, "_data_address", self._address_before_copy_on_write)
+        self._address = getattr(torch._C, "_data_address", None) or partial(
+            _address_before_copy_on_write, self._storage
+        )
         self._get_device = base.get_device
         self._is_cpu = base.is_cpu.__get__
         self._is_cuda = base.is_cuda.__get__
@@ -129,8 +133,9 @@ class Ledger:
         except UNREADABLE:  # each sparse layout has two or three of these
             return None
 
-    def _address_before_copy_on_write(self, tensor: Tensor) -> int:
-        return int(self._storage(tensor).data_ptr())
+
+def _address_before_copy_on_write(storage: Callable[[Tensor], Thing], tensor: Tensor) -> int:
+    return int(storage(tensor).data_ptr())
 
 
 def tensor_base(torch: Torch) -> Thing:
