@@ -30,7 +30,7 @@ _COLLECTS = "A collection was under way at that moment, and one does not begin i
 class Actor:
     """Does one act at a time; all but the act itself runs in the probe's thread."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
         self._main = mainthread.PendingCall()
         self._acted: dict[str, Any] | None = None

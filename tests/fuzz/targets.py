@@ -9,14 +9,14 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from gputui.model.target import Greeting, Look, Mark, Statistics
+from gputui.model.target import Acted, Greeting, Look, Mark, Statistics
 from gputui.probe.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
-MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark}
+MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark, "acted": Acted}
 
 
 def read_requests(data: bytes) -> None:

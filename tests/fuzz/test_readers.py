@@ -22,6 +22,7 @@ def test_the_corpus(name, path):
 NAMES = """
     type protocol interval_s how when wait_s label time pid command python torch rank world_size devices statistics
     settings map inventory cost problems segments blocks storages pause_ms probe_cpu_ms device index uuid
+    name took_s reason history
 """
 FIELDS = st.sampled_from(NAMES.split())
 LEAVES = st.one_of(
@@ -34,7 +35,7 @@ LEAVES = st.one_of(
     st.sampled_from(["walk", "scan", "", "now", "changed", "hello", "look", "\ud800", "\x1b[2J"]),
 )
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=6))
-TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "bye", "refused", "failed", "x"])
+TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "act", "bye", "refused", "failed", "x"])
 OBJECTS = st.builds(lambda kind, fields: {**fields, "type": kind}, TYPES, st.dictionaries(FIELDS, VALUES, max_size=12))
 PAYLOADS = st.one_of(
     OBJECTS.map(lambda message: json.dumps(message).encode()),

@@ -41,7 +41,7 @@ def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Pytho
 
 
 FORBIDDEN = """
-    import gputui.probe, gc, os, sys, threading, time, weakref, torch
+    import contextlib, gputui.probe, os, sys, time, weakref, torch
 
     called = []
 
@@ -63,8 +63,9 @@ FORBIDDEN = """
         setattr(torch.cuda, name, noted(name, getattr(torch.cuda, name)))
 
     kept = [torch.empty(30 << 20, dtype=torch.uint8, device="cuda") for _ in range(4)]
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
+    MemPool = getattr(torch.cuda, "MemPool", None)  # PyTorch 2.5 and newer
+    pool = MemPool() if MemPool else type("Nothing", (), {})()
+    with torch.cuda.use_mem_pool(pool) if MemPool else contextlib.nullcontext():
         pooled = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
     side = torch.cuda.Stream()
     waiting = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
@@ -73,14 +74,15 @@ FORBIDDEN = """
         waiting.record_stream(side)
     gone = kept.pop()
     del gone, waiting
-    torch.cuda.MemPool.__init__ = noted("MemPool", torch.cuda.MemPool.__init__)
-    settings = str(torch.cuda.memory._snapshot()["allocator_settings"])
+    if MemPool:
+        MemPool.__init__ = noted("MemPool", MemPool.__init__)
+    settings = str(torch.cuda.memory._snapshot().get("allocator_settings"))
     print("ready", torch.cuda.memory_reserved(), sys.getrefcount(pool), flush=True)
     called.clear()
     while not os.path.exists("done"):
         time.sleep(0.001)
     print("called", called, flush=True)
-    print("settings", settings == str(torch.cuda.memory._snapshot()["allocator_settings"]), flush=True)
+    print("settings", settings == str(torch.cuda.memory._snapshot().get("allocator_settings")), flush=True)
     print("after", torch.cuda.memory_reserved(), sys.getrefcount(pool), flush=True)
     dead = weakref.ref(pool)
     del pooled, pool
