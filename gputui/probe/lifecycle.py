@@ -45,6 +45,7 @@ class _Running:
         self.server: Server | None = None
         self._stop = _Stop()
         self._thread_id: int | None = None
+        self._thread_ident: int | None = None
         self._finished = _thread.allocate_lock()
 
     def serve(self) -> None:
@@ -85,7 +86,7 @@ class _Running:
         if not is_first:
             self._finished.acquire()
         try:
-            self._thread_id = _thread.get_native_id()
+            self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
             wake.leave_signals_to_the_program()
             while not stop.is_asked:
                 self._serve_once(stop)
@@ -123,9 +124,12 @@ class _Running:
         waiting.poll(_REST_MS)
 
     def _wait_for_the_system(self) -> None:
-        # Python 3.12 and newer count the system's threads at a fork, and warn: the last steps of ours are awaited.
-        for _ in range(100):
-            if not os.path.exists(f"/proc/self/task/{self._thread_id}"):
+        # Python 3.12 and newer count the system's threads at a fork, and warn: the last steps of ours are awaited. At
+        # the end of the interpreter a thread that still runs Python is killed by a library which, in a chroot, is not
+        # found, and then the program with it: /proc is not there either, so the interpreter is asked as well.
+        for _ in range(1000):
+            runs_python = self._thread_ident in sys._current_frames()
+            if not runs_python and not os.path.exists(f"/proc/self/task/{self._thread_id}"):
                 return
             sleep(0.0001)
 

@@ -34,7 +34,9 @@ LEAVES = st.one_of(
     st.text(max_size=20),
     st.sampled_from(["walk", "scan", "", "now", "changed", "hello", "look", "\ud800", "\x1b[2J"]),
 )
-VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=6))
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(FIELDS, inner, max_size=6))
+)
 TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "act", "bye", "refused", "failed", "x"])
 OBJECTS = st.builds(lambda kind, fields: {**fields, "type": kind}, TYPES, st.dictionaries(FIELDS, VALUES, max_size=12))
 PAYLOADS = st.one_of(
