@@ -16,13 +16,6 @@ def driver_facts(greeting: Greeting, look: DeviceLook, pid: int) -> dict[int, Dr
     return {each.index: _facts(physical_device(each, look), look, pid) for each in greeting.devices}
 
 
-def utilization_of(greeting: Greeting, look: DeviceLook, index: int) -> Reading[int]:
-    """How busy the device behind a PyTorch index is, in percent."""
-    wanted = next((each for each in greeting.devices if each.index == index), TorchDevice(index, ""))
-    device = physical_device(wanted, look)
-    return device.gpu_utilization_percent if device else UNKNOWN_DEVICE
-
-
 def physical_device(device: TorchDevice, look: DeviceLook) -> Device | None:
     """The device behind PyTorch's number: by UUID, or by the process's CUDA_VISIBLE_DEVICES where it tells no UUID."""
     name = device.uuid or device.visible_as
@@ -38,11 +31,11 @@ def physical_device(device: TorchDevice, look: DeviceLook) -> Device | None:
 def _facts(device: Device | None, look: DeviceLook, pid: int) -> DriverFacts:
     if device is None:
         why = Absent(look.problem) if look.problem else UNKNOWN_DEVICE
-        return DriverFacts(None, why, why, why, why)
-    memory, held = device.memory, _used_by(device, look, pid)
+        return DriverFacts(None, why, why, why, why, why)
+    memory, held, busy = device.memory, _used_by(device, look, pid), device.gpu_utilization_percent
     if isinstance(memory, Absent):
-        return DriverFacts(device.index, memory, memory, held, memory)
-    return DriverFacts(device.index, memory.total_bytes, memory.used_bytes, held, memory.free_bytes)
+        return DriverFacts(device.index, memory, memory, held, memory, busy)
+    return DriverFacts(device.index, memory.total_bytes, memory.used_bytes, held, memory.free_bytes, busy)
 
 
 def _used_by(device: Device, look: DeviceLook, pid: int) -> Reading[int]:

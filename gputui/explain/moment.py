@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from gputui.explain.acts import outcome_of
 from gputui.explain.bridge import bridge
 from gputui.explain.limits import disagreement, foreign, sentences
 from gputui.explain.owners import bytes_by_category, groups, owners_of
 from gputui.explain.release import predict_device
 from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
-from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, TargetMoment
-from gputui.model.reading import Absent
-from gputui.model.target import ActName, Greeting, Look, Mark, Recorder
+from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
+from gputui.model.reading import Absent, Reading
+from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Recorder, Statistics
+from gputui.model.tensors import HOST
 from gputui.model.verdict import DriverFacts, Outcome, Room
+
+MARKS_AT_MOST = 200
+_HISTORY_AFTER = {ActName.HISTORY_ON: Recorder.PROBE, ActName.HISTORY_OFF: Recorder.NOBODY}
+NO_PINNED = Absent("this PyTorch does not tell")
 
 Layouts = Mapping[int, DeviceLayout]
 """By PyTorch's device index."""
@@ -70,6 +76,43 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
     for device, layout in layouts.items():
         found += filter(None, [disagreement(layout.statistics, layout.release.composition), foreign(look, device)])
     return tuple(dict.fromkeys(found))
+
+
+def after(heard: Heard, message: Greeting | Statistics | Look | Mark | Acted, layouts: Layouts | None = None) -> Heard:
+    """What has been heard after one more message; `layouts` are those of a look where they are known already."""
+    if isinstance(message, Statistics):
+        return replace(
+            heard,
+            statistics=message.devices,
+            pinned_bytes=message.pinned_bytes,
+            problems=message.problems,
+            history=message.history,
+        )
+    if isinstance(message, Look):
+        counted = message.statistics or heard.statistics
+        found = layouts_of(message) if layouts is None else layouts
+        return replace(heard, statistics=counted, look=message, layouts=found)
+    if isinstance(message, Mark):
+        return replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
+    if isinstance(message, Acted):
+        history = heard.history if message.reason else _HISTORY_AFTER.get(message.name, heard.history)
+        return replace(heard, acting=None, outcome=outcome_of(message), history=history)
+    return replace(heard, greeting=message)
+
+
+def moment_among(heard: Heard, surroundings: Surroundings) -> TargetMoment:
+    """The moment for the screens, from both sides."""
+    known = heard.look.inventory.storages if heard.look and heard.look.inventory else ()
+    storages = tuple(storage for storage in known if storage.device == HOST)
+    pinned: Reading[int] = NO_PINNED if heard.pinned_bytes is None else heard.pinned_bytes
+    host = HostMoment(
+        rss_bytes=surroundings.rss_bytes,
+        pinned_bytes=pinned,
+        tensor_bytes=sum(storage.size_bytes for storage in storages),
+        storages=storages,
+        workers=surroundings.workers,
+    )
+    return moment_of(surroundings.time, heard, dict(surroundings.drivers), host, surroundings.ended)
 
 
 def moment_of(

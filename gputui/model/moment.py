@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.model.target import ActName, Cost, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
@@ -50,12 +51,31 @@ class DeviceMoment:
 
 @dataclass(frozen=True, slots=True)
 class HostMoment:
-    """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`."""
+    """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`.
+
+    `workers` are the children that load its data, None where it has none.
+    """
 
     rss_bytes: Reading[int] = NOT_READ
     pinned_bytes: Reading[int] = NOT_READ
     tensor_bytes: Reading[int] = NOT_READ
     storages: tuple[Storage, ...] = ()
+    workers: Workers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What this side knows of an attached process at `time` (epoch seconds), beside what its probe says.
+
+    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, "" while
+    it goes on.
+    """
+
+    time: float
+    drivers: tuple[tuple[int, DriverFacts], ...] = ()
+    rss_bytes: Reading[int] = NOT_READ
+    workers: Workers | None = None
+    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

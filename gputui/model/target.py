@@ -88,6 +88,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """A probe's last word: the program ends (by `error`, "" where none was left uncaught), or the probe alone."""
+
+    is_exit: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A moment that the program or the viewer named."""
 

@@ -28,6 +28,13 @@ class Timeline:
         self._moments: deque[TargetMoment] = deque(maxlen=WHOLE_MOMENTS)
         self._marked: dict[Mark, TargetMoment] = {}
 
+    def copy(self) -> Timeline:
+        """The same until now; what is added to one is not in the other."""
+        copied = Timeline()
+        copied._points, copied._moments = self._points.copy(), self._moments.copy()
+        copied._marked = self._marked.copy()
+        return copied
+
     def add(self, moment: TargetMoment) -> None:
         """Take a moment in; one that is not newer than the last is dropped."""
         if self._points and moment.time <= self._points[-1].time:

@@ -138,6 +138,7 @@ class DriverFacts:
     device_used_bytes: Reading[int]
     process_used_bytes: Reading[int]
     device_free_bytes: Reading[int] = Absent("NVML was not asked")
+    utilization_percent: Reading[int] = Absent("NVML was not asked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from gputui.explain.moment import Heard, layouts_of, moment_of
 from gputui.model.allocator import Segment
 from gputui.model.finding import Finding
 from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
-from gputui.model.process import Process
+from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
 from gputui.model.tensors import Category, Inventory, Storage
@@ -80,14 +80,14 @@ class Story:
     """Moments, the last of them the one that is asked about."""
 
     moments: tuple[TargetMoment, ...]
-    process: Process | None = None
+    workers: Workers | None = None
     utilization_percent: Reading[float] = NOT_READ
 
     def findings(self) -> dict[str, Finding]:
         points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in self.moments]
         found = findings(
             self.moments[-1], 0, points, self.moments,
-            process=self.process, utilization_percent=self.utilization_percent,
+            workers=self.workers, utilization_percent=self.utilization_percent,
         )  # fmt: skip
         return {finding.kind: finding for finding in found}
 

@@ -9,7 +9,7 @@ import pytest
 from gputui.explain.advice import RULES
 from gputui.explain.advice.situation import situation_of
 from gputui.model.finding import Weight
-from gputui.model.process import Identity, Process, ProcessState, Workers
+from gputui.model.process import Workers
 from gputui.model.tensors import Category
 from tests.explain.maps import pool, segment
 from tests.explain.moments import Tensor, moment, row, story, text_of
@@ -80,8 +80,7 @@ def adam(mib: float, states=("exp_avg", "exp_avg_sq"), dtype: str = "float32", b
 
 def loading(count: int, cpu: float, utilization: float):
     workers = Workers(count, cpu, 0, is_proportional=True)
-    process = Process(Identity(7, 1.0), ProcessState.RUNNING, workers=workers)
-    return story(moment(), process=process, utilization_percent=utilization)
+    return story(moment(), workers=workers, utilization_percent=utilization)
 
 
 GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}

@@ -14,7 +14,7 @@ from gputui.explain.advice.stuck import scattered, split, stuck
 from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import CounterPoint, TargetMoment
-from gputui.model.process import Process
+from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 
 Rule = Callable[[Situation], "Finding | None"]
@@ -50,19 +50,19 @@ def findings(
     points: Sequence[CounterPoint] = (),
     moments: Sequence[TargetMoment] = (),
     *,
-    process: Process | None = None,
+    workers: Workers | None = None,
     utilization_percent: Reading[float] = NOT_READ,
 ) -> tuple[Finding, ...]:
     """What there is to say about a device (PyTorch's index) at a moment, problems first.
 
-    `points` and `moments` are a timeline's; what lies after `moment` is left out. `process` and
+    `points` and `moments` are a timeline's; what lies after `moment` is left out. `workers` and
     `utilization_percent` are what the monitor reads of the process and of the device behind the index.
     """
     looked_at = next((each for each in moment.devices if each.index == device), None)
     if looked_at is None:
         return ()
     situation = replace(
-        situation_of(moment, looked_at, points, moments), process=process, utilization_percent=utilization_percent
+        situation_of(moment, looked_at, points, moments), workers=workers, utilization_percent=utilization_percent
     )
     found = [finding for rule in RULES if (finding := rule(situation)) is not None]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.weight)))

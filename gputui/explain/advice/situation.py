@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gputui.explain.advice.thresholds import LOOKS_AT_MOST, WINDOW_S
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import CounterPoint, DeviceLayout, DeviceMoment, TargetMoment
-from gputui.model.process import Process
+from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 from gputui.model.tensors import Category
 
@@ -32,13 +32,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters` and `looks` are oldest first and end with those of `moment`; `process` is its row in the monitor."""
+    """`counters` and `looks` are oldest first and end with those of `moment`; `workers` load its data."""
 
     moment: TargetMoment
     device: DeviceMoment
     counters: tuple[Counted, ...]
     looks: tuple[Seen, ...]
-    process: Process | None = None
+    workers: Workers | None = None
     utilization_percent: Reading[float] = field(default=NOT_READ)
 
     @property

@@ -122,10 +122,9 @@ def optimizer_states(situation: Situation) -> Finding | None:
 
 def one_worker(situation: Situation) -> Finding | None:
     """A device that waits for the one process that loads its data."""
-    process, utilization = situation.process, situation.utilization_percent
-    if process is None or process.workers is None or isinstance(utilization, Absent):
+    workers, utilization = situation.workers, situation.utilization_percent
+    if workers is None or isinstance(utilization, Absent):
         return None
-    workers = process.workers
     if workers.count != 1 or workers.cpu_percent < BUSY_CPU_PERCENT or utilization >= IDLE_PERCENT:
         return None
     said = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -12,9 +12,10 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Statistics
+from gputui.model.target import Acted, ActName, Ending, Greeting, Look, Mark, Statistics
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
+from gputui.sources.probe.fate import sentence_of
 
 Message = Union[Greeting, Statistics, Look, Mark, Acted]
 M = TypeVar("M", Greeting, Statistics, Look, Mark, Acted)
@@ -30,6 +31,12 @@ _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
 ACT_WITHIN_S = 10.0
 """How long the program's main thread may take to come back to Python for an act."""
+
+
+def message_of(message: dict[str, object]) -> Message | None:
+    """What a probe's message says, None where it is of no known kind; raises DecodeError where its form is wrong."""
+    kind = _MESSAGES.get(str(message["type"]))
+    return None if kind is None else decode(kind, message)
 
 
 class ProbeError(GputuiError):
@@ -50,6 +57,9 @@ class ProbeClient:
         self._pid = pid
         self._unpacker = frames.Unpacker(frames.MAX_REPLY_BYTES)
         self._payloads: list[bytes] = []
+        self._ending: Ending | None = None
+        self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
+        """Gets each message as it came, once it was found to have the form it must have."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.settimeout(ANSWER_WITHIN_S)
@@ -110,13 +120,16 @@ class ProbeClient:
         if payload is None:
             return None
         message = self._decoded(payload)
-        kind = _MESSAGES.get(str(message["type"]))
-        if kind is None:
-            raise self._refused(message)
         try:
-            decoded: Message = decode(kind, message)
+            if message["type"] == "ended":
+                self._ending = decode(Ending, message)
+                return self.receive(timeout_s)  # nothing more will come but the end
+            decoded = message_of(message)
         except DecodeError as error:
             raise self._broken(str(error)) from error
+        if decoded is None:
+            raise self._refused(message)
+        self.on_message(message)
         if isinstance(decoded, Greeting):
             decoded = self.greeting = replace(decoded, pid=self._pid)  # in a container it knows itself by another
         return decoded
@@ -176,6 +189,8 @@ class ProbeClient:
         try:
             self._socket.settimeout(ANSWER_WITHIN_S)
             self._socket.sendall(frames.encode(message))
+        except (BrokenPipeError, ConnectionResetError):
+            return  # what the probe said last is still to be read: `receive` raises after it
         except OSError as error:
             raise self._gone(error) from error
 
@@ -228,5 +243,6 @@ class ProbeClient:
 
     def _gone(self, error: OSError | None) -> ProbeError:
         self.close()
-        reason = f": {error.strerror or error}" if error else ""
-        return ProbeError(f"Process {self._pid} has ended, or its probe was stopped{reason}.")
+        if self._ending is None and error is not None and not isinstance(error, ConnectionError):
+            return ProbeError(f"Process {self._pid} cannot be talked to any more: {error.strerror or error}.")
+        return ProbeError(sentence_of(self._pid, self._ending))

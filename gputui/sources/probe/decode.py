@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from gputui.model.reading import Absent
+
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
 MAX_INTEGER = 2**64
@@ -47,6 +49,8 @@ def _decoder(kind: Any) -> Decoder:  # noqa: ANN401
         return _enum_decoder(kind)
     if get_origin(kind) is tuple:
         return _tuple_decoder(get_args(kind))
+    if get_origin(kind) is Union and Absent in get_args(kind):
+        return _reading_decoder(next(each for each in get_args(kind) if each is not Absent))
     if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
         inner = _decoder(next(each for each in get_args(kind) if each is not type(None)))
         return lambda value: None if value is None else inner(value)
@@ -125,6 +129,16 @@ def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
         return tuple([decoder(item) for decoder, item in zip(decoders, items, strict=True)])
 
     return decode_tuple
+
+
+def _reading_decoder(kind: Any) -> Decoder:  # noqa: ANN401
+    """A value, or {"absent": why there is none}."""
+    inner = _decoder(kind)
+
+    def decode_reading(value: object) -> Any:  # noqa: ANN401
+        return Absent(_text(value["absent"])) if isinstance(value, dict) and "absent" in value else inner(value)
+
+    return decode_reading
 
 
 def _fail(expected: str, value: object) -> NoReturn:

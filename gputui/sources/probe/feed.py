@@ -9,26 +9,21 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gputui.errors import GputuiError
-from gputui.explain.acts import outcome_of
 from gputui.explain.drivers import driver_facts
-from gputui.explain.moment import Heard, layouts_of, moment_of
-from gputui.model.moment import HostMoment, TargetMoment
-from gputui.model.reading import Absent, Reading
+from gputui.explain.moment import Heard, after, moment_among
+from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Recorder, Statistics
-from gputui.model.tensors import HOST
+from gputui.model.target import Acted, ActName, Greeting, Look, Statistics
 from gputui.sources.probe.client import Message, ProbeClient
 from gputui.sources.probe.resident import resident_bytes
+from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
-MARKS_AT_MOST = 200
 
 SHORTEST_S = 0.25
 """No screen asks a program for its counters more often."""
 
 Request = Callable[[ProbeClient], None]
-
-_HISTORY_AFTER = {ActName.HISTORY_ON: Recorder.PROBE, ActName.HISTORY_OFF: Recorder.NOBODY}
 
 PATIENCE_S = 0.2
 """So long a request of a screen may wait for the thread, which listens to the probe meanwhile."""
@@ -37,11 +32,16 @@ PATIENCE_S = 0.2
 class TargetFeed:
     """Reads one probe until the process ends or `stop`; its methods may be called from any thread and return at once.
 
-    `snapshot` gives the newest snapshot of the machine, for what NVML says of the process.
+    `snapshot` gives the newest snapshot of the machine, for what NVML says of the process; `keeper` keeps all of it.
     """
 
     def __init__(
-        self, client: ProbeClient, snapshot: Callable[[], Snapshot], listener: Listener, interval_s: float = 1.0
+        self,
+        client: ProbeClient,
+        snapshot: Callable[[], Snapshot],
+        listener: Listener,
+        interval_s: float = 1.0,
+        keeper: Keeper = NO_KEEPER,
     ) -> None:
         self._client = client
         self._snapshot = snapshot
@@ -52,6 +52,8 @@ class TargetFeed:
         self._is_waiting = False
         """Whether the probe was asked for a look once there is something new."""
         self._unasked: str | None = "walk"
+        self._keeper = keeper
+        keeper.listen_to(client)
         self._heard = Heard(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
@@ -100,30 +102,19 @@ class TargetFeed:
             request(client)
 
     def _take(self, client: ProbeClient, message: Message | None) -> None:
-        heard = self._heard
+        if message is None:
+            return
+        self._heard = after(self._heard, message)
         if isinstance(message, Statistics):
-            self._heard = replace(
-                heard,
-                statistics=message.devices,
-                pinned_bytes=message.pinned_bytes,
-                problems=message.problems,
-                history=message.history,
-            )
             self._unasked = message.unasked
             if message.unasked == "walk":
                 self._await_change(client)
             self._deliver()
         elif isinstance(message, Look):
-            counted = message.statistics or heard.statistics
-            self._heard = replace(heard, statistics=counted, look=message, layouts=layouts_of(message))
             self._is_waiting = False
             if message.inventory is None or self._unasked == "walk":  # else somebody asked for it, and it stays
                 self._await_change(client)
             self._deliver()
-        elif isinstance(message, Mark):
-            self._heard = replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
-        elif isinstance(message, Greeting):
-            self._heard = replace(heard, greeting=message)
 
         elif isinstance(message, Acted):
             self._take_acted(client, message)
@@ -135,8 +126,6 @@ class TargetFeed:
             self._deliver()
 
     def _take_acted(self, client: ProbeClient, acted: Acted) -> None:
-        history = self._heard.history if acted.reason else _HISTORY_AFTER.get(acted.name, self._heard.history)
-        self._heard = replace(self._heard, acting=None, outcome=outcome_of(acted), history=history)
         if not acted.reason:
             client.ask_look()  # the last one shows what is gone, and the next unasked one may be long in coming
         self._deliver()
@@ -147,32 +136,37 @@ class TargetFeed:
             client.ask_look("walk", when="changed")
 
     def _deliver(self, ended: str = "") -> None:
-        drivers = driver_facts(self._heard.greeting, self._snapshot().devices, self.pid)
-        moment = moment_of(time.time(), self._heard, drivers, self._host(), ended)
+        around = surroundings(self._heard.greeting, self._snapshot(), self.pid, ended)
+        self._keeper.note_surroundings(self.pid, around)
+        moment = moment_among(self._heard, around)
+        if self._keeper.problem:
+            moment = replace(moment, problems=(*moment.problems, self._keeper.problem))
         if not self._is_stopped:
             self._listener(moment)
 
-    def _host(self) -> HostMoment:
-        look, pinned_bytes = self._heard.look, self._heard.pinned_bytes
-        known = look.inventory.storages if look and look.inventory else ()
-        storages = tuple(storage for storage in known if storage.device == HOST)
-        pinned: Reading[int] = Absent("this PyTorch does not tell") if pinned_bytes is None else pinned_bytes
-        return HostMoment(
-            rss_bytes=resident_bytes(self.pid),
-            pinned_bytes=pinned,
-            tensor_bytes=sum(storage.size_bytes for storage in storages),
-            storages=storages,
-        )
+
+def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: str = "") -> Surroundings:
+    """What this side knows of a process now."""
+    processes = snapshot.processes.processes
+    return Surroundings(
+        time=time.time(),
+        drivers=tuple(driver_facts(greeting, snapshot.devices, pid).items()),
+        rss_bytes=resident_bytes(pid),
+        workers=next((process.workers for process in processes if process.pid == pid), None),
+        ended=ended,
+    )
 
 
-def feed_opener(interval_s: float) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
+def feed_opener(
+    interval_s: float, keeper: Keeper = NO_KEEPER
+) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
     """From the way to the newest snapshot to a function that attaches to a PID; the latter raises GputuiError."""
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
         def open_feed(pid: int, listener: Listener) -> TargetFeed:
             from gputui.sources.probe.listing import attach
 
-            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S))
+            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S), keeper)
 
         return open_feed
 

@@ -1,0 +1,1 @@
+"""What was seen of attached processes, kept in a file and looked at again."""

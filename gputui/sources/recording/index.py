@@ -1,0 +1,152 @@
+"""Where the chunks of a recording lie, found in one pass that reads and checks every byte and keeps none."""
+
+from __future__ import annotations
+
+import time as clock
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gputui.errors import GputuiError
+from gputui.sources.recording.chunks import (
+    FIRST_LINE,
+    FIRST_WORDS,
+    HEADER_BYTES,
+    LONGEST_FIRST_LINE,
+    MAGIC,
+    VERSION,
+    DamagedError,
+    Header,
+    first_sum,
+    read_header,
+)
+
+CHUNKS_AT_MOST = 1_000_000
+"""Six days of one process; what comes after is not shown."""
+
+TRIES_AT_MOST = 1000
+"""After damage, so many places that look like a chunk are tried: a file can be made of nothing else."""
+
+_PIECE_BYTES = 1024 * 1024
+
+
+class NoRecordingError(GputuiError):
+    """A file that is not a recording which can be shown, with the reason and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A chunk in the file: where its header begins, and what that says."""
+
+    offset: int
+    header: Header
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A recording behind its first line; raises NoRecordingError with the sentence why it is none."""
+    try:
+        file = path.open("rb")
+        try:
+            first = file.readline(LONGEST_FIRST_LINE)
+        except OSError:
+            file.close()
+            raise
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror}."
+        raise NoRecordingError(cause) from None
+    if first == FIRST_LINE:
+        return file
+    file.close()
+    raise NoRecordingError(*_why_not(path, first))
+
+
+def _why_not(path: Path, first: bytes) -> tuple[str, str]:
+    make = "A recording is made by: gputui attach PID --record FILE."
+    if not first:
+        return f"{path} is empty.", make
+    version = first.removeprefix(FIRST_WORDS).strip()
+    if first.startswith(FIRST_WORDS) and version.isdigit() and int(version) > VERSION:
+        return (
+            f"{path} is a recording of version {int(version)}, and this gputui reads up to version {VERSION}.",
+            "Update gputui.",
+        )
+    if FIRST_LINE.startswith(first):
+        return f"{path} holds nothing: the recording was cut off in its first line.", make
+    return f"{path} is not a recording of gputui.", make
+
+
+def places_of(file: BinaryIO) -> tuple[list[Place], list[str]]:
+    """The chunks that are whole, and a sentence for each thing that is not."""
+    places: list[Place] = []
+    notices: list[str] = []
+    at, size = file.tell(), _size_of(file)
+    while at < size and len(places) < CHUNKS_AT_MOST:
+        header = _whole_chunk(file, at, size)
+        if header is None:
+            found = next((each for each in _candidates(file, at + 1, size) if _whole_chunk(file, each, size)), None)
+            notices.append(_damage(places, file, found, size))
+            if found is None:
+                break
+            at = found
+        else:
+            places.append(Place(at, header))
+            at += HEADER_BYTES + header.payload_bytes
+    return places, notices
+
+
+def _damage(places: list[Place], file: BinaryIO, found: int | None, size: int) -> str:
+    before = _clock(places[-1].header.time) if places else "its beginning"
+    if found is None:
+        return f"The recording was cut off: what came after {before} is lost, as a rule less than a second."
+    header = _whole_chunk(file, found, size)
+    after = _clock(header.time) if header else "later"
+    return f"The recording is damaged between {before} and {after}; what was seen before and after it is shown."
+
+
+def _clock(time: float) -> str:
+    return clock.strftime("%H:%M:%S", clock.localtime(time))
+
+
+def _size_of(file: BinaryIO) -> int:
+    at = file.tell()
+    size = file.seek(0, 2)
+    file.seek(at)
+    return size
+
+
+def _whole_chunk(file: BinaryIO, at: int, size: int) -> Header | None:
+    """The header of the chunk that begins there, None where no whole one does."""
+    file.seek(at)
+    data = file.read(HEADER_BYTES)
+    try:
+        header = read_header(data)
+    except DamagedError:
+        return None
+    left = header.payload_bytes
+    if at + HEADER_BYTES + left > size:
+        return None
+    checksum = first_sum(data)
+    while left:
+        piece = file.read(min(left, _PIECE_BYTES))
+        if not piece:
+            return None
+        checksum = zlib.crc32(piece, checksum)
+        left -= len(piece)
+    return header if checksum == header.checksum else None
+
+
+def _candidates(file: BinaryIO, at: int, size: int) -> Iterator[int]:
+    """Where a chunk may begin."""
+    tries = 0
+    while at < size and tries < TRIES_AT_MOST:
+        file.seek(at)
+        piece = file.read(_PIECE_BYTES)
+        place = piece.find(MAGIC)
+        if place < 0:
+            at += max(1, len(piece) - len(MAGIC) + 1)
+        else:
+            tries += 1
+            yield at + place
+            at += place + 1

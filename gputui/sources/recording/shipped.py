@@ -1,0 +1,27 @@
+"""The recording that comes with gputui: what the demonstration shows of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gputui.model.snapshot import Snapshot
+from gputui.sources.probe.listing import REMEDY, CannotAttachError
+from gputui.sources.recording.player import Listener, Player, ReplayFeed
+from gputui.sources.recording.reader import Recording
+
+SHIPPED = Path(__file__).with_name("training.gputui")
+"""Made by screenshots/make_recording.py, which says what happens in it."""
+
+
+def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) -> ReplayFeed:
+    """A process of the demonstration, inside which the recorded job runs; raises GputuiError where it has no probe."""
+    process = next((each for each in snapshot().processes.processes if each.pid == pid), None)
+    if process is None or not process.has_probe:
+        cause = f"Process {pid} of the demonstration has no probe."
+        raise CannotAttachError(cause, REMEDY)
+    recording = Recording(SHIPPED)
+    recorded = next(iter(recording.greetings))
+    player = Player(recording, lambda greeting: replace(greeting, pid=pid))
+    return ReplayFeed(player, recorded, listener, shown_as=pid)

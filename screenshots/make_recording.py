@@ -1,0 +1,101 @@
+"""Makes the recording that comes with gputui: `python screenshots/make_recording.py cuda/bin/python`.
+
+`recorded_training.py` trains on a fake GPU (`tests/fakegpu`) by the interpreter named, which needs a CUDA build of
+PyTorch, until it runs out of memory; `gputui attach --record` keeps that. Nothing of the machine is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+REPOSITORY = FOLDER.parent
+sys.path.insert(0, str(REPOSITORY))
+
+from gputui.model.moment import TargetMoment  # noqa: E402 - the repository, not what is installed
+from gputui.model.snapshot import Attention  # noqa: E402
+from gputui.sources.machine import LiveMachine  # noqa: E402
+from gputui.sources.probe.feed import feed_opener  # noqa: E402
+from gputui.sources.probe.listing import list_probes  # noqa: E402
+from gputui.sources.recording.chunks import HEADER_BYTES  # noqa: E402
+from gputui.sources.recording.index import open_file, places_of  # noqa: E402
+from gputui.sources.recording.recorder import FileRecorder  # noqa: E402
+from gputui.sources.recording.shipped import SHIPPED  # noqa: E402
+from tests.torches import fake_cuda  # noqa: E402
+
+BYTES_AT_MOST = 350 * 1024
+LOOK_EVERY_S = 3.0
+"""As if somebody pressed u so often: on a slow machine looks that nobody asks for leave the tensors out."""
+
+
+def record(pid: int, path: Path) -> None:
+    """Attach as soon as the probe is there, and keep all until the end."""
+    while pid not in {found.pid for found in list_probes()}:
+        time.sleep(0.05)
+    recorder = FileRecorder(str(path), hostname="demo")
+    machine, ended = LiveMachine(), threading.Event()
+    snapshot = machine.look(Attention(), 1.0)
+
+    def listen(moment: TargetMoment) -> None:
+        if moment.ended:
+            print(moment.ended)
+            ended.set()
+
+    feed = feed_opener(1.0, recorder)(lambda: snapshot)(pid, listen)
+    feed.start()
+    while not ended.wait(LOOK_EVERY_S):
+        snapshot = machine.look(Attention(), 1.0)
+        feed.look()
+    recorder.close()
+
+
+def check(path: Path, *forbidden: str) -> None:
+    """Nothing of this machine may be in the file, however it is compressed."""
+    with open_file(path) as file:
+        text = b""
+        for place in places_of(file)[0]:
+            file.seek(place.offset + HEADER_BYTES)
+            text += zlib.decompress(file.read(place.header.payload_bytes))
+    found = [
+        word for word in ("/tmp", "/home", "/root", f'"{socket.gethostname()}"', *forbidden) if word.encode() in text
+    ]
+    if found or path.stat().st_size > BYTES_AT_MOST:
+        sys.exit(f"{path}: {path.stat().st_size} bytes, and it holds {found}")
+    print(f"{path}: {path.stat().st_size} bytes, {len(text)} unpacked")
+
+
+def main(python: str) -> None:
+    """Run the program beside the recorder; the recorder runs again in the environment of the fake GPU."""
+    if "PROGRAM_PID" in os.environ:
+        record(int(os.environ["PROGRAM_PID"]), Path(os.environ["RECORDING"]))
+        return
+    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+        made = Path(folder) / "made"
+        shutil.copy(FOLDER / "recorded_training.py", Path(folder) / "train.py")
+        variables = {**fake_cuda(python, Path(folder), gpus=1), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
+        preload = variables.pop("LD_PRELOAD")
+        environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"}
+        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that it is called "python"
+        command = ["python", "train.py"]
+        program = subprocess.Popen(command, cwd=folder, env={**environment, "LD_PRELOAD": preload})
+        try:
+            again = {**environment, "PROGRAM_PID": str(program.pid), "RECORDING": str(made)}
+            subprocess.run([sys.executable, __file__, python], env=again, check=True)
+        finally:
+            program.kill()
+            program.wait()
+        check(made, folder, str(REPOSITORY), python)
+        shutil.copyfile(made, SHIPPED)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
