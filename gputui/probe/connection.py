@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+from select import POLLOUT, poll
 from time import monotonic
 from typing import Any
 
@@ -91,6 +92,15 @@ class Connection:
         self._writing_until = None
         if self.is_ending:
             raise Gone
+
+    def flush_until(self, time: float) -> None:
+        """Send what waits, up to a time (`monotonic`); raises Gone where the viewer is gone."""
+        self.flush()
+        while self._unsent and (left_s := time - monotonic()) > 0:
+            writable = poll()
+            writable.register(self._socket.fileno(), POLLOUT)
+            writable.poll(left_s * 1000)
+            self.flush()
 
     def close(self) -> None:
         """Let the viewer go."""

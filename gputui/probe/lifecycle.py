@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_MARKS = 256
 MAX_LABEL = 200
+MAX_ERROR = 2000
 _STOP_WITHIN_S = 0.5
 _REST_MS = 1000
 
@@ -162,11 +163,28 @@ def start() -> None:
 
 def stop() -> None:
     """Close the socket, let viewers go and remove the socket's file; harmless where nothing runs."""
+    _stop(None)
+
+
+def _exit() -> None:
+    """The interpreter ends; an exception that nobody caught is known by then."""
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # at a prompt, it may be any old one
+    _stop("" if error is None else _words_of(error))
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:MAX_ERROR].rstrip(": ")
+    except Exception:  # noqa: BLE001 (somebody else's __str__)
+        return type(error).__name__
+
+
+def _stop(error: str | None) -> None:
     global _is_forked  # noqa: PLW0603
     _is_forked = False
     if _running is not None:
         if _running.pause() and _running.server is not None:
-            _running.server.say_last()  # an uncaught out-of-memory error is over before the next counters are due
+            _running.server.say_last(error)  # an uncaught out-of-memory error is over before the next counters are due
         _give_up("stopped")
 
 
@@ -225,7 +243,7 @@ def _hook() -> None:
     if not _is_hooked:
         _is_hooked = True
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget)
-        atexit.register(stop)
+        atexit.register(_exit)
 
 
 def _before_fork() -> None:

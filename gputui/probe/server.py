@@ -19,6 +19,8 @@ from gputui.protocol import frames
 
 MAX_VIEWERS = 4
 _LONGEST_WAIT_S = 1.0
+_LAST_WORD_WITHIN_S = 0.1
+"""So long the end of the program waits for all viewers together, where they have not read what was sent before."""
 
 
 class StopToken(Protocol):
@@ -84,11 +86,23 @@ class Server:
                 self._actor.leave()
                 return
 
-    def say_last(self) -> None:
-        """Tell those who follow the counters how they stand at the end, as far as their sockets take it at once."""
-        for viewer in list(self._viewers):
+    def say_last(self, error: str | None) -> None:
+        """Tell viewers how the counters stand at the end, and why it ends, as far as their sockets take it in time.
+
+        `error` is what ended the program, "" where nothing did, None where it goes on without the probe.
+        """
+
+        until = monotonic() + _LAST_WORD_WITHIN_S
+
+        def say(viewer: Viewer) -> None:
+            viewer.connection.flush_until(until)  # of a look, perhaps
             viewer.due = 0.0
-            self._attempt(viewer, self._keep_up)
+            self._keep_up(viewer)
+            if viewer.connection.is_greeted and not viewer.connection.has_unsent:
+                viewer.send({"type": "ended", "is_exit": error is not None, "error": error or ""})
+
+        for viewer in list(self._viewers):
+            self._attempt(viewer, say)
 
     def close(self) -> None:
         """Let every viewer go."""
