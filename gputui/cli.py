@@ -40,6 +40,7 @@ class Command:
 MONITOR = Command("", "the monitor", "gputui.commands.monitor:run")
 COMMANDS = (
     Command("attach", "look inside a training process", "gputui.commands.attach:run"),
+    Command("replay", "look again at what was recorded while attached", "gputui.commands.replay:run"),
     Command(
         "snapshot",
         "a process's memory as a file for PyTorch's viewer",

@@ -9,6 +9,7 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
+from gputui.commands.attach_recorded import follow
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
@@ -22,6 +23,7 @@ from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.resident import resident_bytes
+from gputui.sources.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 
 INTERVAL_S = 1.0
 
@@ -36,13 +38,21 @@ def run(arguments: list[str], settings: Settings) -> int:
     pids = [pid_of(word) for word in parsed.pids]
     if parsed.job:
         pids += _ranks(pid_of(parsed.job))
+    if parsed.record and not pids:
+        cause = "--record keeps what is seen of processes, and none is named."
+        raise UsageError(cause, f"Use gputui attach PID --record {parsed.record}.")
     if not pids:
         return _list(as_json=parsed.json)
     if parsed.json and not parsed.once:
         cause = "--json goes with --once."
         raise UsageError(cause, f"Use gputui attach {' '.join(parsed.pids)} --once --json.")
+    if parsed.once and parsed.record:
+        cause = "--record keeps what is seen over time, and --once is one look."
+        raise UsageError(cause, "Leave one of them out.")
     if parsed.once:
         return _once(pids, as_json=parsed.json)
+    if parsed.record:
+        return _record(pids, settings, parsed.record)
     return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids)
 
 
@@ -58,22 +68,38 @@ def _ranks(launcher: int) -> list[int]:
     return list(ranks)
 
 
-def _show_screens(pids: list[int], settings: Settings) -> int:
+def _record(pids: list[int], settings: Settings, path: str) -> int:
+    """Keep what is seen in a file, on the screens or along with lines."""
+    for pid in pids:
+        listing.attach(pid).close()  # before a file is made
+    recorder = FileRecorder(path)
+    try:
+        return _show_screens(pids, settings, recorder) if is_on_a_terminal() else follow(pids, settings, recorder)
+    finally:
+        recorder.close()
+        if recorder.problem:
+            narrate(recorder.problem)
+
+
+def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEEPER) -> int:
     """The attach screens over the monitor; what cannot be attached to is said before anything is drawn."""
     for pid in pids:
         listing.attach(pid).close()
-    return open_monitor(settings, pids=tuple(pids))
+    return open_monitor(settings, pids=tuple(pids), recorder=recorder)
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
-        usage="gputui attach [PID ...] [--job PID] [--once [--json]]",
+        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--once [--json]]",
         description="Look inside training processes; without a PID, list those that can be looked into.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="processes with the probe loaded")
     parser.add_argument(
         "--job", metavar="PID", help="all processes with a probe below this one: the ranks of a launcher"
+    )
+    parser.add_argument(
+        "--record", metavar="FILE", help="keep what is seen in a new file, which `gputui replay FILE` shows"
     )
     parser.add_argument("--once", action="store_true", help="one look, printed")
     parser.add_argument("--json", action="store_true", help="as JSON: a document for each process, one to a line")

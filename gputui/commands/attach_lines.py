@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.moment import TargetMoment
 from gputui.model.target import Greeting, Look, Statistics
 from gputui.sources.probe.listing import Found
 from gputui.units import format_bytes
@@ -36,22 +37,39 @@ def introduction(greeting: Greeting) -> str:
 
 def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
     """A line for each device that holds something, of this moment."""
-    moment = time.strftime("%H:%M:%S", time.localtime(statistics.time))
-    lines = [_device(each, look) for each in statistics.devices if each.reserved_bytes]
-    lines = lines or ["no memory of a GPU is held"]
-    return "".join(f"{moment}  {pid}  {line}\n" for line in lines)
+    devices = [each for each in statistics.devices if each.reserved_bytes]
+    return _lines(pid, statistics.time, [_device(each, _releasable_bytes(each, look)) for each in devices])
 
 
-def _device(counted: AllocatorStatistics, look: Look | None) -> str:
+def summary_of(moment: TargetMoment) -> str:
+    """The same of a moment for the screens."""
+    devices = [each for each in moment.devices if each.statistics.reserved_bytes]
+    lines = [
+        _device(each.statistics, each.layout.release.releasable_bytes if each.layout else None) for each in devices
+    ]
+    return _lines(moment.pid, moment.time, lines)
+
+
+def _lines(pid: int, when: float, lines: list[str]) -> str:
+    moment = time.strftime("%H:%M:%S", time.localtime(when))
+    return "".join(f"{moment}  {pid}  {line}\n" for line in lines or ["no memory of a GPU is held"])
+
+
+def _releasable_bytes(counted: AllocatorStatistics, look: Look | None) -> int | None:
+    if look is None or look.map is None:
+        return None
+    return predict_device(look.map, counted.device).releasable_bytes
+
+
+def _device(counted: AllocatorStatistics, releasable_bytes: int | None) -> str:
     parts = [
         f"cuda:{counted.device}",
         f"allocated {format_bytes(counted.allocated_bytes)}",
         f"reserved {format_bytes(counted.reserved_bytes)}",
         f"peak {format_bytes(counted.peak_allocated_bytes)}",
     ]
-    if look is not None and look.map is not None:
-        releasable = predict_device(look.map, counted.device).releasable_bytes
-        parts.append(f"empty_cache() would release {format_bytes(releasable)}")
+    if releasable_bytes is not None:
+        parts.append(f"empty_cache() would release {format_bytes(releasable_bytes)}")
     if counted.num_alloc_retries or counted.num_ooms:
         parts.append(f"retries {counted.num_alloc_retries}, out of memory {counted.num_ooms}")
     return "  ".join(parts)

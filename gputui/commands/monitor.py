@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gputui import __version__
 from gputui.commands.parser import Parser
@@ -13,6 +15,15 @@ from gputui.errors import UsageError
 from gputui.output import put
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.terminals import CANNOT_SHOW, draws_unicode
+
+if TYPE_CHECKING:
+    from gputui.model.snapshot import Snapshot
+    from gputui.sampler import Machine
+    from gputui.sources.recording.recorder import Keeper
+    from gputui.ui.app import GputuiApp
+    from gputui.ui.targets import Feed, Heard, OpenFeed
+
+    OpenFeeds = Callable[[Callable[[], Snapshot]], OpenFeed]
 
 
 def run(arguments: list[str], settings: Settings) -> int:
@@ -57,8 +68,31 @@ def is_on_a_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-def open_monitor(settings: Settings, *, demo: bool = False, pids: tuple[int, ...] = ()) -> int:
-    """Open the monitor, with the attach screens of some processes on top; the exit status of the program."""
+def open_monitor(
+    settings: Settings, *, demo: bool = False, pids: tuple[int, ...] = (), recorder: Keeper | None = None
+) -> int:
+    """Open the monitor, with the attach screens of some processes on top; the exit status of the program.
+
+    `recorder` keeps what is seen of processes that are attached to.
+    """
+    settings = fit_terminal(settings)
+
+    from gputui.sources.machine import DemoMachine, LiveMachine
+    from gputui.sources.probe.feed import feed_opener
+    from gputui.sources.recording.recorder import NO_KEEPER
+
+    kept_by = recorder or NO_KEEPER
+
+    def prepare(app: GputuiApp) -> None:
+        app.first_pids = pids
+        app.is_recording = lambda: kept_by.is_recording
+
+    feeds = feeds_or_demo(feed_opener(settings.interval_s, kept_by))
+    return show(settings, DemoMachine() if demo else LiveMachine(), feeds, prepare)
+
+
+def fit_terminal(settings: Settings) -> Settings:
+    """The settings as this terminal can show them; raises UsageError where there is none that can."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
             cause = f"The monitor needs a terminal, and standard {name} is none."
@@ -70,7 +104,7 @@ def open_monitor(settings: Settings, *, demo: bool = False, pids: tuple[int, ...
     if not draws_unicode(sys.stdout.encoding, os.environ):
         settings = replace(settings, ascii=True)
     _limit_colors(settings.color)
-    return _open(settings, demo=demo, pids=pids)
+    return settings
 
 
 def _limit_colors(color: str) -> None:
@@ -86,20 +120,35 @@ def _limit_colors(color: str) -> None:
         os.environ["TEXTUAL_COLOR_SYSTEM"] = "standard" if color == "16" else color
 
 
-def _open(settings: Settings, *, demo: bool, pids: tuple[int, ...]) -> int:
+def show(settings: Settings, machine: Machine, feeds: OpenFeeds, prepare: Callable[[GputuiApp], None]) -> int:
     """Look first, show that, and only then take the time to import the application."""
     from gputui.model.snapshot import Attention
-    from gputui.sources.machine import DemoMachine, LiveMachine
-    from gputui.sources.probe.feed import feed_opener
+    from gputui.sources.machine import DemoMachine
     from gputui.ui.drawing.taste import taste_of
     from gputui.ui.first_light import first_light
 
-    machine = DemoMachine() if demo else LiveMachine()
-    feeds = feed_opener(settings.interval_s)
     first = machine.look(Attention(), settings.interval_s)
     with first_light(first, settings, taste_of(settings)):
         from gputui.ui.app import GputuiApp
 
         app = GputuiApp(settings, machine, DemoMachine, first, feeds)
-        app.first_pids = pids
+        prepare(app)
         return app.run_to_end(mouse=settings.mouse)
+
+
+def feeds_or_demo(open_live: OpenFeeds) -> OpenFeeds:
+    """How to attach to a process of this machine, or of the demonstration where that is what is shown."""
+
+    def with_snapshots(snapshot: Callable[[], Snapshot]) -> OpenFeed:
+        live = open_live(snapshot)
+
+        def open_feed(pid: int, listener: Callable[[Heard], None]) -> Feed:
+            if not snapshot().is_demo:
+                return live(pid, listener)
+            from gputui.sources.recording.shipped import demo_feed
+
+            return demo_feed(snapshot, pid, listener)
+
+        return open_feed
+
+    return with_snapshots

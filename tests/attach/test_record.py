@@ -1,0 +1,242 @@
+"""Recordings of real programs: what comes back, what a crash of the recorder costs, and how a program ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.sources.probe.feed import TargetFeed
+from gputui.sources.recording.reader import Recording
+from gputui.sources.recording.recorder import FileRecorder
+from gputui.sources.recording.story import Story
+from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
+from tests.attach.test_looks import TRAINING
+
+STEPS = """
+    import time, gputui.probe
+    kept = []
+    for number in range(10**9):
+        kept.append(torch.zeros(1000, number % 50 + 1, device=device))
+        gputui.probe.mark(f"step {number}")
+        time.sleep(0.05)
+"""
+OUT_OF_MEMORY = """
+    input()
+    torch.empty(1 << 50, device=device)
+"""
+
+
+def moments_in(path: Path) -> list[TargetMoment]:
+    return list(Story(Recording(path)).moments())
+
+
+def gputui(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gputui", *arguments],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def recorder(python: Python, child: Child, path: Path) -> Child:
+    """`gputui attach PID --record FILE`, without a terminal."""
+    command = [sys.executable, "-m", "gputui", "attach", str(child.pid), "--record", str(path)]
+    return python.run(command, LD_PRELOAD="")
+
+
+def test_replayed_moments_equal_the_live_ones(torch_python: Python, tmp_path: Path) -> None:
+    child = torch_python.start(TRAINING + STEPS)
+    child.expect("ready")
+    path = tmp_path / "job.gputui"
+    file_recorder = FileRecorder(str(path))
+    live: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, live.append, 0.1, file_recorder)
+    feed.start()
+    wait_until(lambda: len({each.look_time for each in live}) > 4 and len(live) > 30, "several looks")
+    child.process.send_signal(signal.SIGKILL)
+    wait_until(lambda: live[-1].ended, "the end")
+    file_recorder.close()
+    assert moments_in(path) == live
+    assert f"Process {child.pid} has ended by SIGKILL." in live[-1].ended
+    assert len(live[-1].marks) > 3
+
+
+def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: Python, tmp_path: Path) -> None:
+    child = torch_python.start(TRAINING + STEPS)
+    child.expect("ready")
+    path = tmp_path / "job.gputui"
+    viewer = recorder(torch_python, child, path)
+    lines: list[str] = []
+    while len(lines) < 12:
+        lines.append(viewer.expect(""))
+    viewer.process.send_signal(signal.SIGKILL)
+    viewer.ended()
+    shown = gputui("replay", str(path))
+    assert shown.returncode == 0
+    replayed = shown.stdout.splitlines()
+    # Lines are a second apart, or closer where a look came: what is written twice a second lacks two at most.
+    assert replayed[: len(lines) - 3] == lines[: len(lines) - 3]
+    assert "Traceback" not in shown.stderr
+
+
+def test_lines_are_printed_while_the_file_is_written(torch_python: Python, tmp_path: Path) -> None:
+    child = torch_python.start(TRAINING + OUT_OF_MEMORY, LANG="C")
+    device = child.expect("ready")
+    path = tmp_path / "job.gputui"
+    viewer = recorder(torch_python, child, path)
+    viewer.expect(f"{child.pid}  ")
+    viewer.expect("")
+    child.say("go")
+    assert viewer.ended() == 0
+    error = "OutOfMemoryError: CUDA out of memory" if device == "cuda" else "RuntimeError: "
+    assert f"Process {child.pid} has ended by an error: {error}" in viewer.errors
+    shown = gputui("replay", str(path))
+    assert f"Process {child.pid} has ended by an error: {error}" in shown.stdout
+    last = moments_in(path)[-1]
+    assert error in last.ended
+    if device == "cuda":
+        assert last.devices[0].statistics.num_ooms == 1
+        assert last.devices[0].layout is not None
+
+
+ENDS = {
+    "at its end": ("", None, "has ended."),
+    "by sys.exit": ("sys.exit(3)", None, "has ended."),
+    "by an exception": (
+        "raise ValueError('the loss is NaN')",
+        None,
+        "has ended by an error: ValueError: the loss is NaN",
+    ),
+    "by an exception that cannot be told": (
+        "class Odd(Exception):\n    def __str__(self): raise KeyError\nraise Odd()", None, "has ended by an error: Odd",
+    ),
+    "by Ctrl-C": ("time.sleep(100)", signal.SIGINT, "has ended by an error: KeyboardInterrupt"),
+    "by SIGTERM": ("time.sleep(100)", signal.SIGTERM, "has ended by SIGTERM."),
+    "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "has ended by SIGKILL. The kernel sends it too"),
+    "by a crash": ("import ctypes; ctypes.string_at(0)", None, "has ended by SIGSEGV."),
+    "by os._exit": ("import os; os._exit(4)", None, "has ended with exit status 4, at once and without a word."),
+    "its probe alone": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe, and goes on without it."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_how_it_ended_is_told(python: Python, name: str) -> None:
+    code, number, words = ENDS[name]
+    start = "import gputui.probe, sys, time\nprint('ready', flush=True)\ninput()\nprint('going', flush=True)\n"
+    child = python.start(start + code)
+    child.expect("ready")
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, 0.1)
+    feed.start()
+    wait_until(lambda: moments, "counters")
+    child.say("go")
+    child.expect("going")
+    if number:
+        child.process.send_signal(number)
+    wait_until(lambda: moments[-1].ended, "the end")
+    assert moments[-1].ended.startswith(f"Process {child.pid} {words}")
+
+
+def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
+    child = python.start("import gputui.probe\nprint('ready', flush=True)\ninput()")
+    child.expect("ready")
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, 0.1)
+    child.process.kill()
+    child.ended()
+    feed.start()
+    wait_until(lambda: moments, "the end")
+    assert moments[-1].ended.startswith(f"Process {child.pid} has ended without a word: it was killed (by SIGKILL, ")
+
+
+REFUSED = {
+    "something is there": (lambda path: path.write_text("my thesis"), "holds something already"),
+    "a folder": (lambda path: path.mkdir(), "cannot be written: Is a directory"),
+    "no such folder": (lambda path: None, "cannot be written: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_there_is_never_overwritten(python: Python, tmp_path: Path, name: str) -> None:
+    child = python.start(FOR_EVER_ALONE)
+    child.expect("ready")
+    prepare, words = REFUSED[name]
+    path = tmp_path / ("nowhere/file" if name == "no such folder" else "file")
+    prepare(path)
+    before = path.read_bytes() if path.is_file() else None
+    done = gputui("attach", str(child.pid), "--record", str(path))
+    assert done.returncode == 1
+    assert f"{path} {words}" in done.stderr
+    assert "Name another file for --record" in done.stderr
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+FOR_EVER_ALONE = "import gputui.probe, time\nprint('ready', flush=True)\ntime.sleep(1000)"
+
+
+def test_two_recordings_do_not_share_a_file(python: Python, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    first = FileRecorder(str(path))
+    done = gputui("attach", str(python_pid(python)), "--record", str(path))
+    assert done.returncode == 1
+    assert "is being written by another recording" in done.stderr
+    first.close()
+
+
+def python_pid(python: Python) -> int:
+    child = python.start(FOR_EVER_ALONE)
+    child.expect("ready")
+    return child.pid
+
+
+def test_nothing_is_made_where_a_process_cannot_be_attached_to(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    done = gputui("attach", str(os.getpid()), "--record", str(path))
+    assert (done.returncode, path.exists()) == (1, False)
+    for arguments in (["--record", str(path)], [str(os.getpid()), "--once", "--record", str(path)]):
+        done = gputui("attach", *arguments)
+        assert (done.returncode, path.exists()) == (2, False), done.stderr
+
+
+def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, tmp_path: Path) -> None:
+    child = torch_python.start(TRAINING + STEPS)
+    child.expect("ready")
+    path = tmp_path / "job.gputui"
+    file_recorder = FileRecorder(str(path))
+    moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, 0.1, file_recorder)
+    feed.start()
+    wait_until(lambda: path.stat().st_size > 1000, "the first chunks")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        wait_until(lambda: file_recorder.problem, "a write that fails")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    since = len(moments)
+    wait_until(lambda: len(moments) > since + 3, "more moments")
+    sentence = f"The recording has stopped: {path} cannot be written: File too large. What it holds until now stays."
+    assert moments[-1].problems[-1] == sentence
+    assert not file_recorder.is_recording
+    feed.stop()
+    file_recorder.close()
+    replayed = moments_in(path)
+    assert 0 < len(replayed) < len(moments)
+    assert replayed[0].devices == moments[0].devices
+
+
+def test_a_file_without_room_is_refused_at_once(python: Python) -> None:
+    done = gputui("attach", str(python_pid(python)), "--record", "/dev/full")
+    assert done.returncode == 1
+    assert "/dev/full cannot be written: No space left on device." in done.stderr

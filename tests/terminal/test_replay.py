@@ -1,0 +1,64 @@
+"""Recording and replaying on a terminal, as a user does."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.recording.reader import Recording
+from gputui.sources.recording.shipped import SHIPPED
+from tests.attach.children import Child, Python
+from tests.terminal.conftest import GPUTUI, Open
+
+
+def test_a_replay_opens_plays_and_leaves_the_terminal_as_it_was(terminal: Open) -> None:
+    session = terminal(f"exec {GPUTUI} replay {SHIPPED}", size=(120, 40))
+    session.wait_for("python train.py")
+    session.send(")")
+    session.wait_for("END OF REPLAY")
+    session.wait_for("OutOfMemoryError")
+    session.send("q")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_a_file_that_is_none_is_said_before_anything_is_drawn(terminal: Open, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    session = terminal(f"exec {GPUTUI} replay {path}", size=(200, 24))
+    session.wait_for("is not a recording of gputui. A recording is made by: gputui attach PID --record FILE.")
+    assert session.end() == 1
+    assert session.left_behind() == []
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    """A program with a probe; the path of its socket is short, as those of sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        python = Python(sys.executable, tmp_path, {})
+        child = python.start("import gputui.probe, time\nprint('ready', flush=True)\ntime.sleep(1000)")
+        child.expect("ready")
+        yield child
+        python.end()
+
+
+def test_what_is_seen_on_the_screens_is_kept(terminal: Open, program: Child, tmp_path: Path) -> None:
+    path = tmp_path / "job.gputui"
+    command = f"exec {GPUTUI} attach {program.pid} --record {path}"
+    session = terminal(command, size=(120, 40), XDG_RUNTIME_DIR=os.environ["XDG_RUNTIME_DIR"])
+    session.wait_for("● REC")
+    session.send("m")
+    session.wait_for("mark 1 is set")
+    session.send("q")
+    assert session.end() == 0
+    assert session.left_behind() == []
+    recording = Recording(path)
+    assert list(recording.greetings) == [program.pid]
+    assert recording.next_mark(0.0) is not None
+    assert recording.notices == ()
