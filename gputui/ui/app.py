@@ -162,6 +162,8 @@ class GputuiApp(AttachingApp):
         self.push_screen("overview")
         self._sampler.start()
         self.attach(*self.first_pids)
+        for sentence in self.first_words:
+            self.say(sentence, is_error=False)
 
     def on_unmount(self) -> None:
         """No more looks; one that hangs in the driver is not waited for."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
-from gputui.ui.messages import MomentsTaken, TreeGrown
+from gputui.model.timeline import Timeline
+from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeGrown
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.targets import OpenFeed, Targets
+from gputui.ui.targets import Heard, OpenFeed, Targets
 from gputui.ui.terminal_app import TerminalApp
 from gputui.ui.tree_thread import TreeThread
 
@@ -24,6 +27,12 @@ class AttachingApp(TerminalApp):
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
         self.first_pids: tuple[int, ...] = ()
         """Processes to attach to as soon as there is a screen."""
+        self.first_words: tuple[str, ...] = ()
+        """Sentences to say then."""
+        self.is_replay = False
+        """Whether a recording is all there is to show."""
+        self.is_recording: Callable[[], bool] = bool
+        """Whether what is attached to is kept in a file."""
 
     def attach(self, *pids: int) -> None:
         """Attach to processes and show the first; those that cannot be attached to are said."""
@@ -39,11 +48,17 @@ class AttachingApp(TerminalApp):
 
     def _is_attached(self, pid: int) -> bool:
         try:
-            self.targets.attach(pid, self._deliver_moment)
+            self.targets.attach(pid, partial(self._deliver_heard, pid))
         except GputuiError as error:
             self.notify(str(error), severity="error", markup=False)
             return False
         return True
+
+    def _deliver_heard(self, pid: int, heard: Heard) -> None:
+        if isinstance(heard, Timeline):
+            self.post_message(TimelineTaken(pid, heard))
+        else:
+            self._deliver_moment(heard)
 
     def _deliver_moment(self, moment: TargetMoment) -> None:
         self._moments.put(moment)
@@ -53,6 +68,11 @@ class AttachingApp(TerminalApp):
         """Keep all of them, for the timeline must miss nothing; an attach screen on top draws the newest."""
         while not self._moments.empty():
             self.targets.take(self._moments.get())
+        self._draw_attached()
+
+    def on_timeline_taken(self, message: TimelineTaken) -> None:
+        """Keep it in the place of what was known, and let an attach screen on top draw it."""
+        self.targets.take_all(message.pid, message.timeline)
         self._draw_attached()
 
     def on_tree_grown(self, message: TreeGrown) -> None:

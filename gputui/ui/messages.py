@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from gputui.model.snapshot import Snapshot
+from gputui.model.timeline import Timeline
 from gputui.ui.tensor_growth import Tree
 
 
@@ -36,3 +37,15 @@ class TreeGrown(Message):
 
     tree: Tree
     take: Callable[[Tree], None]
+
+
+@dataclass
+class TimelineTaken(Message):
+    """A replay has told of a process, all until now; what it tells next replaces it."""
+
+    pid: int
+    timeline: Timeline
+
+    def can_replace(self, message: Message) -> bool:
+        """Of one process only the newest."""
+        return isinstance(message, TimelineTaken) and message.pid == self.pid

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Union, runtime_checkable
 
 from gputui.errors import GputuiError
 from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.playback import Playback
 from gputui.model.target import ActName, Mark, Recorder
 from gputui.model.timeline import Timeline
 from gputui.model.verdict import Outcome
@@ -58,11 +59,49 @@ class ActingFeed(Protocol):
         ...
 
 
-OpenFeed = Callable[[int, Callable[[TargetMoment], None]], Feed]
+class Player(Protocol):
+    """What plays a recording."""
+
+    @property
+    def playback(self) -> Playback:
+        """Where it stands."""
+        ...
+
+    def toggle(self) -> None:
+        """Pause, or play."""
+        ...
+
+    def seek(self, seconds: float) -> None:
+        """Go so many seconds on, or back."""
+        ...
+
+    def seek_mark(self, steps: int) -> None:
+        """Go to the next mark, or the one before."""
+        ...
+
+    def change_speed(self, steps: int) -> None:
+        """The next speed."""
+        ...
+
+
+@runtime_checkable
+class Replayed(Protocol):
+    """A feed that a recording is played to."""
+
+    @property
+    def player(self) -> Player:
+        """Who plays it."""
+        ...
+
+
+Heard = Union[TargetMoment, Timeline]
+"""What a feed tells: one moment more, or (of a replay, which can go back) all that has happened until now."""
+
+OpenFeed = Callable[[int, Callable[[Heard], None]], Feed]
 """From a PID and a listener to a feed; raises GputuiError with the sentence why there is none."""
 
 
-def no_feed(pid: int, _listener: Callable[[TargetMoment], None]) -> Feed:
+def no_feed(pid: int, _listener: Callable[[Heard], None]) -> Feed:
     """Where there are no probes to look for."""
     cause = f"Process {pid} cannot be attached to from here."
     raise GputuiError(cause)
@@ -122,6 +161,11 @@ class Target:
         return tuple(name for name in possible if name.value in latest.greeting.acts)
 
     @property
+    def player(self) -> Player | None:
+        """Who plays this process, where it is of a recording."""
+        return self.feed.player if isinstance(self.feed, Replayed) else None
+
+    @property
     def marks(self) -> tuple[Mark, ...]:
         """All marks so far, the newest last."""
         return self.timeline.latest.marks if self.timeline.latest else ()
@@ -136,7 +180,7 @@ class Targets:
         self._targets: dict[int, Target] = {}
         self._current = 0
 
-    def attach(self, pid: int, listener: Callable[[TargetMoment], None]) -> None:
+    def attach(self, pid: int, listener: Callable[[Heard], None]) -> None:
         """Attach to a process and look at it; one that is attached already is only looked at."""
         if pid not in self._targets:
             feed = self._open_feed(pid, listener)
@@ -149,6 +193,14 @@ class Targets:
         target = self._targets.get(moment.pid)
         if target:
             target.timeline.add(moment)
+
+    def take_all(self, pid: int, timeline: Timeline) -> None:
+        """Take what happened of a process until now, in the place of what was known."""
+        target = self._targets.get(pid)
+        if target:
+            target.timeline = timeline
+            if target.cursor is not None and (timeline.latest is None or timeline.latest.time <= target.cursor):
+                target.cursor = None  # it lies in what has not happened yet
 
     @property
     def current(self) -> Target | None:

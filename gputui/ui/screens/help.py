@@ -27,6 +27,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("map.", "The map of its segments"),
     ("changes.", "What changed in it"),
     ("tensors.", "Its tensors"),
+    ("replay.", "A recording that is played"),
     ("screen.", "Other screens"),
 )
 """The first part of a binding's id, and the heading it stands under."""

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.model.device import Device, DeviceLook
 from gputui.model.finding import Finding, Weight
-from gputui.model.process import Identity, Process, ProcessLook, ProcessState, Workers
-from gputui.model.snapshot import Snapshot
+from gputui.model.process import Workers
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
@@ -131,17 +129,13 @@ async def test_a_number_that_points_nowhere_leads_nowhere():
 
 
 BUSY_WORKER = Workers(1, 97.0, 0, is_proportional=True)
-OTHER, MINE = (
-    Device(n, uuid, "H100", "", gpu_utilization_percent=90 - 60 * n) for n, uuid in enumerate(["x", "GPU-0"])
-)
-LOADING = Snapshot(
-    devices=DeviceLook(devices=(OTHER, MINE)),
-    processes=ProcessLook((Process(Identity(7, 1.0), ProcessState.RUNNING, workers=BUSY_WORKER),)),
-)
 
 
 async def test_what_the_monitor_knows_of_process_and_device_counts_too():
-    async with sitting(moment(), snapshot=LOADING) as at:
+    plain = moment()
+    device = replace(plain.devices[0], driver=replace(plain.devices[0].driver, utilization_percent=30))
+    loading = replace(plain, devices=(device,), host=replace(plain.host, workers=BUSY_WORKER))
+    async with sitting(loading) as at:
         await at.press("2")
         assert "The device is 30% busy, the process's only worker takes 97% of a core." in at.text
 

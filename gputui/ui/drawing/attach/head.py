@@ -5,11 +5,24 @@ from __future__ import annotations
 import time
 
 from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.ui.drawing.line import Line, Piece, fit, spread, width_of
+from gputui.model.playback import Playback
+from gputui.ui.drawing.attach.playback import draw_playback
+from gputui.ui.drawing.line import Line, Piece, fit, spread, text_of, width_of, wrap
 from gputui.units import format_bytes, format_duration
 
+ENDING_LINES = 4
+"""An out-of-memory error says a lot, the most important first."""
 
-def draw_head(moment: TargetMoment, device: DeviceMoment | None, is_past: bool, width: int) -> Line:  # noqa: FBT001
+
+def draw_head(
+    moment: TargetMoment,
+    device: DeviceMoment | None,
+    width: int,
+    *,
+    is_past: bool,
+    is_recording: bool = False,
+    playback: Playback | None = None,
+) -> Line:
     """One line of `width` cells; `is_past` marks a moment that the cursor went back to."""
     greeting = moment.greeting
     left: list[Piece] = [
@@ -22,13 +35,17 @@ def draw_head(moment: TargetMoment, device: DeviceMoment | None, is_past: bool, 
         left.append((f"  device {device.index}", "accent"))
         if len(moment.used_devices) > 1:
             left.append((f" of {len(moment.used_devices)}", "dim"))
+    recording: list[Piece] = [("  ● REC", "poor")] if is_recording else []
+    if playback is not None:
+        states = [state for state in _states(moment, is_past=is_past) if state[1] != "dim"]
+        return spread(left, [*states, *draw_playback(playback)], width)
     states = _states(moment, is_past=is_past)
-    shown = next((state for state in states if width_of([*left, state]) < width), states[-1])
-    return spread(left, [shown], width)
+    shown = next((state for state in states if width_of([*left, *recording, state]) < width), states[-1])
+    return spread(left, [*recording, shown], width)
 
 
 def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
-    """What there is to say of the moment, in words that get fewer."""
+    """What there is to say of the moment, in words that get fewer; of a replay, what is dim is left out."""
     if moment.ended:
         return [("  ENDED ", "alarm")]
     if is_past:
@@ -44,8 +61,13 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
     if not moment.ended:
         return []
-    last = " Below is what was known last."
-    return [((fit(f" {moment.ended}{last}", width), "alarm"),)]
+    lines = wrap(f" {moment.ended.rstrip('.')}. Below is what was known last.", width, "alarm")
+    if len(lines) > ENDING_LINES:
+        lines = [
+            *lines[: ENDING_LINES - 1],
+            ((fit(text_of(lines[ENDING_LINES - 1 :]).replace("\n", " "), width), "alarm"),),
+        ]
+    return [((fit(text_of((line,)), width), "alarm"),) for line in lines]
 
 
 def size_with_share(count: int, total: int | None) -> str:

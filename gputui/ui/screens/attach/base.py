@@ -7,13 +7,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.widgets import Input
 
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
-from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.attach.playback import draw_playback
+from gputui.ui.drawing.line import Line, spread, wrap
 from gputui.ui.screens.attach.acts import ActLine, can_act, choose_act
+from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
 from gputui.ui.screens.base import MonitorScreen
-from gputui.ui.targets import Target
+from gputui.ui.targets import Player, Target
 from gputui.ui.widgets.painted import Painted
 
 SCREENS = Binding.Group("Screens")
@@ -23,7 +26,21 @@ class TargetLine(Painted):
     """The line below the status: which process, which device, which moment."""
 
 
-class AttachScreen(MonitorScreen):
+ASKING_ACTIONS = frozenset({"mark", "look", "scan"})
+"""What is asked of the program itself."""
+
+
+class EndingLines(Painted):
+    """The lines below that, once the process has ended: how."""
+
+    def set_lines(self, lines: list[Line]) -> None:
+        """Show these lines and take as much height."""
+        if self.styles.height is None or self.styles.height.value != len(lines):
+            self.styles.height = len(lines)
+        self.show(tuple(lines))
+
+
+class AttachScreen(Replaying, MonitorScreen):
     """A screen about the process and device that are looked at; drawn anew with each moment while it is on top."""
 
     NAME: ClassVar[str] = ""
@@ -67,13 +84,30 @@ class AttachScreen(MonitorScreen):
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding("x", "act", "Act", show=False, id="acts.menu", tooltip="do something in the program, after a question"),
         Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
+        *REPLAY_BINDINGS,
     ]
 
+    @property
+    def player(self) -> Player | None:
+        """Who plays the process on screen, where it is of a recording."""
+        return self.target.player if self.target else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Of a recording nothing can be asked, and only a recording can be played; typed text is no key."""
+        if action in REPLAY_ACTIONS:
+            return self.player is not None and not isinstance(self.focused, Input)
+        if action in ASKING_ACTIONS:
+            return self.player is None
+        if action == "act":  # not where the user asked for none, nor where there is no program to do it in
+            return not self.monitor.state.is_readonly and can_act(self.target)
+        return super().check_action(action, parameters)
+
     def compose(self) -> ComposeResult:
-        """Status, target, what was done in it, body, keys."""
+        """Status, target, how it ended, what was done in it, body, keys."""
         status, *rest = super().compose()
         yield status
         yield TargetLine(id="target")
+        yield EndingLines(id="ending")
         yield ActLine(id="act-line")
         yield from rest
 
@@ -97,17 +131,25 @@ class AttachScreen(MonitorScreen):
         super().draw_status()
         target, moment = self.target, self.moment
         width = self.size.width
-        if target is not None and moment is not None and width:
-            head = draw_head(moment, self.device, is_past=target.cursor is not None, width=width)
-            self.query_one(TargetLine).show((head,))
         if width:
             self.query_one(ActLine).set_target(target, width)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Acts are not there where the user asked for none, nor where there is no program to do them in."""
-        if action == "act":
-            return not self.monitor.state.is_readonly and can_act(self.target)
-        return super().check_action(action, parameters)
+        if target is None or not width:
+            return
+        lines: list[Line] = []
+        if moment is None:
+            head = spread([], draw_playback(target.player.playback) if target.player else [], width)
+        else:
+            lines = draw_ending(moment, width)
+            head = draw_head(
+                moment,
+                self.device,
+                width,
+                is_past=target.cursor is not None,
+                is_recording=self.monitor.is_recording() and target.player is None,
+                playback=target.player.playback if target.player else None,
+            )
+        self.query_one(TargetLine).show((head,))
+        self.query_one(EndingLines).set_lines(lines)
 
     def jump(self, address: int) -> None:
         """Put the cursor on what lies at an address; screens without addresses do nothing."""
@@ -117,7 +159,7 @@ class AttachScreen(MonitorScreen):
         moment = self.moment
         if moment is None:
             return [((" Waiting for the probe ...", "dim"),)]
-        lines = draw_ending(moment, width)
+        lines: list[Line] = []
         for problem in moment.problems or ("The process holds no memory on a device.",):
             lines += wrap(f" {problem}", width, "fair")
         return lines
@@ -159,9 +201,11 @@ class AttachScreen(MonitorScreen):
         choose_act(self)
 
     def action_leave(self) -> None:
-        """Put what came of an act away, then back to the screen below."""
+        """Put what came of an act away, then back to the screen below; under a replay there is none."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()
+        elif self.monitor.is_replay:
+            self.monitor.exit()
         else:
             self.dismiss()

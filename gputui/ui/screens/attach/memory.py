@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
-from gputui.ui.drawing.attach.head import draw_ending
 from gputui.ui.drawing.attach.memory import Axis, draw_memory, draw_timeline, time_of, timeline_top
 from gputui.ui.drawing.line import Line, fit, join, wrap
 from gputui.ui.screens.attach.base import AttachScreen
@@ -71,7 +70,7 @@ class MemoryScreen(AttachScreen):
         if moment is None or device is None:
             return self.nothing_yet(width)
         taste = self.monitor.taste
-        lines = [*draw_ending(moment, width), *draw_memory(moment, device, width, taste)]
+        lines = draw_memory(moment, device, width, taste)
         problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
         lines += self._timeline(width, max(3, height - len(lines) - len(problems) - AROUND_TIMELINE))
         return lines + problems

@@ -7,9 +7,7 @@ from collections.abc import Hashable
 from textual import on
 from textual.app import ComposeResult
 
-from gputui.explain.drivers import utilization_of
-from gputui.explain.ranks import Rank, ranks_of
-from gputui.model.reading import Reading
+from gputui.explain.ranks import ranks_of
 from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
@@ -51,10 +49,8 @@ class RanksScreen(AttachScreen):
         moments = [target.timeline.latest for target in self.monitor.targets.all]
         ranks = ranks_of([moment for moment in moments if moment])
         self.query_one(Notes).set_lines(draw_odd(ranks, self.size.width))
-        self.query_one(RankList).set_entries(tuple(RankRow(rank, self._utilization(rank)) for rank in ranks))
-
-    def _utilization(self, rank: Rank) -> Reading[int]:
-        return utilization_of(rank.moment.greeting, self.monitor.snapshot.devices, rank.device.index)
+        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in ranks)
+        self.query_one(RankList).set_entries(rows)
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.tensor_tree import HOST, Row
-from gputui.ui.drawing.attach.head import draw_ending
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
 from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.filtering import parse_filter
@@ -86,11 +85,10 @@ class TensorsScreen(AttachScreen):
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
-        lines = draw_ending(moment, width)
         if device.layout is None:
-            return [*lines, *wrap(f" {NO_LOOK}", width, "fair")]
+            return wrap(f" {NO_LOOK}", width, "fair")
         problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
-        return [*lines, draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
+        return [draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:
         """Put the cursor on the tensor whose block an address lies in, at once or with the next tree."""

@@ -6,10 +6,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from gputui.explain.advice import findings
-from gputui.explain.drivers import utilization_of
 from gputui.model.finding import Finding
-from gputui.model.process import Process
-from gputui.ui.drawing.attach.head import draw_ending
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
 from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.screens.attach.base import AttachScreen
@@ -41,13 +38,13 @@ class WhyScreen(AttachScreen):
             device.index,
             target.timeline.points,
             target.timeline.moments,
-            process=self._process(moment.pid),
-            utilization_percent=utilization_of(moment.greeting, self.monitor.snapshot.devices, device.index),
+            workers=moment.host.workers,
+            utilization_percent=device.driver.utilization_percent,
         )
 
         def head(width: int) -> list[Line]:
             problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
-            return [*draw_ending(moment, width), *problems, draw_summary(found, width), ()]
+            return [*problems, draw_summary(found, width), ()]
 
         blocks.set_blocks(found, head, key=lambda finding: finding.kind)
 
@@ -59,7 +56,3 @@ class WhyScreen(AttachScreen):
                 self.monitor.jump_to(finding.screen, finding.addresses[0])
             else:
                 self.monitor.show_attach_screen(finding.screen)
-
-    def _process(self, pid: int) -> Process | None:
-        processes = self.monitor.snapshot.processes.processes
-        return next((process for process in processes if process.pid == pid), None)

@@ -1,0 +1,74 @@
+"""The application with a recording that plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from gputui.model.playback import Playback
+from gputui.model.timeline import Timeline
+from gputui.settings import Settings
+from gputui.sources.recording.machine import RecordedMachine
+from gputui.sources.recording.player import Player, ReplayFeed
+from gputui.sources.recording.reader import Recording
+from gputui.ui.app import GputuiApp
+from tests.ui.attach.sitting import StillMachine
+from tests.ui.running import PATIENCE_S, Running
+
+
+class Replay(Running):
+    """The running application and its player."""
+
+    def __init__(self, app: GputuiApp, player: Player, pilot: Pilot[int]) -> None:
+        super().__init__(app, pilot)
+        self.player = player
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and wait until the player has done what they say and all is drawn."""
+        await self.pilot.press(*keys)
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self.player._commands.put(lambda: loop.call_soon_threadsafe(done.set) and None)
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
+        await self.until(lambda: not self.player._is_rough)
+        await self.settle()
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
+        await self.settle()
+
+    @property
+    def playback(self) -> Playback:
+        """Where the player stands."""
+        return self.player.playback
+
+    @property
+    def timeline(self) -> Timeline:
+        """What the process on screen has done so far."""
+        assert self.app.targets.current is not None
+        return self.app.targets.current.timeline
+
+    @property
+    def screen(self) -> str:
+        """The name of the attach screen on top."""
+        return getattr(self.app.screen, "NAME", "")
+
+
+@asynccontextmanager
+async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple = ()) -> AsyncIterator[Replay]:
+    """The recording on its first screen, paused at its beginning."""
+    recording = Recording(path)
+    player = Player(recording, is_playing=False)
+    settings = Settings(interval_s=3600.0, keys=keys)
+    app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
+    app.is_replay = True
+    app.first_pids = tuple(recording.greetings)
+    app.first_words = recording.notices
+    async with app.run_test(size=size) as pilot:
+        shown = Replay(app, player, pilot)
+        await shown.until(lambda: shown.screen and app.targets.current)
+        await shown.press()
+        yield shown
