@@ -160,6 +160,12 @@ def test_no_chunk_takes_more_memory_than_it_may():
         chunks.content_of(checked, BOMB)
 
 
+def test_no_chunk_holds_more_values_than_a_message_may():
+    chunk = write_chunk(Kind.RECORDS, 0, 1.0, [[]] * (chunks.MAX_PARTS // 2 + 10))
+    with pytest.raises(chunks.DamagedError, match="more values than a chunk may hold"):
+        chunks.content_of(chunk[:HEADER_BYTES], chunk[HEADER_BYTES:])
+
+
 def test_a_look_too_large_for_a_reader_is_left_out(monkeypatch, tmp_path):
     made = job(4, ends=False)
     monkeypatch.setattr(chunks, "MAX_CONTENT_BYTES", 3000)

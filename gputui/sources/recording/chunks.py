@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
-from gputui.protocol.frames import MAX_REPLY_BYTES
+from gputui.protocol.frames import MAX_PARTS, MAX_REPLY_BYTES
 
 VERSION = 1
 FIRST_WORDS = b"gputui recording "
@@ -88,7 +88,7 @@ def first_sum(data: bytes) -> int:
 
 
 def content_of(header_bytes: bytes, payload: bytes) -> object:
-    """What a chunk holds; raises DamagedError. No more memory is taken than `MAX_CONTENT_BYTES`."""
+    """What a chunk holds; raises DamagedError. Text and number of values are bounded."""
     if zlib.crc32(payload, first_sum(header_bytes)) != read_header(header_bytes).checksum:
         raise DamagedError("its checksum is another")
     unpacker = zlib.decompressobj()
@@ -96,6 +96,8 @@ def content_of(header_bytes: bytes, payload: bytes) -> object:
         text = unpacker.decompress(payload, MAX_CONTENT_BYTES)
         if not unpacker.eof:
             raise DamagedError("more than a chunk may hold")
+        if len(text) > MAX_PARTS and sum(map(text.count, (b"[", b"{", b","))) > MAX_PARTS:
+            raise DamagedError("more values than a chunk may hold")
         content: object = json.loads(text)
     except (zlib.error, ValueError, RecursionError) as error:
         reason = f"its content cannot be read: {type(error).__name__}"

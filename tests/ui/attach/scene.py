@@ -99,7 +99,12 @@ def _at(looks: list[TargetMoment], rank: int, number: int) -> TargetMoment:
             4100 + rank, "python train.py --config gpt-small.yaml", "3.12.3", "2.11.0", rank, RANKS, True,
             (TorchDevice(0, f"GPU-{rank}"),),
         ),
-        devices=(replace(device, uuid=f"GPU-{rank}", statistics=full if number == SECONDS else counted),),
+        devices=(
+            replace(
+                device, uuid=f"GPU-{rank}", statistics=full if number == SECONDS else counted,
+                driver=replace(device.driver, utilization_percent=97 - rank),
+            ),
+        ),
         host=HostMoment(5 * GIB, 64 * MIB, 24 * MIB, HOST_STORAGES),
         marks=tuple(mark for mark in MARKS if mark.time < now),
     )  # fmt: skip
