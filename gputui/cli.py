@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
+from typing import NamedTuple
 
 from gputui.errors import GputuiError, UsageError
 from gputui.output import narrate
@@ -21,8 +21,7 @@ BROKEN_PIPE = 141
 Run = Callable[[list[str], Settings], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """`loader` is "module:function" of a `Run`, imported only when the command is run."""
 
     name: str

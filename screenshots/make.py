@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -50,19 +50,19 @@ class Shot:
 
 def without_driver(snapshot: Snapshot) -> Snapshot:
     """NVML cannot be read."""
-    return replace(snapshot, devices=DeviceLook(problem=PROBLEM), processes=ProcessLook())
+    return snapshot._replace(devices=DeviceLook(problem=PROBLEM), processes=ProcessLook())
 
 
 def with_lost_device(snapshot: Snapshot) -> Snapshot:
     """The sixth board does not answer any more."""
     gone = Absent("GPU is lost")
     devices = tuple(
-        replace(device, lost=LOST, memory=gone, gpu_utilization_percent=gone, power_w=gone)
+        device._replace(lost=LOST, memory=gone, gpu_utilization_percent=gone, power_w=gone)
         if device.index == 5
         else device
         for device in snapshot.devices.devices
     )
-    return replace(snapshot, devices=replace(snapshot.devices, devices=devices))
+    return snapshot._replace(devices=snapshot.devices._replace(devices=devices))
 
 
 SHOTS = (

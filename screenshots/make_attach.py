@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -41,7 +40,7 @@ class NamedMachine(LiveMachine):
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """One moment, from "node7"."""
         snapshot = super().look(attention, interval_s)
-        return replace(snapshot, host=replace(snapshot.host, hostname="node7"))
+        return snapshot._replace(host=snapshot.host._replace(hostname="node7"))
 
 
 async def until(pilot: Pilot[int], condition: Callable[[], object]) -> None:

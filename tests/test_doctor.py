@@ -86,8 +86,8 @@ def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
 
 
 def test_a_lost_device_and_one_with_problems_are_told_by_index() -> None:
-    devices = (DEVICE, replace(DEVICE, index=1, lost="GPU is lost."), replace(DEVICE, index=2, problems=("rows",)))
-    here = replace(FINE, devices=replace(FINE.devices, devices=devices))
+    devices = (DEVICE, DEVICE._replace(index=1, lost="GPU is lost."), DEVICE._replace(index=2, problems=("rows",)))
+    here = replace(FINE, devices=FINE.devices._replace(devices=devices))
     assert [(finding.grade, finding.text) for finding in findings(here, "devices")] == [
         (Grade.FINE, "2 of 3 answer"),
         (Grade.BROKEN, "GPU 1: GPU is lost."),
@@ -101,7 +101,7 @@ def test_a_driver_without_a_device_is_broken() -> None:
 
 def test_memory_that_is_not_told_is_a_limit() -> None:
     uses = (DeviceUse(UUID, 1, "C", Absent("not said")), DeviceUse(UUID, 2, "C", Absent("not said")))
-    here = replace(FINE, devices=replace(FINE.devices, uses=uses))
+    here = replace(FINE, devices=FINE.devices._replace(uses=uses))
     assert the(here, "processes").text == "What some processes hold is not told: not said"
 
 

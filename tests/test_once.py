@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -21,7 +20,7 @@ from gputui.once.table import Column, plain, table
 from gputui.sources.demo import DemoSource
 from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
-from gputui.sources.processes import ProcessSource
+from gputui.sources.processes import MeanShares, ProcessSource
 from gputui.units import GIB, MIB
 from tests.conftest import FakeGpus
 
@@ -72,11 +71,11 @@ SNAPSHOT = Snapshot(
 
 def with_device(**changes: object) -> Snapshot:
     """The snapshot with another device."""
-    return replace(SNAPSHOT, devices=replace(SNAPSHOT.devices, devices=(replace(DEVICE, **changes),)))
+    return SNAPSHOT._replace(devices=SNAPSHOT.devices._replace(devices=(DEVICE._replace(**changes),)))
 
 
 def with_process(process: Process) -> Snapshot:
-    return replace(SNAPSHOT, processes=ProcessLook((process,)))
+    return SNAPSHOT._replace(processes=ProcessLook((process,)))
 
 
 def test_the_document_has_exactly_the_names_that_scripts_rely_on() -> None:
@@ -180,15 +179,14 @@ def test_a_process_that_the_host_does_not_show_is_a_row_of_nulls_with_one_reason
 
 
 def test_a_process_that_the_host_never_saw_is_vanished() -> None:
-    device = document(replace(SNAPSHOT, processes=ProcessLook()))["devices"][0]
+    device = document(SNAPSHOT._replace(processes=ProcessLook()))["devices"][0]
     assert device["problems"] == ["process 42: vanished"]
 
 
 def test_problems_of_all_are_the_documents() -> None:
-    snapshot = replace(
-        SNAPSHOT,
+    snapshot = SNAPSHOT._replace(
         devices=DeviceLook(problem="No driver."),
-        host=replace(HOST, load=Absent("/proc/loadavg: Permission denied")),
+        host=HOST._replace(load=Absent("/proc/loadavg: Permission denied")),
         processes=ProcessLook(problem="A private PID namespace."),
     )
     body = document(snapshot)
@@ -204,12 +202,13 @@ def test_healthy_devices_have_no_problems(fake_gpus: FakeGpus) -> None:
     assert body["problems"] == []
 
 
-def test_a_look_reads_what_has_a_rate_twice(fake_gpus: FakeGpus) -> None:
+def test_processor_shares_are_of_the_look_and_of_a_process_of_its_life(fake_gpus: FakeGpus) -> None:
     fake_gpus.process(os.getpid(), {0: 4000})
-    body = json.loads(json.dumps(document(look(NvmlSource(), HostSource(), ProcessSource())), allow_nan=False))
+    processes = ProcessSource(cpu=MeanShares())
+    body = json.loads(json.dumps(document(look(NvmlSource(), HostSource(), processes)), allow_nan=False))
     (row,) = body["devices"][0]["processes"]
     assert row["pid"] == os.getpid()
-    assert row["cpu_percent"] >= 0
+    assert row["cpu_percent"] > 0
     assert row["used_bytes"] == 4000 * MIB
     assert 0 <= body["host"]["cpu_percent"] <= 100
 
@@ -290,7 +289,7 @@ def test_there_are_no_escape_sequences_without_color() -> None:
 
 
 def test_a_command_cannot_send_escape_sequences_to_the_terminal() -> None:
-    evil = replace(PROCESS, command="python \x1b]0;owned\x07\x9b31m\nx")
+    evil = PROCESS._replace(command="python \x1b]0;owned\x07\x9b31m\nx")
     assert "python ?]0;owned??31m?x" in plain(with_process(evil), 120, in_color=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -41,7 +40,7 @@ class Machine:
         self.looks.append((attention, interval_s))
         assert self.gate.wait(PATIENCE_S)
         return Snapshot(
-            number=len(self.looks), interval_s=interval_s, host=replace(Snapshot().host, hostname=self.name)
+            number=len(self.looks), interval_s=interval_s, host=Snapshot().host._replace(hostname=self.name)
         )
 
     def send_signal(self, identity: Identity, number: int) -> None:

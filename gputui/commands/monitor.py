@@ -6,7 +6,6 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gputui import __version__
@@ -102,7 +101,7 @@ def fit_terminal(settings: Settings) -> Settings:
         cause = f"TERM is {kind!r}: a full-screen program cannot be shown."
         raise UsageError(cause, "Set TERM to what the terminal is, such as xterm-256color, or use gputui --once.")
     if not draws_unicode(sys.stdout.encoding, os.environ):
-        settings = replace(settings, ascii=True)
+        settings = settings._replace(ascii=True)
     _limit_colors(settings.color)
     return settings
 

@@ -22,7 +22,7 @@ from gputui.wording import did_you_mean
 SMALL_SHM_BYTES = GIB
 """Docker gives a container 64 MiB of /dev/shm; a few prefetched batches of a few DataLoader workers need more."""
 
-_PACKAGES = ("textual", "nvidia-ml-py", "psutil")
+_PACKAGES = ("textual", "nvidia-ml-py")
 _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
 """Packages that put their own `pynvml` module in the place of nvidia-ml-py's."""
 
@@ -56,7 +56,9 @@ def check_settings(here: Here) -> Iterator[Finding]:
     except GputuiError as error:
         yield Finding("settings", Grade.BROKEN, error.cause, error.remedy)
     else:
-        yield fine("settings", shown_path(path) if path.exists() else f"defaults ({shown_path(path)} is not there)")
+        yield fine(
+            "settings", shown_path(path) if os.path.exists(path) else f"defaults ({shown_path(path)} is not there)"
+        )
     known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
     for name in here.environment:
         if name.startswith("GPUTUI_") and name not in known:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Reading
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
+class DeviceMemory(NamedTuple):
     """The device's memory in NVML's v2 split: used + free + driver_reserved = total.
 
     With a driver that knows only v1, `driver_reserved_bytes` is None and contained in `used_bytes`.
@@ -20,8 +19,7 @@ class DeviceMemory:
     driver_reserved_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MigPlace:
+class MigPlace(NamedTuple):
     """Where a MIG instance sits: the index of its parent device and its instance numbers."""
 
     parent: int
@@ -29,8 +27,7 @@ class MigPlace:
     compute_instance: int
 
 
-@dataclass(frozen=True, slots=True)
-class PcieLink:
+class PcieLink(NamedTuple):
     """The PCIe link now and at most."""
 
     generation: int
@@ -39,16 +36,14 @@ class PcieLink:
     max_width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bar1:
+class Bar1(NamedTuple):
     """The window through which the host sees device memory."""
 
     total_bytes: int
     used_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemappedRows:
+class RemappedRows(NamedTuple):
     """Rows of memory replaced after errors; `pending` ones need a reset, `failed` means no spare row was left."""
 
     correctable: int
@@ -57,8 +52,7 @@ class RemappedRows:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NvLinks:
+class NvLinks(NamedTuple):
     """NVLink in all: links that are active of those there are, and the data rates of the whole device."""
 
     active: int
@@ -67,15 +61,14 @@ class NvLinks:
     rx_bytes_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(NamedTuple):
     """One row of the monitor: every reading is a value or absent with its reason.
 
     `problems` are sentences about this device alone ("GPU is lost: ..."). `lost` is the reason why the device does
     not answer at all. `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # in place of a method of tuples
     uuid: str
     name: str
     bus_id: str
@@ -126,8 +119,7 @@ class Device:
         return self.uuid or f"index {self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceUse(NamedTuple):
     """What NVML says one process does on one device: `kind` is "C", "G", "M" (MPS) or a sum such as "C+G"."""
 
     device: str
@@ -138,16 +130,14 @@ class DeviceUse:
     sm_percent: Reading[int] = NOT_READ
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(NamedTuple):
     """What the driver says of itself."""
 
     version: Reading[str] = NOT_READ
     cuda_version: Reading[str] = NOT_READ
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLook:
+class DeviceLook(NamedTuple):
     """One look at all devices: what the NVML source returns.
 
     `problem` is the one sentence, cause and remedy, that says why NVML as a whole could not be read; then there are

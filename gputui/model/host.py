@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.reading import NOT_READ, Reading
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostMemory(NamedTuple):
     """Host memory; `used_bytes` is what cannot be given back (total - available), `shared_bytes` is tmpfs and
     shared memory, `cache_bytes` is page cache and buffers."""
 
@@ -19,16 +18,14 @@ class HostMemory:
     shared_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(NamedTuple):
     """A filled part of a whole: swap, /dev/shm."""
 
     total_bytes: int
     used_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """CPU in percent of all cores together and of each; rates since the last look, absent at the first."""
 
     hostname: str = ""

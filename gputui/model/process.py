@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from gputui.model.device import DeviceUse
 from gputui.model.reading import NOT_READ, Reading
@@ -25,29 +25,26 @@ class ProcessState(str, Enum):
     """NVML reports the host's PIDs and this monitor lives in a container: the PID means nothing here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What keeps one process apart from another that got its PID later: the PID and when it started (epoch seconds)."""
 
     pid: int
     started: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
+class Workers(NamedTuple):
     """What a process's children (DataLoader workers and the like) cost the host, shared pages counted once.
 
     `resident_bytes` is the sum of PSS where it can be read (`is_proportional`), of RSS where not.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # in place of a method of tuples
     cpu_percent: float
     resident_bytes: int
     is_proportional: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """A process's place in a distributed job, from its environment; `launcher_pid` is the torchrun it belongs to."""
 
     rank: int
@@ -56,8 +53,7 @@ class Rank:
     launcher_pid: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """One process and all it holds on devices.
 
     `cpu_percent` is of one core since the last look and absent at the first. `rss_bytes` is its own resident memory.
@@ -84,8 +80,7 @@ class Process:
         return self.identity.pid
 
 
-@dataclass(frozen=True, slots=True)
-class Unattributed:
+class Unattributed(NamedTuple):
     """What a device holds that no visible process accounts for, with the likely cause in words."""
 
     device: str
@@ -93,8 +88,7 @@ class Unattributed:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLook:
+class ProcessLook(NamedTuple):
     """One look at the processes: what the process source returns.
 
     `problem` is a sentence about the list as a whole: a private PID namespace, a driver that refuses the list.
@@ -105,8 +99,7 @@ class ProcessLook:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A process in the tree of another: itself, its ancestors or its descendants, `depth` from the root."""
 
     identity: Identity
@@ -118,8 +111,7 @@ class TreeEntry:
     threads: Reading[int]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessDetails:
+class ProcessDetails(NamedTuple):
     """What the process screen shows of one process beyond its row, read only while somebody looks at it.
 
     `waiting_for` says in words what the main thread waits for (`/proc/PID/wchan`, `syscall`, state).

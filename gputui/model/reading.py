@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar, Union
+from typing import NamedTuple, TypeVar, Union
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(NamedTuple):
     """Why there is no value: "not supported by this device", "insufficient permissions", "GPU is lost"."""
 
     reason: str

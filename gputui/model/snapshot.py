@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.device import DeviceLook
 from gputui.model.host import Host
 from gputui.model.process import Identity, ProcessDetails, ProcessLook
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(NamedTuple):
     """What somebody looks at, beyond what is always read: dear readings are taken for these alone.
 
     `devices` are the `Device.key`s whose PCIe and NVLink rates are on screen; `process` is the one whose details are.
@@ -20,8 +19,7 @@ class Attention:
     process: Identity | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """What all screens show, of one moment.
 
     `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time and the age of what is shown

@@ -5,13 +5,13 @@ The shape is always the same: every name is there, and what has no value is null
 instance that has none of its own, or a reading that is taken only while somebody looks at it (PCIe rates take 20 ms a
 call). `unattributed_bytes` is 0 where every used byte has its process, and null where that is not known. Problems of a
 device and of the processes on it are in the device's list; those of NVML, of the process list and of the host in the
-document's. Bytes are integers, percentages and watts have one decimal.
+document's. Bytes are integers, percentages and watts have one decimal. A process's
+`cpu_percent` is the mean of its life, as `ps` has it; the host's is of the time that the look took, without its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from gputui.model.device import Device, DeviceUse
@@ -95,8 +95,8 @@ def _device(
         "uuid": device.uuid or None,
         "name": device.name,
         "bus_id": device.bus_id or None,
-        "mig": asdict(device.mig) if device.mig else None,
-        "memory": asdict(memory) if memory else dict(_NO_MEMORY),
+        "mig": device.mig._asdict() if device.mig else None,
+        "memory": memory._asdict() if memory else dict(_NO_MEMORY),
         **{name: _tenths(values.of(name, getattr(device, name))) for name in _AS_THEY_ARE},
         "pcie": {
             "generation": link.generation if link else None,

@@ -12,9 +12,6 @@ from gputui.model.host import Host
 from gputui.model.process import ProcessLook
 from gputui.model.snapshot import Snapshot
 
-CPU_SPAN_S = 0.05
-"""Processor percentages are of this span, in which gputui itself sleeps; the kernel counts in steps of 10 ms."""
-
 DRIVER_LIMIT_S = 30.0
 """How long the driver may take; without persistence mode it wakes every board first, a second or two each."""
 
@@ -43,19 +40,16 @@ class ProcessSource(Protocol):
     """What reads the processes that hold something on a device."""
 
     def read(self, devices: DeviceLook) -> ProcessLook:
-        """One look at the processes that `devices` names; percentages are since the last."""
+        """One look at the processes that `devices` names."""
         ...
 
 
 def look(devices: DeviceSource, host: HostSource, processes: ProcessSource) -> Snapshot:
-    """Read everything, and what has a rate a second time after `CPU_SPAN_S`."""
-    device_look = read_in_time(devices)
-    processes.read(device_look)
+    """Read everything once, and the host before and after: its percentages are of the time between."""
     host.read()
-    time.sleep(CPU_SPAN_S)
-    return Snapshot(
-        time=time.time(), number=1, devices=device_look, host=host.read(), processes=processes.read(device_look)
-    )
+    device_look = read_in_time(devices)
+    process_look = processes.read(device_look)
+    return Snapshot(time=time.time(), number=1, devices=device_look, host=host.read(), processes=process_look)
 
 
 def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> DeviceLook:

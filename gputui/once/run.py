@@ -39,9 +39,9 @@ def _width() -> int:
 def _real() -> Snapshot:
     from gputui.sources.host import HostSource
     from gputui.sources.nvml import NvmlSource
-    from gputui.sources.processes import ProcessSource
+    from gputui.sources.processes import MeanShares, ProcessSource
 
-    return look(NvmlSource(), HostSource(), ProcessSource())
+    return look(NvmlSource(), HostSource(counts_itself=False), ProcessSource(cpu=MeanShares()))
 
 
 def _demo() -> Snapshot:

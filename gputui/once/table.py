@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.model.device import Device, DeviceMemory, DeviceUse
 from gputui.model.process import Process
@@ -18,8 +17,7 @@ _BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
 _NARROWEST = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column: its title, what it says of a row, and whether it is text (to the left) or a number."""
 
     title: str
@@ -27,8 +25,7 @@ class Column:
     is_text: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(NamedTuple):
     """A row of the process table: what a process does on one device."""
 
     device: Device

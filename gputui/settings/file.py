@@ -6,9 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.errors import UsageError
 from gputui.settings.table import CONFIG_VARIABLE
@@ -17,8 +15,7 @@ _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What the file says of one name; `table` is "" at the top and "keys" under [keys]."""
 
     table: str
@@ -27,30 +24,30 @@ class Entry:
     origin: str
 
 
-def settings_path(environment: Mapping[str, str]) -> Path:
+def settings_path(environment: Mapping[str, str]) -> str:
     """$GPUTUI_CONFIG, else gputui/config.toml in $XDG_CONFIG_HOME (default: ~/.config)."""
     if named := environment.get(CONFIG_VARIABLE):
-        return Path(named).expanduser()
+        return os.path.expanduser(named)
     base = environment.get("XDG_CONFIG_HOME", "")
     # The XDG specification: a relative path there is to be ignored.
-    folder = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
-    return folder / "gputui" / "config.toml"
+    folder = base if base.startswith("/") else os.path.expanduser("~/.config")
+    return f"{folder}/gputui/config.toml"
 
 
-def shown_path(path: Path) -> str:
+def shown_path(path: str) -> str:
     """`path` with the home folder as ~, for messages."""
-    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
-    text = str(path)
-    return f"~{text.removeprefix(home)}" if home != "/" and text.startswith(f"{home}/") else text
+    home = os.path.expanduser("~")
+    return f"~{path.removeprefix(home)}" if home != "/" and path.startswith(f"{home}/") else path
 
 
-def entries(path: Path, *, is_named: bool) -> list[Entry]:
+def entries(path: str, *, is_named: bool) -> list[Entry]:
     """What the file at `path` says, in its order; nothing where there is no file and the user did not name one.
 
     Raises `UsageError` for a file that cannot be read or is not TOML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except FileNotFoundError:
         if not is_named:
             return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 
 from gputui.settings.load import checked
 from gputui.settings.settings import Settings
@@ -32,4 +31,4 @@ def apply_flags(settings: Settings, parsed: Namespace) -> Settings:
         for setting in SETTINGS
         if setting.flag and (raw := getattr(parsed, setting.field, None)) is not None
     }
-    return replace(settings, **given)
+    return settings._replace(**given)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.errors import UsageError
 from gputui.wording import did_you_mean
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from gputui.settings.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
+class KeyChange(NamedTuple):
     """`action` answers to `keys` instead of its own; `origin` is where that was said, for an error about it."""
 
     action: str

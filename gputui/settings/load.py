@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from gputui.errors import UsageError
@@ -27,7 +26,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     path = settings_path(environment)
     said = entries(path, is_named=bool(environment.get(CONFIG_VARIABLE)))
     values = _from_file(said) | _from_environment(environment)
-    return replace(DEFAULTS, **values, keys=_key_changes(said))
+    return DEFAULTS._replace(**values, keys=_key_changes(said))
 
 
 def checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 - as many types as there are forms

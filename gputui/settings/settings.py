@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.settings.keys import KeyChange
 
@@ -20,8 +20,7 @@ PROCESS_COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Everything the user chose, checked; one object for the life of the program."""
 
     interval_s: float = 1.0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.settings.forms import Form, choice, choices, seconds, truth, whole
 from gputui.settings.settings import COLORS, GRAPHS, PROCESS_COLUMNS, SORTS, THEMES
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """A command-line flag: with a value (`metavar`), or one that stands for the value `means`."""
 
     name: str
@@ -18,8 +17,7 @@ class Flag:
     means: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """`name` is what the file calls it, `field` the attribute of `Settings`."""
 
     name: str

@@ -1,7 +1,7 @@
 """Linux's /proc, read cheaply: one system call in, one line out, and an error that says whose process it was.
 
-It exists beside psutil for what psutil does not tell of a process (what it waits for, its PID in other namespaces, that
-hidepid hides it) and because a look at a thousand processes with psutil takes several times as long.
+Not psutil: it does not tell what a process waits for, its PID in other namespaces, or that hidepid hides it, a look at
+a thousand processes with it takes several times as long, and its import a fifth of the time to the first figures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import functools
 import os
 import pwd
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from gputui.model.process import ProcessState
@@ -62,9 +61,9 @@ class Stat(NamedTuple):
 class ProcFs:
     """The processes under one /proc. Methods raise OSError as the kernel does, unless they say otherwise."""
 
-    def __init__(self, root: Path = Path("/proc")) -> None:
-        self.root = root
-        self._prefix = f"{root}/"
+    def __init__(self, root: str | os.PathLike[str] = "/proc") -> None:
+        self.root = os.fspath(root)
+        self._prefix = f"{self.root}/"
 
     def pids(self) -> list[int]:
         """All PIDs that this user may see."""
@@ -109,7 +108,7 @@ class ProcFs:
 
     def link(self, pid: int, name: str) -> str:
         """Where /proc/PID/name points."""
-        return str(Path(f"{self._prefix}{pid}/{name}").readlink())
+        return os.readlink(f"{self._prefix}{pid}/{name}")
 
     def count(self, pid: int, name: str) -> int:
         """Entries of the folder /proc/PID/name."""

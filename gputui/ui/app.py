@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -218,7 +217,7 @@ class GputuiApp(AttachingApp):
 
     def set_tagged(self, count: int) -> None:
         """So many processes are tagged."""
-        self.state = replace(self.state, tagged=count)
+        self.state = self.state._replace(tagged=count)
 
     def action_help(self) -> None:
         """Every key."""
@@ -227,7 +226,7 @@ class GputuiApp(AttachingApp):
 
     def action_pause(self) -> None:
         """Stop and go on reading."""
-        self.state = replace(self.state, is_paused=not self.state.is_paused)
+        self.state = self.state._replace(is_paused=not self.state.is_paused)
         self._sampler.set_paused(self.state.is_paused)
         self._update_screen()
 
@@ -238,7 +237,7 @@ class GputuiApp(AttachingApp):
         if not beyond:
             return
         next_s = min(beyond, key=lambda interval_s: abs(interval_s - now_s))
-        self.snapshot = replace(self.snapshot, interval_s=next_s)
+        self.snapshot = self.snapshot._replace(interval_s=next_s)
         self._sampler.set_interval(next_s)
         self._update_screen()
 

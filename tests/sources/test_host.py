@@ -2,14 +2,13 @@
 
 import os
 import time
-import warnings
 
-import psutil
 import pytest
 
 from gputui.model.host import HostMemory, Space
 from gputui.model.reading import Absent
 from gputui.sources.host import HostSource
+from gputui.sources.procfs import boot_time
 from gputui.units import GIB, KIB
 
 SECOND_LOOK = Absent("known from the second look on")
@@ -49,9 +48,9 @@ docker0:{received}    1    0    0    0     0          0         0 {sent}    1   
 
 
 class Machine:
-    """A /proc for psutil and a /sys in a folder, and a clock."""
+    """A /proc and a /sys in a folder, and a clock."""
 
-    def __init__(self, folder, monkeypatch):
+    def __init__(self, folder):
         self.proc, self.sys, self.time_s = folder / "proc", folder / "sys", 50.0
         (self.proc / "net").mkdir(parents=True)
         for disk in ("loop0", "nvme0n1", "dm-0", "md0"):
@@ -59,8 +58,7 @@ class Machine:
         (self.sys / "class/net/eth0/device").mkdir(parents=True)
         (self.proc / "meminfo").write_text(MEMINFO)
         self.set()
-        monkeypatch.setattr(psutil, "PROCFS_PATH", str(self.proc))
-        self.source = HostSource(self.sys, clock=lambda: self.time_s)
+        self.source = HostSource(str(self.proc), str(self.sys), clock=lambda: self.time_s)
 
     def set(self, busy=0, idle=0, read=0, written=0, received=0, sent=0):
         (self.proc / "stat").write_text(STAT.format(busy=busy, idle=idle))
@@ -69,8 +67,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path, monkeypatch):
-    return Machine(tmp_path, monkeypatch)
+def machine(tmp_path):
+    return Machine(tmp_path)
 
 
 def test_this_machine_gives_every_reading():
@@ -79,7 +77,7 @@ def test_this_machine_gives_every_reading():
     source.read()
     now[0] += 1.0
     host = source.read()
-    absent = {name: getattr(host, name) for name in host.__slots__ if isinstance(getattr(host, name), Absent)}
+    absent = {name: getattr(host, name) for name in host._fields if isinstance(getattr(host, name), Absent)}
     assert absent == {}
     assert host.hostname == os.uname().nodename
     assert len(host.core_percents) == os.cpu_count()
@@ -112,14 +110,36 @@ def test_cpu_is_the_share_of_time_since_the_last_look_and_waiting_for_disks_is_i
     assert host.core_percents == (75.0, 0.0)
 
 
-@pytest.mark.parametrize("change", [-1, 1], ids=["goes off line", "comes on line"])
-def test_a_core_that_comes_or_goes_starts_the_percents_anew(machine, monkeypatch, change):
+@pytest.mark.parametrize("lines", ["", "cpu2 0 0 0 0 0 0 0 0 0 0\n"], ids=["goes off line", "comes on line"])
+def test_a_core_that_comes_or_goes_starts_the_percents_anew(machine, lines):
     machine.source.read()
-    count = psutil.cpu_count() + change
-    monkeypatch.setattr(psutil, "cpu_count", lambda: count)
+    stat = (machine.proc / "stat").read_text()
+    second = next(line for line in stat.splitlines(keepends=True) if line.startswith("cpu1"))
+    (machine.proc / "stat").write_text(stat.replace(second, second + lines if lines else ""))
     assert machine.source.read().core_percents == SECOND_LOOK
-    machine.set(busy=75, idle=25)
+    machine.set(busy=50, idle=50)
+    assert machine.source.read().core_percents == SECOND_LOOK
+    machine.set(busy=125, idle=75)
     assert machine.source.read().core_percents == (75.0, 0.0)
+
+
+def test_a_look_of_a_moment_leaves_out_what_this_program_took_itself(tmp_path):
+    machine = Machine(tmp_path)
+    source = HostSource(str(machine.proc), str(machine.sys), counts_itself=False)
+    source.read()
+    start_s = time.process_time()
+    while time.process_time() - start_s < 0.05:
+        pass
+    machine.set(busy=75, idle=25)
+    took_s = time.process_time() - start_s
+    assert 75 - 100 * (took_s + 0.05) < source.read().cpu_percent <= 75 - 100 * 0.05
+
+
+def test_a_guests_time_is_counted_once(machine):
+    (machine.proc / "stat").write_text("cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n")
+    machine.source.read()
+    (machine.proc / "stat").write_text("cpu 50 0 0 50 0 0 0 0 50 0\ncpu0 50 0 0 50 0 0 0 0 50 0\n")
+    assert machine.source.read().cpu_percent == 50.0
 
 
 def test_memory_in_use_cache_and_shared_are_each_counted_once(machine):
@@ -134,17 +154,8 @@ def test_memory_in_use_cache_and_shared_are_each_counted_once(machine):
     assert host.swap == Space(total_bytes=200 * KIB, used_bytes=50 * KIB)
 
 
-def test_a_proc_that_lacks_fields_puts_no_warning_on_the_terminal(machine):
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        psutil.swap_memory()  # there is no /proc/vmstat
-        assert len(shown) == 1
-        assert HostSource().read().swap == Space(total_bytes=200 * KIB, used_bytes=50 * KIB)
-    assert len(shown) == 1
-
-
 def test_load_and_uptime_are_the_systems():
-    before, started = os.getloadavg(), psutil.boot_time()
+    before, started = os.getloadavg(), boot_time("/proc/")
     host = HostSource().read()
     assert host.load in {before, os.getloadavg()}
     assert abs(time.time() - host.uptime_s - started) < 60
@@ -205,20 +216,20 @@ def test_what_cannot_be_read_is_absent_with_the_reason_and_nothing_else_is(machi
     machine.time_s += 1.0
     host = machine.source.read()
     reason = Absent(f"{machine.proc / file}: Is a directory")
-    assert {name for name in host.__slots__ if isinstance(getattr(host, name), Absent)} == set(fields)
+    assert {name for name in host._fields if isinstance(getattr(host, name), Absent)} == set(fields)
     assert all(getattr(host, name) == reason for name in fields)
 
 
 @pytest.mark.parametrize(
     ("file", "text", "field", "reason"),
     [
-        ("diskstats", "8 0 sda 1 2 3\n", "disk_read_bytes_per_s", "not sure how to interpret line"),
+        ("diskstats", "259 0 nvme0n1 1 2 3\n", "disk_read_bytes_per_s", "list index out of range"),
         ("meminfo", "MemFree: 1 kB\n", "memory", "MemTotal"),
-        ("net/dev", "\n\neth0: 1 2 3\n", "network_send_bytes_per_s", "not enough values"),
+        ("net/dev", "\n\neth0: 1 2 3\n", "network_send_bytes_per_s", "list index out of range"),
     ],
 )
-def test_what_psutil_does_not_understand_is_absent_in_its_words(machine, file, text, field, reason):
+def test_what_nobody_here_understands_is_absent_with_the_reason(machine, file, text, field, reason):
     (machine.proc / file).write_text(text)
     absent = getattr(machine.source.read(), field)
-    assert absent.reason.startswith("psutil: ")
+    assert absent.reason.startswith(f"{machine.proc / file} is not understood: ")
     assert reason in absent.reason

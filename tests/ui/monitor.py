@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from textual.pilot import Pilot
 
@@ -41,7 +40,7 @@ class FakeMachine:
         self.looks += 1
         self.attention = attention
         details = self.details(attention.process) if attention.process else None
-        return replace(self.snapshot, interval_s=1.0 if interval_s == NEVER_S else interval_s, details=details)
+        return self.snapshot._replace(interval_s=1.0 if interval_s == NEVER_S else interval_s, details=details)
 
     def send_signal(self, identity: Identity, number: int) -> None:
         """Remember it, or refuse."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigPlace, PcieLink
 from gputui.model.host import Host, HostMemory, Space
 from gputui.model.process import (
@@ -231,4 +229,4 @@ def details(identity: Identity) -> ProcessDetails:
 def without_device(scene: Snapshot, index: int, *, number: int) -> Snapshot:
     """The next moment, in which a board is gone."""
     left = tuple(board for board in scene.devices.devices if board.index != index)
-    return replace(scene, number=number, time=NOW + number, devices=replace(scene.devices, devices=left))
+    return scene._replace(number=number, time=NOW + number, devices=scene.devices._replace(devices=left))

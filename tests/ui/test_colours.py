@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -112,5 +110,5 @@ async def test_a_tagged_row_is_marked_by_more_than_its_colour():
 
 
 async def test_a_lost_device_is_marked_by_more_than_its_colour():
-    async with open_monitor(scenes.snapshot((replace(scenes.device(), lost="GPU is lost."),))) as monitor:
+    async with open_monitor(scenes.snapshot((scenes.device()._replace(lost="GPU is lost."),))) as monitor:
         assert "▲ GPU is lost." in monitor.text

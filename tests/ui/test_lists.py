@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
@@ -71,7 +69,7 @@ async def test_the_cursor_stays_on_its_process_when_the_order_changes_under_it()
     async with open_monitor(scenes.snapshot(scenes.devices(1), (one, two, three)), sort="memory") as monitor:
         await monitor.press("down")
         assert (monitor.pids, monitor.pid) == ([1, 2, 3], 2)
-        grown = replace(two, uses=(scenes.use(pid=2, gib=9.0),))
+        grown = two._replace(uses=(scenes.use(pid=2, gib=9.0),))
         await monitor.see(scenes.snapshot(scenes.devices(1), (one, grown, three), number=2))
         assert (monitor.pids, monitor.pid) == ([2, 1, 3], 2)
 

@@ -1,7 +1,5 @@
 """What of a snapshot is kept for graphs."""
 
-from dataclasses import replace
-
 from gputui.model.history import POINTS, History
 from gputui.model.reading import Absent
 from gputui.ui.drawing.process_page import history_owner
@@ -37,7 +35,7 @@ def test_an_absent_reading_is_a_gap_and_no_nought():
 
 
 def test_an_old_look_adds_nothing_about_devices_and_forgets_nothing():
-    first, second = scenes.node(1), replace(scenes.node(9), devices_age_s=8.0)
+    first, second = scenes.node(1), scenes.node(9)._replace(devices_age_s=8.0)
     history = recorded(first, second)
     assert last(history, GPU, "power_w") is None
     assert history.last(GPU, "power_w", 5)[0] == 400.0
@@ -70,7 +68,7 @@ def test_what_is_gone_is_forgotten():
 def test_a_day_of_snapshots_takes_bounded_memory():
     history = History()
     for number in range(2000):
-        record(history, replace(scenes.node(), time=scenes.NOW + 2 * number))
+        record(history, scenes.node()._replace(time=scenes.NOW + 2 * number))
     kept = [len(series._points) for resolutions in history._series.values() for series in resolutions]
     assert max(kept) == POINTS
     assert len(kept) == 3 * len(recorded(scenes.node())._series)

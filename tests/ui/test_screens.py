@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gputui.model.device import DeviceLook
@@ -13,12 +11,10 @@ from tests.ui.monitor import Monitor, Size, open_monitor
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
-LOST = replace(
-    scenes.node(),
-    devices=replace(
-        scenes.node().devices,
+LOST = scenes.node()._replace(
+    devices=scenes.node().devices._replace(
         devices=tuple(
-            replace(board, lost="GPU is lost (XID 79): it needs a reboot.", memory=Absent("GPU is lost"))
+            board._replace(lost="GPU is lost (XID 79): it needs a reboot.", memory=Absent("GPU is lost"))
             if board.index == 5
             else board
             for board in scenes.devices(8)
@@ -44,7 +40,7 @@ SCREENS = {
 async def open_screen(monitor: Monitor, keys: list[str]) -> None:
     """Press the keys, give the history some past, and wait for what is read only then."""
     for number in range(2, 12):
-        await monitor.see(replace(monitor.machine.snapshot, number=number, time=scenes.NOW + 2 * number))
+        await monitor.see(monitor.machine.snapshot._replace(number=number, time=scenes.NOW + 2 * number))
     await monitor.press(*keys)
     if monitor.screen == "ProcessScreen":
         await monitor.until(lambda: monitor.app.snapshot.details is not None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from rich.cells import cell_len
 
@@ -90,7 +88,7 @@ async def test_sixteen_devices_with_instances_leave_the_processes_their_rows():
 
 async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
     boards = tuple(
-        replace(board, lost="GPU is lost (XID 79).", memory=Absent("GPU is lost")) if board.index == 1 else board
+        board._replace(lost="GPU is lost (XID 79).", memory=Absent("GPU is lost")) if board.index == 1 else board
         for board in scenes.devices(4)
     )
     async with open_monitor(scenes.snapshot(boards), size=(80, 24)) as monitor:
@@ -101,7 +99,7 @@ async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
 @pytest.mark.parametrize("width", [120, 80, 60])
 async def test_numbers_that_are_old_say_so_twice(width):
     async with open_monitor(size=(width, 30)) as monitor:
-        await monitor.see(replace(scenes.node(2), devices_age_s=75.0))
+        await monitor.see(scenes.node(2)._replace(devices_age_s=75.0))
         assert "STALE 1:15" in monitor.lines[0]
         assert "The driver has not answered for 1:15" in monitor.text
         await monitor.see(scenes.node(3))
@@ -112,7 +110,7 @@ async def test_numbers_that_are_old_say_so_twice(width):
 async def test_pause_filter_tags_and_age_are_told_together_on_80_columns():
     async with open_monitor(size=(80, 24)) as monitor:
         await monitor.press("slash", *"python", "enter", "space")
-        await monitor.see(replace(scenes.node(2), devices_age_s=75.0))
+        await monitor.see(scenes.node(2)._replace(devices_age_s=75.0))
         await monitor.press("p")
         assert all(words in monitor.lines[0] for words in ("STALE 1:15", "PAUSED", "1 tagged", "filter: python"))
 
@@ -149,7 +147,7 @@ async def test_what_is_absent_is_a_dash_and_never_a_nought():
         uses=(scenes.use(7, 1234, used_bytes=nothing, sm_percent=nothing),),
     )
     scene = scenes.snapshot((board,), (process,), host=Host("node7"))
-    async with open_monitor(replace(scene, devices=replace(scene.devices, driver=Driver())), size=(200, 50)) as monitor:
+    async with open_monitor(scene._replace(devices=scene.devices._replace(driver=Driver())), size=(200, 50)) as monitor:
         row = next(line for line in monitor.lines if "H100" in line)
         assert set(row.split()) == {"7", "H100", "80GB", "HBM3", "–"}
         row = next(line for line in monitor.lines if "1234" in line)
@@ -216,7 +214,7 @@ class TestNames:
 
     async def test_a_device_and_a_host_cannot_write_over_the_screen_either(self):
         board = scenes.device(name="NVIDIA \x1b[2JEvil\n", problems=("a\x1b[1;1Hb\n",), lost=None)
-        host = replace(scenes.HOST, hostname="node\x1b[2J\n宽")
+        host = scenes.HOST._replace(hostname="node\x1b[2J\n宽")
         scene = scenes.snapshot((board,), host=host)
         for keys in ([], ["tab", "enter"]):
             async with open_monitor(scene) as monitor:
@@ -259,7 +257,7 @@ class TestTerminalSizes:
 
 async def test_a_sentence_about_the_process_list_stands_above_everything():
     look = ProcessLook(problem="This is a container with PIDs of its own. Start it with --pid=host.")
-    async with open_monitor(replace(scenes.node(), processes=look)) as monitor:
+    async with open_monitor(scenes.node()._replace(processes=look)) as monitor:
         assert "--pid=host" in monitor.lines[1]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -32,16 +31,16 @@ async def wired(size=NARROW, **settings) -> AsyncIterator[tuple[Monitor, Wire]]:
 
 def at(second: int, scene: Snapshot, number: int) -> Snapshot:
     """The same scene at another second."""
-    return replace(scene, number=number, time=scenes.NOW + second)
+    return scene._replace(number=number, time=scenes.NOW + second)
 
 
 def with_utilization(percent: int, number: int) -> Snapshot:
     """The node at the same second, with another utilisation of the fourth board."""
     boards = tuple(
-        replace(board, gpu_utilization_percent=percent) if board.index == 3 else board for board in scenes.devices(8)
+        board._replace(gpu_utilization_percent=percent) if board.index == 3 else board for board in scenes.devices(8)
     )
     scene = scenes.node(number)
-    return replace(scene, time=scenes.NOW + 1, devices=replace(scene.devices, devices=boards))
+    return scene._replace(time=scenes.NOW + 1, devices=scene.devices._replace(devices=boards))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -124,7 +123,7 @@ async def test_the_bytes_of_a_whole_session_show_the_screen_as_it_is(size):
         await monitor.press("down", "o", "escape", "t", "space", "slash", *"mem>1", "enter", "K", "escape", "escape")
         await monitor.see(with_utilization(99, 2))
         await monitor.press("tab", "enter", "right", "z", "escape", "shift+tab", "enter", "question_mark", "escape")
-        await monitor.see(scenes.snapshot(devices=replace(scenes.node().devices, problem=scenes.PROBLEM), number=3))
+        await monitor.see(scenes.snapshot(devices=scenes.node().devices._replace(problem=scenes.PROBLEM), number=3))
         await monitor.press("escape", "ctrl+p", "escape", "D")
         await monitor.until(lambda: monitor.app.snapshot.is_demo)
         await monitor.settle()

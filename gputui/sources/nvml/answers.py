@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.reading import Absent
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
@@ -10,8 +10,7 @@ from gputui.sources.nvml.codes import UNSUPPORTED, CallError
 from gputui.sources.nvml.table import ONCE, SELDOM, Ask, Row
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What NVML answered, or why it did not; in seconds of the clock, when it was asked and until when that holds."""
 
     value: Raw

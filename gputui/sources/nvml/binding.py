@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
 from gputui.sources.nvml.codes import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
-from gputui.sources.nvml.versions import versions
 
 Handle = object
 """A device's handle: opaque, and good for nothing but further calls."""
@@ -37,7 +36,7 @@ class Nvml:
             self.call("nvmlInit")
         except NvmlError as error:
             is_mismatch = error.code == Code.LIB_RM_VERSION_MISMATCH
-            raise problem_of(error, versions(_mapped_libraries()) if is_mismatch else "") from error
+            raise problem_of(error, _versions() if is_mismatch else "") from error
 
     def call(self, function: str, *arguments: object) -> Raw:
         """What `function` returns. Raises `CallError`, `GpuLostError` or `NvmlGoneError`."""
@@ -102,12 +101,12 @@ def _with_current_library(module: ModuleType) -> ModuleType:
     library and module stay as they are: another thread may be in a call.
     """
     mapped = _mapped_libraries()
-    for folder in {path.parent for path in mapped}:
-        current = folder / _LIBRARY
-        if not current.exists() or current.stat().st_ino in mapped.values():
+    for folder in {os.path.dirname(path) for path in mapped}:
+        current = f"{folder}/{_LIBRARY}"
+        if not os.path.exists(current) or os.stat(current).st_ino in mapped.values():
             continue
         try:
-            library = ctypes.CDLL(str(current.resolve()))
+            library = ctypes.CDLL(os.path.realpath(current))
         except OSError as error:  # the upgrade is still under way
             raise problem_of(NvmlGoneError(Code.LIBRARY_NOT_FOUND, str(error))) from error
         del sys.modules["pynvml"]
@@ -117,11 +116,21 @@ def _with_current_library(module: ModuleType) -> ModuleType:
     return module
 
 
-def _mapped_libraries() -> dict[Path, int]:
+def _versions() -> str:
+    from pathlib import Path
+
+    from gputui.sources.nvml.versions import versions
+
+    return versions(map(Path, _mapped_libraries()))
+
+
+def _mapped_libraries() -> dict[str, int]:
     """Path and inode of each NVML library in this process, also of those whose file is gone by now."""
     found = {}
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        lines = maps.read().splitlines()
+    for line in lines:
         fields = line.removesuffix(" (deleted)").split(maxsplit=5)
-        if len(fields) == 6 and Path(fields[5]).name.startswith("libnvidia-ml.so"):
-            found[Path(fields[5])] = int(fields[4])
+        if len(fields) == 6 and os.path.basename(fields[5]).startswith("libnvidia-ml.so"):
+            found[fields[5]] = int(fields[4])
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from gputui.model.device import Device, MigPlace
@@ -54,7 +53,7 @@ class Gpu:
             self._lose(error, now)
             return Listed()
         problems = (*self.whole.device.problems, *self._mig_problems, *listed.problems)
-        self.whole.device = replace(self.whole.device, problems=problems)
+        self.whole.device = self.whole.device._replace(problems=problems)
         return listed
 
     def look_at_links(self, now: float, *, is_watched: bool) -> None:
@@ -67,7 +66,7 @@ class Gpu:
         except (GpuLostError, NvmlGoneError) as error:
             self._lose(error, now)
             return
-        self.whole.device = replace(self.whole.device, nvlinks=links)
+        self.whole.device = self.whole.device._replace(nvlinks=links)
 
     def _lose(self, error: NvmlError, now: float) -> None:
         if isinstance(error, NvmlGoneError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gputui.model.device import DeviceUse
 from gputui.model.reading import Absent, Reading, value_of
@@ -30,8 +30,7 @@ _NO_SAMPLES = (Code.SUCCESS, Code.NOT_FOUND)
 """How nvidia-ml-py ends where there are no samples; it takes NVML's success with none for an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A line of one of NVML's lists; `device` is the key of the GPU or the MIG instance it is about."""
 
     device: str
@@ -40,8 +39,7 @@ class _Entry:
     used_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """The uses of a GPU and its instances, and sentences about lists that could not be read."""
 
     uses: tuple[DeviceUse, ...] = ()
@@ -135,7 +133,7 @@ def _merged(entries: list[_Entry], sm_percents: Reading[Mapping[int, int]]) -> t
         known = merged.get(place)
         if known is not None:  # each list has all that the process holds, so the entries are not added up
             used_bytes = max((known.used_bytes, used_bytes), key=lambda reading: value_of(reading) or 0)
-            merged[place] = replace(known, kind=f"{known.kind}+{entry.kind}", used_bytes=used_bytes)
+            merged[place] = known._replace(kind=f"{known.kind}+{entry.kind}", used_bytes=used_bytes)
         else:
             merged[place] = DeviceUse(entry.device, entry.pid, entry.kind, used_bytes, sm_percent)
     return tuple(merged.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from gputui.model.device import Device, RemappedRows
@@ -70,7 +69,7 @@ class Reader:
         for field in _CONSTANT:
             known = getattr(self.device, field)
             readings[field] = absent if isinstance(known, Absent) else known
-        self.device = replace(self.device, **readings, lost=lost_sentence(error), problems=())
+        self.device = self.device._replace(**readings, lost=lost_sentence(error), problems=())
 
     def _read(self, now: float) -> Device:
         if self.answers is None:
@@ -81,14 +80,14 @@ class Reader:
         for field in _IDENTITY:
             readings[field] = value_of(readings.get(field)) or getattr(self.device, field)
         if is_instance:
-            return replace(self.device, **(readings | _NOT_OF_INSTANCE), lost=None)
+            return self.device._replace(**(readings | _NOT_OF_INSTANCE), lost=None)
         error = self.answers.answer(MEMORY, now).error
         shares_host_memory = error is not None and error.code == Code.NOT_SUPPORTED
         if shares_host_memory:
             readings["memory"] = _SHARES_HOST_MEMORY
         readings |= dict.fromkeys(_LOOKED_AT, NOT_LOOKED_AT)
         readings |= {"shares_host_memory": shares_host_memory, "problems": _problems(readings["remapped_rows"])}
-        return replace(self.device, **readings, lost=None)
+        return self.device._replace(**readings, lost=None)
 
 
 def _problems(rows: Reading[RemappedRows]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gputui.model.device import DeviceLook, Driver
 from gputui.model.reading import Absent, Reading
@@ -62,7 +61,7 @@ class Session:
     def _number_instances(self) -> None:
         instances = [reader for gpu in self._gpus for reader in gpu.instances]
         for number, reader in enumerate(instances, start=len(self._gpus)):
-            reader.device = replace(reader.device, index=number)
+            reader.device = reader.device._replace(index=number)
 
     def _check_that_some_answer(self) -> None:
         """What one GPU says about NVML as a whole is not true while another GPU answers."""

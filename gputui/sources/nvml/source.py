@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from gputui.model.device import Device, DeviceLook
 from gputui.model.reading import NOT_READ
@@ -66,7 +65,7 @@ class NvmlSource:
             return look
         self._pcie.serve(self._session.nvml, self._session.handles())
         rates = self._pcie.rates()
-        return replace(look, devices=tuple(_with_pcie_rates(device, rates, watched) for device in look.devices))
+        return look._replace(devices=tuple(_with_pcie_rates(device, rates, watched) for device in look.devices))
 
     def _end(self) -> None:
         self._pcie.serve(None, {})
@@ -79,4 +78,4 @@ def _with_pcie_rates(device: Device, rates: Mapping[str, Rates], watched: frozen
     if device.key not in watched or device.mig is not None or device.lost is not None:
         return device
     tx, rx = rates.get(device.key, (NOT_READ, NOT_READ))
-    return replace(device, pcie_tx_bytes_per_s=tx, pcie_rx_bytes_per_s=rx)
+    return device._replace(pcie_tx_bytes_per_s=tx, pcie_rx_bytes_per_s=rx)

@@ -6,8 +6,7 @@ A new reading is a field of `gputui.model.device.Device` and a line of `READINGS
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.model.device import Bar1, DeviceMemory, PcieLink, RemappedRows
 from gputui.model.reading import Absent
@@ -22,8 +21,7 @@ ONCE = float("inf")
 """For how many seconds an answer holds; a little less than 2, 5 and 30 so that a look a bit early counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One NVML call about a device: a function of nvidia-ml-py and its arguments after the device's handle.
 
     `otherwise` is asked instead where the driver or the device does not know the function.
@@ -35,8 +33,7 @@ class Ask:
     otherwise: Ask | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A field of `Device` and how it is read: `convert` gets one answer for each of `asks`.
 
     `of_instances` marks what NVML answers for a MIG instance; the rest is measured for the whole device only.

@@ -125,9 +125,9 @@ def _folders_of(pid: int, status: _Status) -> Iterator[tuple[Path, int]]:
 def _root_of(pid: int, status: _Status) -> Path:
     """`/`, or the process's own where it sees other files: it is in a container."""
     try:
-        if os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:  # noqa: PTH116
+        if os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
             return Path("/")
-        os.listdir(f"/proc/{pid}/root")  # noqa: PTH208
+        os.listdir(f"/proc/{pid}/root")
     except OSError as error:
         if status.inner_pid == pid:  # no container, but a process that has changed its user, and hides from that one
             return Path("/")

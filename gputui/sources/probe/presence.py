@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from gputui.model.reading import Reading
 from gputui.protocol import places
@@ -15,7 +14,7 @@ class ProbePresence:
     def __init__(self) -> None:
         uid = os.geteuid()
         runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
-        self._folders = tuple(dict.fromkeys(Path(places.folder_of(uid, each)) for each in runtime_dirs))
+        self._folders = tuple(dict.fromkeys(places.folder_of(uid, each) for each in runtime_dirs))
         self._changed: tuple[int, ...] = ()
         self._pids: frozenset[int] = frozenset()
 
@@ -28,16 +27,16 @@ class ProbePresence:
         return pid in self._pids
 
 
-def _changed_at(folder: Path) -> int:
+def _changed_at(folder: str) -> int:
     try:
-        return folder.stat().st_mtime_ns
+        return os.stat(folder).st_mtime_ns
     except OSError:
         return 0
 
 
-def _pids_in(folder: Path) -> list[int]:
+def _pids_in(folder: str) -> list[int]:
     try:
-        names = [path.name for path in folder.iterdir()]
+        names = os.listdir(folder)
     except OSError:
         return []
     return [process[0] for name in names if (process := places.process_of_name(name))]

@@ -1,12 +1,33 @@
-"""CPU percent of processes: a difference between two looks."""
+"""CPU percent of processes: a difference between two looks, or for a lone look the mean of their lives."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from gputui.model.reading import Reading
 from gputui.sources.procfs import SECOND_LOOK, Stat
+
+
+class Shares(Protocol):
+    """How much of a core processes take."""
+
+    def look(self, stats: Iterable[Stat]) -> dict[int, Reading[float]]:
+        """Percent of one core by PID."""
+        ...
+
+
+class MeanShares:
+    """The mean over the life of each process, as ps has it: known at the first look."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+
+    def look(self, stats: Iterable[Stat]) -> dict[int, Reading[float]]:
+        """Percent of one core by PID; absent for a process that has just started."""
+        now = self._clock()
+        return {stat.pid: _percent(stat.cpu_s, now - stat.started) for stat in stats}
 
 
 class CpuShares:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import PurePath
 from typing import NamedTuple
 
 from gputui.model.reading import Reading
@@ -50,8 +49,7 @@ class Place(NamedTuple):
     local_rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Read once for an identity, and again when its name changes (exec, setproctitle) or after half a minute."""
 
     user: Reading[str]
@@ -127,7 +125,7 @@ def place_in_job(environment: Mapping[str, str]) -> Place | None:
 
 def is_launcher(arguments: tuple[str, ...]) -> bool:
     """Whether a command line is that of torchrun, srun and the like, also behind an interpreter."""
-    names = [PurePath(argument).name for argument in arguments[:3]]
+    names = [os.path.basename(argument) for argument in arguments[:3]]
     is_module = any(argument.startswith(_LAUNCHER_MODULES) for argument in arguments[:6])
     return is_module or not _LAUNCHERS.isdisjoint(name.rstrip(":") for name in names)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -16,10 +17,10 @@ _DRIVER_MAPPINGS = (b"libcuda", b"libnvidia", b"/dev/nvidia")
 def is_private(proc: ProcFs) -> bool:
     """Whether this process lives in a PID namespace below the machine's own; unknown counts as no."""
     try:
-        namespace = (proc.root / "self/ns/pid").readlink()
+        namespace = os.readlink(f"{proc.root}/self/ns/pid")
     except OSError:
         return False
-    return str(namespace) != _INITIAL_NAMESPACE
+    return namespace != _INITIAL_NAMESPACE
 
 
 class Strangers(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gputui.model.reading import Absent, Reading
@@ -20,8 +19,7 @@ class Rollup(NamedTuple):
     swap_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     started: float
     due: float
     rollup: Reading[Rollup]

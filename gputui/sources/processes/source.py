@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.device import DeviceLook, DeviceUse
 from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
 from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.sources.processes.cpu import CpuShares
+from gputui.sources.processes.cpu import CpuShares, Shares
 from gputui.sources.processes.facts import Facts, FactsOfProcesses
 from gputui.sources.processes.family import Family
 from gputui.sources.processes.namespace import Namespace, Strangers
@@ -38,8 +37,7 @@ def no_probe(_pid: int, _user: Reading[str]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _HostLook:
+class _HostLook(NamedTuple):
     """What the host says of the GPU processes and their workers at one look."""
 
     stats: Mapping[int, Stat]
@@ -53,15 +51,16 @@ class _HostLook:
 class ProcessSource:
     """Called from one thread, about once a second; remembers what does not change and what rates need.
 
-    `has_probe` is asked at every look for each process and must be cheap. `in_private_namespace` overrules what
-    `/proc/self/ns/pid` says.
+    `has_probe` is asked at every look for each process and must be cheap. `cpu` gives processor shares, by default of
+    the time since the last look. `in_private_namespace` overrules what `/proc/self/ns/pid` says.
     """
 
     def __init__(
         self,
-        proc: Path = Path("/proc"),
+        proc: str | os.PathLike[str] = "/proc",
         has_probe: Callable[[int, Reading[str]], bool] = no_probe,
         *,
+        cpu: Shares | None = None,
         in_private_namespace: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -70,7 +69,7 @@ class ProcessSource:
         self._namespace = Namespace(self._proc, private=in_private_namespace)
         self._family = Family(self._proc, clock)
         self._facts = FactsOfProcesses(self._proc, clock)
-        self._cpu = CpuShares(clock)
+        self._cpu = cpu or CpuShares(clock)
         self._workers = WorkerPids(self._proc, self._family)
         self._rollups = Rollups(self._proc)
         self._ranks = Ranks(self._proc, self._family)

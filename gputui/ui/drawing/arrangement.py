@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.snapshot import Snapshot
 
@@ -15,8 +15,7 @@ PROCESS_LINES_AT_LEAST = 9
 """A head and eight rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(NamedTuple):
     """Lines of the device list (its head included, 0 without devices), and whether there is a band of graphs."""
 
     device_lines: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gputui.ui.drawing.line import Line, Piece, fit, join
@@ -11,7 +10,6 @@ from gputui.ui.drawing.line import Line, Piece, fit, join
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
     """One column as data.
 
@@ -20,15 +18,21 @@ class Column(Generic[T]):
     to columns with `grow`, in proportion, up to `most` cells each.
     """
 
-    name: str
-    title: str
-    width: int
-    text: Callable[[T], Piece] | None = None
-    draw: Callable[[T, int], Sequence[Piece]] | None = None
-    align: str = "<"
-    from_width: int = 0
-    grow: int = 0
-    most: int = 1000
+    def __init__(  # noqa: PLR0913, PLR0917 - each is named where a table of columns is written down
+        self,
+        name: str,
+        title: str,
+        width: int,
+        text: Callable[[T], Piece] | None = None,
+        draw: Callable[[T, int], Sequence[Piece]] | None = None,
+        align: str = "<",
+        from_width: int = 0,
+        grow: int = 0,
+        most: int = 1000,
+    ) -> None:
+        self.name, self.title, self.width = name, title, width
+        self.text, self.draw, self.align = text, draw, align
+        self.from_width, self.grow, self.most = from_width, grow, most
 
 
 Layout = tuple[tuple[Column[T], int], ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceMemory
 from gputui.model.reading import Absent
@@ -19,8 +19,7 @@ QUIET_THROTTLES = frozenset({"gpu_idle", "applications_clocks_setting", "sync_bo
 """Reasons for lower clocks that are nobody's trouble."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(NamedTuple):
     """What the overview shows of one device: the device, its recent history (0..1), and how to draw it."""
 
     device: Device

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.ui.drawing.line import Line, join
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """The characters of a drawing: `eighths` fill a cell from the left, `rises` from below, both in equal steps."""
 
     eighths: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceUse
 from gputui.model.process import Identity, Process, Workers
@@ -15,8 +15,7 @@ from gputui.ui.drawing.meters import Glyphs
 from gputui.ui.drawing.taste import Taste
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRow:
+class ProcessRow(NamedTuple):
     """One row: a process on a device, what no process accounts for, a job's heading, or a process's workers.
 
     `key` is the same for the same row in the next snapshot. Rows without a process have their words in `note`.
@@ -44,8 +43,7 @@ class ProcessRow:
 Predicate = Callable[[ProcessRow], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """One way to sort: the letter after `o`, the words in the menu, and the value of a row."""
 
     name: str
@@ -89,13 +87,12 @@ ORDERS: tuple[Order, ...] = (
 ORDER_BY_NAME = {order.name: order for order in ORDERS}
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """How the user wants the list: order, filter and tree."""
 
     order: str = "device"
     is_reversed: bool = False
-    predicate: Predicate | None = field(default=None, compare=False)
+    predicate: Predicate | None = None
     filter_text: str = ""
     is_tree: bool = False
 
@@ -189,7 +186,7 @@ def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> 
     for number, row in enumerate(members):
         is_last = number == len(members) - 1
         prefix = (glyphs.last_branch if is_last else glyphs.branch) if is_nested else ""
-        yield replace(row, prefix=prefix)
+        yield row._replace(prefix=prefix)
         workers = row.process.workers if row.process else None
         if workers and workers.count:
             trunk = (" " * len(glyphs.trunk) if is_last else glyphs.trunk) if is_nested else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.model.reading import value_of
 from gputui.model.snapshot import Snapshot
@@ -11,8 +11,7 @@ from gputui.ui.drawing.line import Line, Piece, join, spread, width_of
 from gputui.units import format_duration
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorState:
+class MonitorState(NamedTuple):
     """What the monitor does apart from what it shows."""
 
     is_paused: bool = False

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputui.settings import Settings
 from gputui.ui.drawing.meters import ASCII, UNICODE, Glyphs
 
 
-@dataclass(frozen=True, slots=True)
-class Taste:
+class Taste(NamedTuple):
     """Glyphs and thresholds; each pair says from where on a value is fair and from where on it is poor.
 
     Temperatures are °C below the device's own slowdown temperature where it tells one, and `temperature_c` where not.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -171,17 +170,17 @@ class Overview(MonitorScreen):
     def _sort_by(self, name: str, *, is_reversed: bool) -> None:
         old = self.monitor.view
         toggled = is_reversed and not (old.order == name and old.is_reversed)
-        self.monitor.view = replace(old, order=name, is_reversed=toggled)
+        self.monitor.view = old._replace(order=name, is_reversed=toggled)
         self.update_from_monitor()
 
     def action_reverse(self) -> None:
         """Turn the order round."""
-        self.monitor.view = replace(self.monitor.view, is_reversed=not self.monitor.view.is_reversed)
+        self.monitor.view = self.monitor.view._replace(is_reversed=not self.monitor.view.is_reversed)
         self.update_from_monitor()
 
     def action_tree(self) -> None:
         """Jobs with their ranks and workers, or a plain list."""
-        self.monitor.view = replace(self.monitor.view, is_tree=not self.monitor.view.is_tree)
+        self.monitor.view = self.monitor.view._replace(is_tree=not self.monitor.view.is_tree)
         self.update_from_monitor()
 
     def action_tag(self) -> None:
@@ -240,8 +239,8 @@ class Overview(MonitorScreen):
 
     def _apply_filter(self, text: str) -> None:
         predicate = parse_filter(text, PROCESS_FIELDS)
-        self.monitor.view = replace(self.monitor.view, predicate=predicate, filter_text=text.strip())
-        self.monitor.state = replace(self.monitor.state, filter_text=text.strip())
+        self.monitor.view = self.monitor.view._replace(predicate=predicate, filter_text=text.strip())
+        self.monitor.state = self.monitor.state._replace(filter_text=text.strip())
         self.update_from_monitor()
 
     @on(FilterLine.Closed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TypeVar
 
 from textual.pilot import Pilot
@@ -24,7 +23,7 @@ class StillMachine:
     """A machine that looks the same for ever; of the usual one nothing is known."""
 
     def __init__(self, snapshot: Snapshot = NOTHING_YET) -> None:
-        self._snapshot = replace(snapshot, time=snapshot.time or 1.0, number=1)
+        self._snapshot = snapshot._replace(time=snapshot.time or 1.0, number=1)
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """The same."""

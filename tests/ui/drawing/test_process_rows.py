@@ -1,7 +1,5 @@
 """Rows of the process table: order, filter, tree."""
 
-from dataclasses import replace
-
 import pytest
 
 from gputui.model.process import Identity, ProcessLook, Workers
@@ -111,9 +109,9 @@ class TestTree:
         assert heading.used_bytes == 4 * 20 * 1024**3
 
     def test_a_job_of_which_nothing_is_known_has_no_made_up_sum(self):
-        ranks = tuple(replace(rank, uses=(replace(rank.uses[0], used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
+        ranks = tuple(rank._replace(uses=(rank.uses[0]._replace(used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
         heading = rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Taste())[0]
         assert isinstance(heading.used_bytes, Absent)
 
     def test_of_nothing_is_nothing(self):
-        assert self.rows(replace(scenes.node(), processes=ProcessLook())) == []
+        assert self.rows(scenes.node()._replace(processes=ProcessLook())) == []

@@ -1,7 +1,5 @@
 """The top line: what it drops first where it is narrow."""
 
-from dataclasses import replace
-
 import pytest
 
 from gputui.ui.drawing.line import text_of
@@ -31,10 +29,10 @@ def test_the_state_stays_longest(width, state, text, monkeypatch):
 
 
 def test_a_demonstration_says_so_as_long_as_there_is_room():
-    demo = replace(scenes.node(), is_demo=True)
+    demo = scenes.node()._replace(is_demo=True)
     assert "DEMONSTRATION" in text_of((draw_status(demo, MonitorState(), 30),))
 
 
 def test_old_numbers_are_called_stale():
-    old = replace(scenes.node(), devices_age_s=75.0)
+    old = scenes.node()._replace(devices_age_s=75.0)
     assert "STALE 1:15" in text_of((draw_status(old, MonitorState(), 20),))
