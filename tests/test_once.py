@@ -194,18 +194,22 @@ def test_problems_of_all_are_the_documents() -> None:
     assert (body["devices"], body["driver"], body["host"]["load"]) == ([], None, None)
 
 
+def once() -> dict[str, object]:
+    """The document of a look at the real sources."""
+    return document(look(NvmlSource(), HostSource(), ProcessSource(cpu=MeanShares())))
+
+
 def test_healthy_devices_have_no_problems(fake_gpus: FakeGpus) -> None:
     fake_gpus.up(2, mig=2, busy=True)
     fake_gpus.process(os.getpid(), {0: 4000})
-    body = document(look(NvmlSource(), HostSource(), ProcessSource()))
+    body = once()
     assert [device["problems"] for device in body["devices"]] == [[], [], [], []]
     assert body["problems"] == []
 
 
 def test_processor_shares_are_of_the_look_and_of_a_process_of_its_life(fake_gpus: FakeGpus) -> None:
     fake_gpus.process(os.getpid(), {0: 4000})
-    processes = ProcessSource(cpu=MeanShares())
-    body = json.loads(json.dumps(document(look(NvmlSource(), HostSource(), processes)), allow_nan=False))
+    body = json.loads(json.dumps(once(), allow_nan=False))
     (row,) = body["devices"][0]["processes"]
     assert row["pid"] == os.getpid()
     assert row["cpu_percent"] > 0
@@ -215,7 +219,7 @@ def test_processor_shares_are_of_the_look_and_of_a_process_of_its_life(fake_gpus
 
 def test_a_faulty_device_takes_no_other_with_it(fake_gpus: FakeGpus) -> None:
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=15)
-    first, second = document(look(NvmlSource(), HostSource(), ProcessSource()))["devices"]
+    first, second = once()["devices"]
     assert first["temperature_c"] == 34
     assert second["temperature_c"] is None
     assert "GPU is lost" in second["problems"][0]

@@ -77,17 +77,21 @@ def open_monitor(
     settings = fit_terminal(settings)
 
     from gputui.sources.machine import DemoMachine, LiveMachine
-    from gputui.sources.probe.feed import feed_opener
-    from gputui.sources.recording.recorder import NO_KEEPER
 
-    kept_by = recorder or NO_KEEPER
+    machine = DemoMachine() if demo else LiveMachine()  # the driver begins to answer while more is imported
+
+    def open_feeds() -> OpenFeeds:
+        from gputui.sources.probe.feed import feed_opener
+        from gputui.sources.recording.recorder import NO_KEEPER
+
+        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER))
 
     def prepare(app: GputuiApp) -> None:
         app.first_pids = pids
-        app.is_recording = lambda: kept_by.is_recording
+        if recorder is not None:
+            app.is_recording = lambda: recorder.is_recording
 
-    feeds = feeds_or_demo(feed_opener(settings.interval_s, kept_by))
-    return show(settings, DemoMachine() if demo else LiveMachine(), feeds, prepare)
+    return show(settings, machine, open_feeds, prepare)
 
 
 def fit_terminal(settings: Settings) -> Settings:
@@ -119,8 +123,13 @@ def _limit_colors(color: str) -> None:
         os.environ["TEXTUAL_COLOR_SYSTEM"] = "standard" if color == "16" else color
 
 
-def show(settings: Settings, machine: Machine, feeds: OpenFeeds, prepare: Callable[[GputuiApp], None]) -> int:
-    """Look first, show that, and only then take the time to import the application."""
+def show(
+    settings: Settings,
+    machine: Machine,
+    open_feeds: Callable[[], OpenFeeds],
+    prepare: Callable[[GputuiApp], None],
+) -> int:
+    """Look first, show that, and only then take the time to import the application and what its feeds need."""
     from gputui.model.snapshot import Attention
     from gputui.sources.machine import DemoMachine
     from gputui.ui.drawing.taste import taste_of
@@ -130,7 +139,7 @@ def show(settings: Settings, machine: Machine, feeds: OpenFeeds, prepare: Callab
     with first_light(first, settings, taste_of(settings)):
         from gputui.ui.app import GputuiApp
 
-        app = GputuiApp(settings, machine, DemoMachine, first, feeds)
+        app = GputuiApp(settings, machine, DemoMachine, first, open_feeds())
         prepare(app)
         return app.run_to_end(mouse=settings.mouse)
 

@@ -20,17 +20,19 @@ PATIENCE_S = 0.7
 
 
 class LiveMachine:
-    """NVML in a thread of its own, host and processes in the caller's."""
+    """NVML in a thread of its own, which begins at once; host and processes in the caller's."""
 
     def __init__(self) -> None:
         self._devices = DeviceReader(NvmlSource)
         self._host = HostSource()
         self._processes = ProcessSource(has_probe=ProbePresence())
         self._number = 0
+        self._devices.request(frozenset())
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """One moment of everything; a driver call that hangs delays it by at most `PATIENCE_S`."""
-        self._devices.request(attention.devices)
+        if self._number or attention.devices:  # the first was asked for at the beginning
+            self._devices.request(attention.devices)
         host = self._host.read()
         devices, age_s = self._devices.result(min(PATIENCE_S, interval_s))
         self._number += 1

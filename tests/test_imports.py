@@ -1,0 +1,65 @@
+"""What a start imports: counted, because milliseconds depend on the machine and modules do not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import FakeGpus
+
+ONCE = "gputui.cli.main(['--once'])"
+FIRST_FRAME = """
+import gputui.ui.first_light
+def first_light(snapshot, settings, taste):
+    assert snapshot.devices.devices
+    raise SystemExit
+gputui.ui.first_light.first_light = first_light
+from gputui.commands.monitor import _open
+try:
+    _open(gputui.cli.load_settings(), demo=False, pids=())
+except SystemExit:
+    pass
+"""
+COUNT = """
+import sys
+before = set(sys.modules)
+import gputui.cli
+{code}
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+"""
+STARTS = [pytest.param(ONCE, 55, id="one look, printed"), pytest.param(FIRST_FRAME, 72, id="the first frame")]
+DEAR = {
+    "textual": "60 ms",
+    "psutil": "11 ms, and /proc says the same",
+    "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",
+    "pathlib": "4 ms with `urllib`",
+    "asyncio": "20 ms",
+    "json": "2 ms",
+    "datetime": "2 ms",
+    "socket": "3 ms",
+    "gputui.explain": "nobody is attached yet",
+    "gputui.sources.demo": "it is not the demonstration",
+}
+"""Modules that are not needed for the first figures, with what they cost."""
+
+
+def modules_of(code: str) -> set[str]:
+    """What a new interpreter has imported after `code`, beyond what it always has."""
+    run = subprocess.run([sys.executable, "-c", COUNT.format(code=code)], capture_output=True, text=True, check=True)
+    return set(run.stderr.split())
+
+
+@pytest.mark.parametrize(("code", "_limit"), STARTS)
+def test_the_first_figures_need_nothing_dear(fake_gpus: FakeGpus, code: str, _limit: int) -> None:
+    fake_gpus.up(2, busy=True)
+    assert modules_of(code) & DEAR.keys() == set()
+
+
+@pytest.mark.parametrize(("code", "limit"), STARTS)
+def test_the_first_figures_need_few_modules_of_ours(fake_gpus: FakeGpus, code: str, limit: int) -> None:
+    fake_gpus.up(2, busy=True)
+    modules = modules_of(code)
+    assert "pynvml" in modules
+    assert len([name for name in modules if name.startswith("gputui")]) <= limit
