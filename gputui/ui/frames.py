@@ -17,16 +17,13 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-Cell = tuple[str, Style]
-"""A character and its style; the cell behind a wide character holds an empty text."""
+from gputui.ui.pen import Cell, Pen, Run, in_columns
 
 UNKNOWN: Cell = ("\0", Style())
 """A cell of which nobody knows what the terminal shows there."""
 
-GAP = 4
-"""So many equal cells are written again rather than skipped: moving the cursor takes as many bytes."""
-
-RESET = ("0", "39", "49")
+GAP_BYTES = 4
+"""Equal cells of so many bytes are written again rather than skipped: moving the cursor takes as many."""
 
 
 class Frames:
@@ -82,85 +79,19 @@ class Frames:
             width = len(self._wanted[0]) if self._wanted else 0
             self._shown = [[UNKNOWN] * width for _ in self._wanted]
             self._dirty = set(range(len(self._wanted)))
-        pen = _Pen(self._color_system)
+        runs: list[Run] = []
         for y in sorted(self._dirty):
             wanted, shown = self._wanted[y], self._shown[y]
             if wanted != shown:
-                for start, end in _runs(wanted, shown):
-                    pen.write(y, start, wanted[start:end])
+                runs += [Run(y, start, wanted[start:end]) for start, end in _runs(wanted, shown)]
                 shown[:] = wanted
         self._dirty.clear()
+        if not runs:
+            return ""
+        pen = Pen(self._color_system, len(self._wanted[0]))
+        for run in in_columns(runs):
+            pen.write(run)
         return pen.finish()
-
-
-class _Pen:
-    """Writes runs of cells: knows where the cursor is and which attributes are on."""
-
-    def __init__(self, color_system: ColorSystem | None) -> None:
-        self._color_system = color_system
-        self._parts: list[str] = []
-        self._at: tuple[int, int] | None = None
-        self._look = RESET
-
-    def write(self, y: int, x: int, cells: list[Cell]) -> None:
-        """Write `cells` from column `x` of line `y` on."""
-        if self._at is not None and self._at[0] == y and self._at[1] < x:
-            self._parts.append(f"\x1b[{x - self._at[1]}C")
-        elif self._at != (y, x):
-            self._parts.append(f"\x1b[{y + 1};{x + 1}H")
-        style: Style | None = None
-        for text, cell_style in cells:
-            if cell_style is not style:
-                style = cell_style
-                self._change_look(_look_of(style, self._color_system))
-            self._parts.append(text)
-        self._at = (y, x + len(cells))
-
-    def finish(self) -> str:
-        """All that was written, the attributes reset."""
-        if self._look != RESET:
-            self._parts.append("\x1b[0m")
-        return "".join(self._parts)
-
-    def _change_look(self, look: tuple[str, str, str]) -> None:
-        if look == self._look:
-            return
-        if look == RESET:
-            self._parts.append("\x1b[m")
-        elif look[0] != self._look[0]:
-            colors = [code for code, plain in zip(look[1:], RESET[1:], strict=True) if code != plain]
-            self._parts.append(f"\x1b[{';'.join([look[0], *colors])}m")
-        else:
-            codes = [new for new, old in zip(look[1:], self._look[1:], strict=True) if new != old]
-            self._parts.append(f"\x1b[{';'.join(codes)}m")
-        self._look = look
-
-
-@lru_cache(4096)
-def _look_of(style: Style, color_system: ColorSystem | None) -> tuple[str, str, str]:
-    """SGR parameters of attributes (with the reset before them), foreground and background; no colours with None."""
-    attributes = Style(
-        bold=style.bold,
-        dim=style.dim,
-        italic=style.italic,
-        underline=style.underline,
-        blink=style.blink,
-        reverse=style.reverse or (color_system is None and _has_background(style)),
-        strike=style.strike,
-    )
-    codes = attributes._make_ansi_codes(color_system or ColorSystem.STANDARD)
-    foreground: tuple[str, ...] = RESET[1:2]
-    background: tuple[str, ...] = RESET[2:]
-    if color_system and style.color:
-        foreground = style.color.downgrade(color_system).get_ansi_codes()
-    if color_system and style.bgcolor:
-        background = style.bgcolor.downgrade(color_system).get_ansi_codes(foreground=False)
-    return (f"0;{codes}" if codes else "0", ";".join(foreground), ";".join(background))
-
-
-def _has_background(style: Style) -> bool:
-    """What is marked by its background, as a cursor's line is, has to be marked without colours as well."""
-    return style.bgcolor is not None and not style.bgcolor.is_default
 
 
 def _parts_of_layout(update: LayoutUpdate) -> Iterator[tuple[int, int, Strip]]:
@@ -205,16 +136,20 @@ def _characters(text: str) -> Sequence[str]:
 
 
 def _runs(wanted: list[Cell], shown: list[Cell]) -> list[tuple[int, int]]:
-    """Spans of cells that differ, those with less than `GAP` equal cells of one look between them joined."""
+    """Spans of cells that differ, those with up to `GAP_BYTES` of equal cells of one look between them joined."""
     runs: list[tuple[int, int]] = []
     for x, (new, old) in enumerate(zip(wanted, shown, strict=True)):
-        if new == old:
+        if new is old or new == old:
             continue
-        if runs and x - runs[-1][1] < GAP and all(cell[1] == new[1] for cell in wanted[runs[-1][1] : x]):
+        if runs and x - runs[-1][1] <= GAP_BYTES and _is_worth_writing(wanted[runs[-1][1] : x], new[1]):
             runs[-1] = (runs[-1][0], x + 1)
         else:
             runs.append((x, x + 1))
     return [_whole_characters(wanted, start, end) for start, end in runs]
+
+
+def _is_worth_writing(between: list[Cell], style: Style) -> bool:
+    return all(cell[1] == style for cell in between) and sum(len(text.encode()) for text, _ in between) <= GAP_BYTES
 
 
 def _whole_characters(wanted: list[Cell], start: int, end: int) -> tuple[int, int]:

@@ -18,8 +18,8 @@ from textual.timer import Timer
 from gputui.ui.frames import Frames
 from gputui.ui.terminal import Terminal
 
-ATOMIC_BYTES = 256
-"""A frame of more bytes is sent as one update, so that the terminal never shows half of it."""
+ATOMIC_BYTES = 1200
+"""A frame of more bytes, which an SSH line brings in parts, is sent as one update: no half of it is ever shown."""
 
 SETTLED_S = 0.1
 """So long after a resize the terminal is asked once more, for a screen that is too small to change draws no frames."""

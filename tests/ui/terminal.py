@@ -9,6 +9,7 @@ from rich.cells import get_character_cell_size
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(.)", re.DOTALL)
 JUNK = "~"
+MOVES = {"B": (0, 1), "C": (1, 0), "D": (-1, 0)}
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,21 @@ class Terminal:
             numbers = [int(number) for number in parameters.split(";")] if parameters else []
             if character == "\n":
                 self.y += 1
+            elif character in "\b\r" and character:
+                assert 0 < self.x < self.width, "a step to the left from an edge"
+                self.x = self.x - 1 if character == "\b" else 0
             elif character:
                 self._write(character)
             elif letter == "H":
-                row, column = numbers or (1, 1)
+                row, column = (*numbers, 1, 1)[:2]
                 self.x, self.y = column - 1, row - 1
-            elif letter == "C":
-                self.x += numbers[0]
+            elif letter in MOVES:
+                across, down = MOVES[letter]
+                assert self.x < self.width, "moved by steps from the edge, where the cursor waits to wrap"
+                self.x += across * (numbers or [1])[0]
+                self.y += down * (numbers or [1])[0]
+                assert 0 <= self.x < self.width, "moved out of the line"
+                assert self.y < self.height, "moved out of the screen"
             else:
                 assert letter == "m", f"CSI {parameters}{letter} is not expected"
                 self.pen = self.pen.change(numbers or [0])

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from gputui.settings.settings import THEMES
-from gputui.ui.frames import _look_of
+from gputui.ui.pen import look_of
 from gputui.ui.roles import ROLES
 from gputui.ui.widgets.process_table import ProcessTable
 from tests.ui import scenes
@@ -29,7 +29,7 @@ def looks(monitor: Monitor, system: ColorSystem) -> dict[str, tuple[str, str, st
         for line_filter in monitor.app.get_line_filters():
             strip = strip.apply_filter(line_filter, table.background_colors[1])
         (segment,) = strip
-        found[role] = _look_of(segment.style, system)
+        found[role] = look_of(segment.style, system)
     return found
 
 

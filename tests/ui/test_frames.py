@@ -135,9 +135,9 @@ def test_nothing_changed_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("after", "written"),
     [
-        pytest.param("abcdefghXj", "\x1b[1;9H\x1b[31mX\x1b[0m", id="one cell is sent alone"),
-        pytest.param("XbcYefghij", "\x1b[1;1H\x1b[31mXbcY\x1b[0m", id="near ones in one run"),
-        pytest.param("XbcdefghiY", "\x1b[1;1H\x1b[31mX\x1b[8CY\x1b[0m", id="far ones with a leap"),
+        pytest.param("abcdefghXj", "\x1b[1;9H\x1b[31mX\x1b[m", id="one cell is sent alone"),
+        pytest.param("XbcYefghij", "\x1b[H\x1b[31mXbcY\x1b[m", id="near ones in one run"),
+        pytest.param("XbcdefghiY", "\x1b[H\x1b[31mX\x1b[8CY\x1b[m", id="far ones with a leap"),
     ],
 )
 def test_only_cells_that_differ_are_sent(after: str, written: str) -> None:
@@ -149,7 +149,7 @@ def test_only_cells_that_differ_are_sent(after: str, written: str) -> None:
 def test_a_change_of_colour_alone_is_sent() -> None:
     frames = Frames(ColorSystem.TRUECOLOR)
     shown(frames, "ab", Style(color="red"))
-    assert shown(frames, "ab", Style(color="green")) == "\x1b[1;1H\x1b[32mab\x1b[0m"
+    assert shown(frames, "ab", Style(color="green")) == "\x1b[H\x1b[32mab\x1b[m"
 
 
 def test_after_forgetting_every_cell_is_sent() -> None:
