@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Iterable
+from math import isnan, nan
 
 SPANS_S = (2.0, 10.0, 60.0)
 """Width of one point in each resolution: 12 minutes, one hour and six hours fit into `POINTS`."""
@@ -12,61 +13,72 @@ POINTS = 360
 
 
 class Series:
-    """One reading over time.
+    """One reading over time, 8 bytes a point.
 
     A point covers a span whose borders are multiples of the span since the epoch, so that a graph moves by whole
     points and only its newest one changes in between.
     """
 
-    __slots__ = ("_points", "_span_s")
+    __slots__ = ("_count", "_index", "_means", "_span_s", "_total")
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
-        self._points: deque[tuple[int, float, int]] = deque(maxlen=POINTS)
+        self._means = array("d")
+        """The spans before the newest, the last one right before it; not a number where nothing was read."""
+        self._index = -1
+        self._total, self._count = 0.0, 0
 
     def add(self, time: float, value: float) -> None:
         """Take a reading of `time` (epoch seconds) in; one older than the newest point is dropped."""
         index = int(time / self._span_s)
-        if self._points and self._points[-1][0] == index:
-            _, total, count = self._points.pop()
-            self._points.append((index, total + value, count + 1))
-        elif not self._points or self._points[-1][0] < index:
-            self._points.append((index, value, 1))
+        if index > self._index:
+            self._move_to(index)
+        if index == self._index:
+            self._total += value
+            self._count += 1
 
     def last(self, count: int, time: float) -> list[float | None]:
         """The means of the last `count` spans up to `time`, oldest first; None where nothing was read."""
-        values: list[float | None] = [None] * count
-        first = int(time / self._span_s) - count + 1
-        for index, total, number in reversed(self._points):
-            if index < first:
-                break
-            if index - first < count:
-                values[index - first] = total / number
-        return values
+        newest = [self._total / self._count] if self._count else []
+        behind = self._index - int(time / self._span_s)
+        means = self._means[-min(POINTS - 1, count + max(0, behind)) :]
+        points = [None if isnan(mean) else mean for mean in (*means, *newest)]
+        points = points[: len(points) - behind] if behind > 0 else [*points, *[None] * min(count, -behind)]
+        return [*[None] * (count - len(points)), *points[-count:]]
+
+    def _move_to(self, index: int) -> None:
+        if self._count:
+            unread = min(index - self._index - 1, POINTS)
+            self._means.extend((self._total / self._count, *[nan] * unread))
+            if len(self._means) >= 2 * POINTS:
+                del self._means[:-POINTS]
+        self._index, self._total, self._count = index, 0.0, 0
 
 
 class History:
-    """All series by name, such as ("GPU-...", "power_w")."""
+    """All series by owner (a device, the host, a process) and name, such as "GPU-..." and "power_w"."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[str, str], tuple[Series, ...]] = {}
+        self._series: dict[str, dict[str, tuple[Series, ...]]] = {}
         self.time = 0.0
 
     def add(self, time: float, owner: str, readings: Iterable[tuple[str, float]]) -> None:
-        """Take the present readings of one owner (a device, the host, a process) in."""
+        """Take the present readings of one owner in."""
         self.time = max(self.time, time)
+        by_name = self._series.setdefault(owner, {})
         for name, value in readings:
-            series = self._series.get((owner, name))
+            series = by_name.get(name)
             if series is None:
-                series = self._series[owner, name] = tuple(Series(span_s) for span_s in SPANS_S)
+                series = by_name[name] = tuple(Series(span_s) for span_s in SPANS_S)
             for resolution in series:
                 resolution.add(time, value)
 
     def last(self, owner: str, name: str, count: int, zoom: int = 0) -> list[float | None]:
         """The last `count` points of a series in resolution `zoom` (index into `SPANS_S`)."""
-        series = self._series.get((owner, name))
+        series = self._series.get(owner, {}).get(name)
         return series[zoom].last(count, self.time) if series else [None] * count
 
     def forget(self, owners: set[str]) -> None:
         """Drop every series whose owner is not among `owners`."""
-        self._series = {key: series for key, series in self._series.items() if key[0] in owners}
+        for owner in self._series.keys() - owners:
+            del self._series[owner]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import repeat
 
 from rich.cells import get_character_cell_size
 from rich.color import ColorSystem
@@ -112,13 +111,17 @@ def _parts_of_chops(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
 def _cells_of(strip: Strip) -> list[Cell]:
     cells: list[Cell] = []
     for text, style, control in strip:
-        if control:
-            continue
-        cells.extend(zip(_characters(text), repeat(style or Style.null()), strict=False))
+        if not control:
+            cells += _cells_of_text(text, style or Style.null())
     return cells
 
 
 @lru_cache(4096)
+def _cells_of_text(text: str, style: Style) -> tuple[Cell, ...]:
+    """Cells that are the same objects for the same text: most of a line is as it was, and is compared at no cost."""
+    return tuple((character, style) for character in _characters(text))
+
+
 def _characters(text: str) -> Sequence[str]:
     """What each cell of a text holds: "" behind a wide character, combining ones with the character before them."""
     if text.isascii():

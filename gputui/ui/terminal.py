@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HUNG_UP = 128 + signal.SIGHUP
 
 ESCAPE_S = 0.1
-"""So long a lone escape character may be the beginning of a key."""
+"""So often it is looked whether a lone escape character was the beginning of a key."""
 
 
 class Terminal(LinuxDriver):
@@ -42,6 +42,7 @@ class Terminal(LinuxDriver):
         if output is None:
             raise OSError("standard output is closed")
         self._is_starting = self._was_continued = False
+        self._end_of_keys, self._no_more_keys = os.pipe()
         self._line = Line(output.fileno(), self._hang_up)
         self._size = size or self._get_terminal_size()
         buffered = io.TextIOWrapper(
@@ -94,7 +95,9 @@ class Terminal(LinuxDriver):
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")("replace").decode
         while not self.exit_event.is_set():
-            if select.select([self.fileno], [], [], ESCAPE_S)[0]:
+            # Only the rest of a key that has begun is waited for by the clock: a monitor nobody types to sleeps.
+            patience_s = None if parser._timeout_time is None else ESCAPE_S
+            if self.fileno in select.select([self.fileno, self._end_of_keys], [], [], patience_s)[0]:
                 typed = self._read()
                 if not typed:
                     self._hang_up()
@@ -113,8 +116,10 @@ class Terminal(LinuxDriver):
     def disable_input(self) -> None:
         """Read no more keys. Once: what is typed after the terminal was given back is the shell's."""
         if self._key_thread is not None:
+            os.write(self._no_more_keys, b"\0")
             super().disable_input()
             self._key_thread = None
+            os.read(self._end_of_keys, 1)
 
     def stop_application_mode(self) -> None:
         """Give the terminal back."""

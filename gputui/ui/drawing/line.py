@@ -21,6 +21,7 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
+@lru_cache(8192)
 def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
     """`text` in exactly `width` cells: padded as `align` ("<", ">", "^") says, or cut."""
     text = printable(text)

@@ -37,9 +37,8 @@ class ProcessTable(Listing[ProcessRow]):
         self._tagged: frozenset[Identity] = frozenset()
 
     def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
-        """Show by which column the rows are sorted, and which are tagged."""
+        """Show by which column the rows are sorted, and which are tagged, from the next entries on."""
         self._view, self._tagged = view, tagged
-        self.redraw()
 
     def key_of(self, entry: ProcessRow) -> Hashable:
         """A row's key."""
