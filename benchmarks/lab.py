@@ -1,17 +1,17 @@
-"""The same fake machine for everybody who is compared: 8 animated devices and 24 processes."""
+"""The same fake machine for everybody who is compared: so many animated devices, and real processes on them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-FAKEGPU = Path(__file__).resolve().parent.parent / "tests" / "fakegpu" / "fakegpu"
+from tests.fakegpu.lab import Lab as FakeGpus
+from tests.fakegpu.lab import build
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,34 +20,40 @@ class Lab:
 
     environment: dict[str, str]
     pids: tuple[int, ...]
+    gpus: FakeGpus
 
 
 @contextmanager
-def lab(devices: int = 8, processes: int = 24, fakegpu: Path = FAKEGPU) -> Iterator[Lab]:
-    """A machine with so many devices and processes, gone afterwards."""
+def lab(devices: int = 8, processes: int = 24, uses: int = 1, *, real_delays: bool = False) -> Iterator[Lab]:
+    """A machine with so many devices and processes, each process on `uses` devices; gone afterwards.
+
+    `real_delays` makes NVML's slow calls as slow as on a board (20 ms for a PCIe rate).
+    """
     with tempfile.TemporaryDirectory(prefix="gputui-benchmark-") as folder:
-        environment = {
-            **os.environ,
-            "FAKEGPU_STATE": f"{folder}/state",
-            "LD_LIBRARY_PATH": f"{folder}/lib",
-            "XDG_CONFIG_HOME": folder,  # nobody's own settings
-            "COLORTERM": "truecolor",
-            "LC_ALL": "C.UTF-8",
-        }
-
-        def run(*arguments: str) -> None:
-            subprocess.run(
-                [sys.executable, str(fakegpu), *arguments], env=environment, check=True, stdout=subprocess.DEVNULL
-            )
-
-        run("up", "--gpus", str(devices), "--busy", "--animate", "--lib", f"{folder}/lib")
+        gpus = FakeGpus(f"{folder}/state", is_new=True)
+        gpus.up(devices, busy=True, animate=True, real_delays=real_delays)
+        build(Path(folder))
         # Real processes, because some monitors leave out those that the host does not know.
         sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(processes)]
         try:
             for number, sleeper in enumerate(sleepers):
-                run("proc", str(sleeper.pid), f"{number % devices}={2000 + 100 * number}")
-            yield Lab(environment, tuple(sleeper.pid for sleeper in sleepers))
+                held = {(number + other) % devices: 2000 + 100 * (number % 24) for other in range(uses)}
+                gpus.process(sleeper.pid, held)
+            yield Lab(_environment(folder, gpus), tuple(sleeper.pid for sleeper in sleepers), gpus)
         finally:
             for sleeper in sleepers:
                 sleeper.terminate()
                 sleeper.wait()
+
+
+def _environment(folder: str, gpus: FakeGpus) -> dict[str, str]:
+    environment = {
+        **os.environ,
+        **gpus.environment_of(Path(folder)),
+        "XDG_CONFIG_HOME": folder,  # nobody's own settings
+        "COLORTERM": "truecolor",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # as after an installation: compiled once, whatever the shell says
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment

@@ -1,11 +1,12 @@
-"""gputui against nvitop: the same 8 animated devices and 24 processes, one look a second, in one run.
+"""gputui against nvitop, and nvtop where it is installed: 8 animated devices and 24 processes, one look a second.
 
     python -m benchmarks.monitor [--seconds 20] [--presses 40] [--size 80x24 --size 160x48] [--json FILE] [--only NAME]
 
 For each program and size: the time until its first output and until the first figures of a device stand on the
 screen, the bytes it writes to the terminal and the processor time it takes once it has settled, the most memory it
-holds, and the time from a key press to the output that moves the selection. Then the time of one look, printed.
-nvitop comes with `pip install --group bench`; the fake devices need a C compiler.
+holds, and the time from a key press to the output that moves the selection. Then the time of one look, printed. All
+in one run, for figures of two runs cannot be compared. nvitop comes with `pip install --group bench`; the fake devices
+need a C compiler.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import argparse
 import json
 import random
 import re
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,21 +26,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.lab import FAKEGPU, Lab, lab
+from benchmarks.lab import Lab, lab
 from benchmarks.screen import Screen
 from benchmarks.terminal import Terminal
 
 SETTLE_S = 5.0
 START_LIMIT_S = 20.0
 ANSWER_LIMIT_S = 3.0
-LOOKS = 7
+LOOKS = STARTS = 11
 
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A monitor: how it is started, what its first figures look like, and how it prints one look.
+    """A monitor: how it is started, what its first figures look like, and how it prints one look (or nothing).
 
     `approach` are keys that bring the list of processes on a small screen.
     """
@@ -63,6 +66,7 @@ PROGRAMS = (
         (sys.executable, "-m", "nvitop", "--once"),
         approach=("down", "down", "down"),
     ),
+    *([Program("nvtop", ("nvtop", "-d", "10"), re.compile(rb"\d+ ?/ ?700 ?W"), ())] if shutil.which("nvtop") else []),
 )
 
 ROWS: dict[str, str] = {
@@ -77,6 +81,7 @@ ROWS: dict[str, str] = {
     "key_unanswered": "keys without an answer in 3 s",
     "key_cpu_percent": "processor time while keys are pressed, %",
     "once_ms": "one look, printed, ms",
+    "once_cpu_ms": "processor time of one look, ms",
 }
 """The figures and their names in the table, in its order; less is better in each."""
 
@@ -86,31 +91,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     programs = [program for program in PROGRAMS if program.name in (options.only or program.name)]
     results: dict[str, dict[str, Figures]] = {}
-    with lab(fakegpu=options.fakegpu) as machine:
+    if not shutil.which("nvtop"):
+        print("nvtop is not installed, and left out.\n")
+    with lab() as machine:
         for size in options.size or ["80x24", "160x48"]:
-            results[size] = {
-                program.name: measure(program, size, machine, options.seconds, options.presses) for program in programs
-            }
+            results[size] = measure(programs, size, machine, options)
             print(table(size, results[size]), flush=True)
-        results["once"] = {program.name: {"once_ms": look_ms(program, machine)} for program in programs}
+        results["once"] = looks([program for program in programs if program.once], machine)
         print(table("once", results["once"]))
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
-def measure(program: Program, size: str, machine: Lab, seconds: float, presses: int) -> Figures:
-    """All figures of one full-screen program at one size."""
+def measure(programs: Sequence[Program], size: str, machine: Lab, options: argparse.Namespace) -> dict[str, Figures]:
+    """All figures of full-screen programs at one size."""
+    figures = starts(programs, size, machine)
+    for program in programs:
+        with started(program, size, machine) as terminal:
+            figures[program.name] |= steady(terminal, options.seconds)
+        figures[program.name] |= keys(program, size, machine, options.presses)
+    return figures
+
+
+def starts(programs: Sequence[Program], size: str, machine: Lab) -> dict[str, Figures]:
+    """Medians of some starts, taken in turns, after one each that warms the caches."""
+    taken: dict[str, list[tuple[float, float]]] = {program.name: [] for program in programs}
+    for _ in range(STARTS + 1):
+        for program in programs:
+            with started(program, size, machine) as terminal:
+                first_s = terminal.first_output_s or 0.0
+                taken[program.name].append((1000 * first_s, 1000 * (time.monotonic() - terminal.started)))
+    return {
+        name: {"first_output_ms": statistics.median(output), "first_figures_ms": statistics.median(figures)}
+        for name, each in taken.items()
+        for output, figures in [zip(*each[1:], strict=True)]
+    }
+
+
+def started(program: Program, size: str, machine: Lab) -> Terminal:
+    """The program on a terminal, its first figures on the screen."""
     columns, lines = map(int, size.split("x"))
-    with Terminal(program.command, columns, lines, machine.environment) as terminal:
-        first_figures_s = terminal.wait_for(program.figures, START_LIMIT_S)
-        if first_figures_s is None or terminal.first_output_s is None:
-            message = (
-                f"{program.name} at {size} showed nothing like {program.figures.pattern!r} in {START_LIMIT_S:.0f} s"
-            )
-            raise SystemExit(message)
-        figures = {"first_output_ms": 1000 * terminal.first_output_s, "first_figures_ms": 1000 * first_figures_s}
-        return figures | steady(terminal, seconds) | keys(program, size, machine, presses)
+    terminal = Terminal(program.command, columns, lines, machine.environment)
+    if terminal.wait_for(program.figures, START_LIMIT_S) is None:
+        terminal.close()
+        message = f"{program.name} at {size} showed nothing like {program.figures.pattern!r} in {START_LIMIT_S:.0f} s"
+        raise SystemExit(message)
+    return terminal
 
 
 def steady(terminal: Terminal, seconds: float) -> Figures:
@@ -126,16 +153,24 @@ def steady(terminal: Terminal, seconds: float) -> Figures:
     }
 
 
-def keys(program: Program, size: str, machine: Lab, presses: int) -> Figures:
+def keys(
+    program: Program,
+    size: str,
+    machine: Lab,
+    presses: int,
+    line_bytes_per_s: int | None = None,
+    trouble: Callable[[Lab], None] = lambda _: None,
+) -> Figures:
     """From a press of an arrow key, at any phase of the interval, to the output that moves the selection.
 
     A run of its own, whose screen is drawn from the first byte on: only so the answer can be told from a refresh.
+    `trouble` is made once the program is up.
     """
     columns, lines = map(int, size.split("x"))
     words = [str(pid) for pid in machine.pids]
     phase = random.Random(0)
     answers: list[float] = []
-    with Terminal(program.command, columns, lines, machine.environment) as terminal:
+    with Terminal(program.command, columns, lines, machine.environment, line_bytes_per_s) as terminal:
         screen = Screen(columns, lines)
 
         def has_moved(before: object) -> bool:
@@ -145,6 +180,7 @@ def keys(program: Program, size: str, machine: Lab, presses: int) -> Figures:
         for key in program.approach:
             terminal.press(key)
             _watch(terminal, screen, 1.0)
+        trouble(machine)
         usage, start = terminal.usage(), time.monotonic()
         for number in range(presses):
             _watch(terminal, screen, phase.uniform(0.2, 1.2))
@@ -178,14 +214,21 @@ def _watch(
     return None
 
 
-def look_ms(program: Program, machine: Lab) -> float:
-    """The time of one look, printed: the median of some, after one that warms the caches."""
-    spans = []
+def looks(programs: Sequence[Program], machine: Lab) -> dict[str, Figures]:
+    """One look, printed: medians of time and processor time, taken in turns, after one each that warms the caches."""
+    taken: dict[str, list[tuple[float, float]]] = {program.name: [] for program in programs}
     for _ in range(LOOKS + 1):
-        start = time.monotonic()
-        subprocess.run(program.once, env=machine.environment, check=True, stdout=subprocess.DEVNULL)
-        spans.append(1000 * (time.monotonic() - start))
-    return statistics.median(spans[1:])
+        for program in programs:
+            start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(program.once, env=machine.environment, check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            taken[program.name].append((1000 * (time.monotonic() - start), 1000 * cpu_s))
+    return {
+        name: {"once_ms": statistics.median(spans), "once_cpu_ms": statistics.median(cpu)}
+        for name, each in taken.items()
+        for spans, cpu in [zip(*each[1:], strict=True)]
+    }
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -225,7 +268,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", action="append", help="COLUMNSxLINES; may be given more than once")
     parser.add_argument("--only", action="append", choices=[program.name for program in PROGRAMS])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--fakegpu", type=Path, default=FAKEGPU, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 

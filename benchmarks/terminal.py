@@ -48,6 +48,9 @@ _CURSOR_KEY_MODE = re.compile(rb"\x1b\[\?1(?:;\d+)*([hl])")
 _TAIL_BYTES = 1 << 16
 _QUIT_LIMIT_S = 5.0
 
+PACKET_BYTES = 256
+"""So many bytes a slow line takes at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -61,8 +64,16 @@ class Terminal:
     """`command` on a terminal of `columns` x `lines`; a context manager that ends it."""
 
     def __init__(
-        self, command: Sequence[str], columns: int, lines: int, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        columns: int,
+        lines: int,
+        environment: Mapping[str, str] | None = None,
+        line_bytes_per_s: int | None = None,
     ) -> None:
+        """`line_bytes_per_s` is what the line to the terminal takes; None: as much as comes."""
+        self._line_bytes_per_s = line_bytes_per_s
+        self._line_is_free_at = 0.0
         self.started = time.monotonic()
         self.written_bytes = 0
         self.first_output_s: float | None = None
@@ -90,15 +101,10 @@ class Terminal:
 
     def read(self, limit_s: float) -> bytes:
         """What the program writes next, b"" where nothing comes within `limit_s`; EOFError when it has ended."""
-        if not select.select([self._fd], [], [], max(0.0, limit_s))[0]:
+        limit_s -= self._wait_for_line(limit_s)
+        if limit_s < 0 or not select.select([self._fd], [], [], limit_s)[0]:
             return b""
-        try:
-            data = os.read(self._fd, 1 << 16)
-        except OSError:  # EIO: the last process with this terminal open has ended
-            data = b""
-        if not data:
-            message = "the program has ended"
-            raise EOFError(message)
+        data = self._take()
         for question, answer in _ANSWERS.items():
             if question in data:
                 os.write(self._fd, answer)
@@ -108,6 +114,24 @@ class Terminal:
             self.first_output_s = time.monotonic() - self.started
         self.written_bytes += len(data)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        return data
+
+    def _wait_for_line(self, limit_s: float) -> float:
+        """Wait, for `limit_s` at most, until the line has carried what was read; how long it is busy."""
+        busy_s = max(0.0, self._line_is_free_at - time.monotonic())
+        time.sleep(min(busy_s, max(0.0, limit_s)))
+        return busy_s
+
+    def _take(self) -> bytes:
+        try:
+            data = os.read(self._fd, PACKET_BYTES if self._line_bytes_per_s else 1 << 16)
+        except OSError:  # EIO: the last process with this terminal open has ended
+            data = b""
+        if not data:
+            message = "the program has ended"
+            raise EOFError(message)
+        if self._line_bytes_per_s:
+            self._line_is_free_at = time.monotonic() + len(data) / self._line_bytes_per_s
         return data
 
     def read_for(self, seconds: float) -> float:

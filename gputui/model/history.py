@@ -73,6 +73,10 @@ class History:
             for resolution in series:
                 resolution.add(time, value)
 
+    def knows(self, owner: str) -> bool:
+        """Whether something was read of this owner."""
+        return owner in self._series
+
     def last(self, owner: str, name: str, count: int, zoom: int = 0) -> list[float | None]:
         """The last `count` points of a series in resolution `zoom` (index into `SPANS_S`)."""
         series = self._series.get(owner, {}).get(name)

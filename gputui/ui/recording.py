@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gputui.model.device import Device
-from gputui.model.history import History
+from gputui.model.history import SPANS_S, History
 from gputui.model.process import Process
 from gputui.model.reading import Absent
 from gputui.model.snapshot import Snapshot
@@ -24,17 +24,23 @@ DEVICE_SERIES = (
 
 
 def record(history: History, snapshot: Snapshot) -> None:
-    """Take a snapshot into the history; a stale one adds nothing about devices."""
+    """Take a snapshot into the history; a stale one adds nothing about devices.
+
+    Of processes, which may be a thousand, one reading is kept for each point and not the mean of many.
+    """
     time = snapshot.time
+    begins_a_point = int(time / SPANS_S[0]) > int(history.time / SPANS_S[0])
     if not snapshot.devices_age_s:
         for device in snapshot.devices.devices:
             history.add(time, device.key, _device_readings(device))
         history.add(time, ALL_DEVICES, _all_devices(snapshot.devices.devices))
     history.add(time, HOST, _host_readings(snapshot))
-    for process in snapshot.processes.processes:
-        history.add(time, history_owner(process), _process_readings(process))
+    owners = {history_owner(process): process for process in snapshot.processes.processes}
+    for owner, process in owners.items():
+        if begins_a_point or not history.knows(owner):
+            history.add(time, owner, _process_readings(process))
     kept = {device.key for device in snapshot.devices.devices} | {ALL_DEVICES, HOST}
-    history.forget(kept | {history_owner(process) for process in snapshot.processes.processes})
+    history.forget(kept | owners.keys())
 
 
 def _device_readings(device: Device) -> Iterator[tuple[str, float]]:
