@@ -90,6 +90,33 @@ async def test_the_utilisation_of_one_device_costs_less_than_200_bytes(size):
         assert 0 < wire.bytes < 200
 
 
+def a_busy_second(number: int) -> Snapshot:
+    """The node with other figures on every board, and another age of every process."""
+    boards = tuple(
+        board._replace(
+            gpu_utilization_percent=50 + (7 * number + 11 * board.index) % 50,
+            temperature_c=60 + (number + board.index) % 9,
+            power_w=400.0 + (37 * number + 53 * board.index) % 280,
+            sm_clock_mhz=1700 + (13 * number + 29 * board.index) % 200,
+        )
+        for board in scenes.devices(8)
+    )
+    scene = scenes.node(number)
+    return scene._replace(time=scenes.NOW + number, devices=scene.devices._replace(devices=boards))
+
+
+@pytest.mark.parametrize(("size", "limit"), [((80, 24), 220), ((160, 48), 720)], ids=["80x24", "160x48"])
+async def test_a_second_in_which_every_board_changes_costs_less_than_nvitops(size, limit):
+    """nvitop sends 350 bytes and 1,150 in such a second, with 8 boards and 24 processes (`benchmarks.monitor`)."""
+    async with wired(size) as (monitor, wire):
+        for number in range(2, 6):
+            await monitor.see(a_busy_second(number))
+        wire.sent.clear()
+        for number in range(6, 16):
+            await monitor.see(a_busy_second(number))
+        assert 0 < wire.bytes / 10 < limit
+
+
 async def test_moving_the_cursor_costs_two_rows():
     async with wired() as (monitor, wire):
         await monitor.press("down")
