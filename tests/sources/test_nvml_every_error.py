@@ -5,8 +5,6 @@ Each costs the readings that need the call and nothing else: no other reading, n
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gputui.model.device import DeviceLook
@@ -56,7 +54,7 @@ def test_an_error_costs_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Loo
             check_victim_is_lost(look, well, error)
         elif not (function in OTHERWISE and error in UNSUPPORTED):
             readings = {field: UNKNOWN_YET.get(field, Absent(REASONS[error])) for field in FIELDS[function]}
-            assert look.devices == (well.devices[0], replace(well.devices[1], **readings)), error
+            assert look.devices == (well.devices[0], well.devices[1]._replace(**readings)), error
             assert uses_of(look, look.devices[1]) == uses_of(well, well.devices[1]), error
         check_what_is_asked_again(busy_gpus, faulty, function, error, well)
 
@@ -94,7 +92,7 @@ def test_an_older_function_stands_in(busy_gpus: FakeGpus, looks: Looks, function
         if error in UNSUPPORTED:
             first, victim = faulty.look().devices
             assert not isinstance(getattr(victim, field), Absent), error
-            assert (first, replace(victim, **{field: getattr(well.devices[1], field)})) == well.devices, error
+            assert (first, victim._replace(**{field: getattr(well.devices[1], field)})) == well.devices, error
 
 
 @pytest.mark.parametrize("function", sorted(OTHERWISE.keys() & FIELDS))
@@ -109,14 +107,14 @@ def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks
         shares = function == "nvmlDeviceGetMemoryInfo_v2" and error == 3
         reason = "this GPU has no memory of its own: it shares the host's" if shares else REASONS[error]
         readings = {FIELDS[function][0]: Absent(reason), "shares_host_memory": shares}
-        assert look.devices == (well.devices[0], replace(well.devices[1], **readings)), error
+        assert look.devices == (well.devices[0], well.devices[1]._replace(**readings)), error
 
 
 @pytest.mark.parametrize(("number", "field"), [(82, "memory_temperature_c"), (83, "energy_j")])
 def test_an_error_of_one_field_costs_that_field(busy_gpus: FakeGpus, looks: Looks, number: int, field: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, f"nvmlDeviceGetFieldValues.{number}"):
-        expected = replace(well.devices[1], **{field: Absent(field_reason(error))})
+        expected = well.devices[1]._replace(**{field: Absent(field_reason(error))})
         assert faulty.look().devices == (well.devices[0], expected), error
         busy_gpus.clear("faults")
         assert faulty.look(after_s=5).devices == well.devices, error
@@ -135,7 +133,7 @@ def test_an_error_of_a_list_of_processes_is_said(busy_gpus: FakeGpus, looks: Loo
             assert (look.devices, look.uses) == (well.devices, well.uses), error
             continue
         sentence = f"The processes on this GPU cannot be listed: {REASONS[error]}."
-        assert look.devices == (well.devices[0], replace(well.devices[1], problems=(sentence,))), error
+        assert look.devices == (well.devices[0], well.devices[1]._replace(problems=(sentence,))), error
         assert uses_of(look, first) == uses_of(well, first), error
         assert uses_of(look, victim) == ([] if LISTS[function] == "C" else uses_of(well, victim)), error
 

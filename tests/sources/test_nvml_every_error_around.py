@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -79,7 +78,7 @@ def test_a_driver_that_does_not_name_itself_is_read(busy_gpus: FakeGpus, looks: 
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function, device=-1):
         look = faulty.look()
-        driver = replace(well.driver, **{DRIVER[function]: Absent(REASONS[error])})
+        driver = well.driver._replace(**{DRIVER[function]: Absent(REASONS[error])})
         assert (look.driver, look.devices) == (driver, well.devices), error
         busy_gpus.clear("faults")
         assert faulty.look(after_s=31).driver == (driver if error in UNSUPPORTED else well.driver), error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pynvml
@@ -68,7 +67,7 @@ def test_a_missing_function_costs_its_reading(
     assert look.problem is None
     for device, known in zip(look.devices, well.devices, strict=True):
         stand_ins = {**UNKNOWN_YET, "name": f"GPU {known.index}"}
-        assert device == replace(known, **{field: stand_ins.get(field, TOO_OLD) for field in FIELDS[function]})
+        assert device == known._replace(**{field: stand_ins.get(field, TOO_OLD) for field in FIELDS[function]})
     assert len(look.uses) == 4
     looks.source.close()
 
@@ -80,7 +79,7 @@ def test_an_older_name_of_a_missing_function_is_used(
     looks = older(fake_gpus, tmp_path, function)
     look = looks.look()
     memory = look.devices[0].memory
-    assert [replace(device, memory=known.memory) for device, known in zip(look.devices, well.devices, strict=True)] == [
+    assert [device._replace(memory=known.memory) for device, known in zip(look.devices, well.devices, strict=True)] == [
         *well.devices
     ]
     assert not isinstance(memory, Absent)
@@ -95,7 +94,7 @@ def test_without_a_list_of_processes_the_others_are_read(
     looks = older(fake_gpus, tmp_path, function, OTHERWISE[function])
     look = looks.look()
     problems = ("The processes on this GPU cannot be listed: not known to this driver.",) if kind == "C" else ()
-    assert look.devices == tuple(replace(device, problems=problems) for device in well.devices)
+    assert look.devices == tuple(device._replace(problems=problems) for device in well.devices)
     assert look.uses == (() if kind == "C" else well.uses)
     looks.source.close()
 
@@ -115,7 +114,7 @@ def test_a_driver_that_cannot_name_itself_is_read(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, field: str
 ) -> None:
     looks = older(fake_gpus, tmp_path, function)
-    assert looks.look() == replace(well, driver=replace(well.driver, **{field: TOO_OLD}))
+    assert looks.look() == well._replace(driver=well.driver._replace(**{field: TOO_OLD}))
     looks.source.close()
 
 
