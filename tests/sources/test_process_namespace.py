@@ -9,7 +9,7 @@ from gputui.model.process import ProcessState
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.namespace import is_private
 from gputui.sources.procfs import PID_MAX, ProcFs
-from tests.sources.children import AS_NOBODY, IDLE, as_nobody, in_namespace, look_at, on_device, running
+from tests.sources.children import AS_NOBODY, IDLE, as_nobody, in_namespace, look_at, on_device, running, wait_until
 
 MISSING = PID_MAX + 1
 
@@ -86,6 +86,7 @@ def test_a_process_that_ends_in_a_container_has_vanished(library):
 )
 def test_a_process_that_may_not_be_looked_into_is_what_the_others_are(others, expected):
     with running(IDLE) as child:
+        wait_until(lambda: ProcFs().stat(child.pid).letter == "S")
         process, *_ = as_nobody(lambda: look_at(ProcessSource(in_private_namespace=True), child.pid, *others))
     assert process.state is expected
 
