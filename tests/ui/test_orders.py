@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gputui.model.process import ProcessLook
@@ -97,9 +95,9 @@ async def test_a_tagged_process_that_has_ended_does_not_count():
         assert ended is not None
         node = scenes.node(2)
         left = tuple(each for each in node.processes.processes if each.identity != ended.identity)
-        await monitor.see(replace(node, processes=replace(node.processes, processes=left)))
+        await monitor.see(node._replace(processes=node.processes._replace(processes=left)))
         assert "2 tagged" in monitor.lines[0]
-        await monitor.see(replace(node, number=3, processes=ProcessLook(problem="The list cannot be read.")))
+        await monitor.see(node._replace(number=3, processes=ProcessLook(problem="The list cannot be read.")))
         assert "2 tagged" in monitor.lines[0]
 
 
