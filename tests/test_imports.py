@@ -32,13 +32,10 @@ print(*sorted(set(sys.modules) - before), file=sys.stderr)
 STARTS = [pytest.param(ONCE, 55, id="one look, printed"), pytest.param(FIRST_FRAME, 72, id="the first frame")]
 DEAR = {
     "textual": "60 ms",
-    "psutil": "11 ms, and /proc says the same",
     "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",
     "pathlib": "4 ms with `urllib`",
     "asyncio": "20 ms",
     "json": "2 ms",
-    "datetime": "2 ms",
-    "socket": "3 ms",
     "gputui.explain": "nobody is attached yet",
     "gputui.sources.demo": "it is not the demonstration",
 }

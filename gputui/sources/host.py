@@ -1,25 +1,24 @@
-"""The machine around the devices, from /proc."""
+"""The machine around the devices, as psutil reads it; psutil is imported at the first look."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gputui.model.host import Host, HostMemory, Space
 from gputui.model.reading import Absent, Reading
-from gputui.sources.procfs import SECOND_LOOK, TICKS_PER_S, fields_of, kib, read_file
+from gputui.sources.procfs import SECOND_LOOK
+
+if TYPE_CHECKING:
+    from psutil._ntuples import scputimes, sdiskio, sdiskusage, snetio, sswap, svmem
 
 T = TypeVar("T")
 
 _STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that live in memory or on other block devices: their bytes would be counted twice."""
-
-_SECTOR_BYTES = 512
-"""The unit of /proc/diskstats, whatever the disk's own sectors are."""
-
-_SHM = "/dev/shm"
 
 
 class _Traffic(NamedTuple):
@@ -30,10 +29,10 @@ class _Traffic(NamedTuple):
 
 
 class _CpuTime(NamedTuple):
-    """Clock ticks since boot; time that a guest took is in `busy`, waiting for a disk is not."""
+    """Seconds since boot; waiting for a disk is not busy."""
 
-    busy: int
-    total: int
+    busy_s: float
+    total_s: float
 
 
 class HostSource:
@@ -41,71 +40,60 @@ class HostSource:
 
     def __init__(
         self,
-        proc: str = "/proc",
-        sys: str = "/sys",
+        sys: str | os.PathLike[str] = "/sys",
         clock: Callable[[], float] = time.monotonic,
         *,
         counts_itself: bool = True,
     ) -> None:
         """Without `counts_itself` the processor time of this program is left out of what all cores did together."""
-        self._proc, self._sys, self._clock = proc, sys, clock
+        self._sys, self._clock = os.fspath(sys), clock
         self._cpu = _CpuMeter(own_s=None if counts_itself else time.process_time)
         self._disks, self._links = _Meter(), _Meter()
         self._is_hardware: dict[str, bool] = {}
+        # psutil warns where /proc lacks a field, and a warning would go to the terminal that the screen is drawn on.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
 
     def read(self) -> Host:
-        """One look; what cannot be read is absent with the reason."""
+        """One look; what psutil cannot read is absent with the reason."""
+        import psutil
+
         now = self._clock()
-        cpu, cores = self._cpu.percents(self._try("stat", _cpu_times))
-        disk_read, disk_write = self._disks.rates(now, self._try("diskstats", self._whole_disks))
-        received, sent = self._links.rates(now, self._try("net/dev", self._cards))
-        memory = self._try("meminfo", fields_of)
+        cpu, cores = self._cpu.percents(
+            _try(lambda: [_cpu_time(core) for core in (psutil.cpu_times(), *psutil.cpu_times(percpu=True))])
+        )
+        disk_read, disk_write = self._disks.rates(
+            now, _try(lambda: self._whole_disks(psutil.disk_io_counters(perdisk=True, nowrap=False)))
+        )
+        received, sent = self._links.rates(
+            now, _try(lambda: self._cards(psutil.net_io_counters(pernic=True, nowrap=False)))
+        )
         return Host(
             hostname=os.uname().nodename,
             cpu_percent=cpu,
             core_percents=cores,
-            load=_system(os.getloadavg),
-            memory=self._part("meminfo", memory, _memory),
-            swap=self._part("meminfo", memory, _swap),
-            shm=_system(_shm),
+            load=_try(psutil.getloadavg),
+            memory=_try(lambda: _memory(psutil.virtual_memory())),
+            swap=_try(lambda: _space(psutil.swap_memory())),
+            shm=_try(lambda: _space(psutil.disk_usage("/dev/shm"))),
             disk_read_bytes_per_s=disk_read,
             disk_write_bytes_per_s=disk_write,
             network_receive_bytes_per_s=received,
             network_send_bytes_per_s=sent,
+            # psutil has the moment of the boot alone, in whole seconds; this clock runs since then.
             uptime_s=time.clock_gettime(time.CLOCK_BOOTTIME),
         )
 
-    def _try(self, name: str, convert: Callable[[bytes], T]) -> Reading[T]:
-        """What /proc/`name` says, or why not."""
-        path = f"{self._proc}/{name}"
-        try:
-            data = read_file(path)
-        except OSError as error:
-            return Absent(f"{path}: {error.strerror}")
-        return self._part(name, data, convert)
-
-    def _part(self, name: str, reading: Reading[bytes | dict[str, str]], convert: Callable[..., T]) -> Reading[T]:
-        """What `convert` makes of it; a form that nobody here knows is a reason."""
-        if isinstance(reading, Absent):
-            return reading
-        try:
-            return convert(reading)
-        except (ValueError, LookupError) as error:
-            return Absent(f"{self._proc}/{name} is not understood: {error}")
-
-    def _whole_disks(self, data: bytes) -> dict[str, _Traffic]:
+    def _whole_disks(self, disks: Mapping[str, sdiskio]) -> dict[str, _Traffic]:
         """Neither partitions, which /sys/block lacks, nor what is stacked on disks; a name with / has ! in /sys."""
-        disks = {}
-        for line in data.decode().splitlines():
-            fields = line.split()
-            name = fields[2]
-            if not name.startswith(_STACKED_DISKS) and self._exists(f"block/{name.replace('/', '!')}"):
-                disks[name] = _Traffic(int(fields[5]) * _SECTOR_BYTES, int(fields[9]) * _SECTOR_BYTES)
-        return disks
+        return {
+            name: _Traffic(disk.read_bytes, disk.write_bytes)
+            for name, disk in disks.items()
+            if not name.startswith(_STACKED_DISKS) and self._exists(f"block/{name.replace('/', '!')}")
+        }
 
-    def _cards(self, data: bytes) -> dict[str, _Traffic]:
+    def _cards(self, counters: Mapping[str, snetio]) -> dict[str, _Traffic]:
         """Bridges, bonds and VLANs carry the traffic of cards once more; a container has nothing but such."""
-        links = {name: link for name, link in _links(data) if name != "lo"}
+        links = {name: _Traffic(link.bytes_recv, link.bytes_sent) for name, link in counters.items() if name != "lo"}
         return {name: link for name, link in links.items() if self._exists(f"class/net/{name}/device")} or links
 
     def _exists(self, entry: str) -> bool:
@@ -121,26 +109,26 @@ class _CpuMeter:
     def __init__(self, own_s: Callable[[], float] | None) -> None:
         self._own_s = own_s
         self._own_before_s = 0.0
-        self._before: Mapping[str, _CpuTime] = {}
+        self._before: Sequence[_CpuTime] = ()
 
-    def percents(self, times: Reading[dict[str, _CpuTime]]) -> tuple[Reading[float], Reading[tuple[float, ...]]]:
+    def percents(self, times: Reading[list[_CpuTime]]) -> tuple[Reading[float], Reading[tuple[float, ...]]]:
         """All cores together and each; absent at the first look, and when a core came or went."""
         if isinstance(times, Absent):
             return times, times
         before, self._before = self._before, times
-        own_ticks = self._own_ticks()
-        if before.keys() != times.keys():
+        own_s = self._own_time_s()
+        if len(before) != len(times):
             return SECOND_LOOK, SECOND_LOOK
         together, *cores = (
-            _CpuTime(*(new - old for new, old in zip(times[name], before[name], strict=True))) for name in times
+            _CpuTime(new.busy_s - old.busy_s, new.total_s - old.total_s) for new, old in zip(times, before, strict=True)
         )
-        return _percent(together.busy - own_ticks, together.total), tuple(_percent(*core) for core in cores)
+        return _percent(together.busy_s - own_s, together.total_s), tuple(_percent(*core) for core in cores)
 
-    def _own_ticks(self) -> float:
+    def _own_time_s(self) -> float:
         if self._own_s is None:
             return 0.0
         before_s, self._own_before_s = self._own_before_s, self._own_s()
-        return (self._own_before_s - before_s) * TICKS_PER_S
+        return self._own_before_s - before_s
 
 
 class _Meter:
@@ -165,54 +153,36 @@ class _Meter:
         )
 
 
-def _cpu_times(data: bytes) -> dict[str, _CpuTime]:
-    """All cores together ("cpu") and each ("cpu0"), in that order; guests' time is in that of users already."""
-    times = {}
-    for line in data.decode().splitlines():
-        if not line.startswith("cpu"):
-            break  # they come first, and a line of all interrupts, which is long, comes behind them
-        name, *ticks = line.split(None, 9)
-        user, nice, system, idle, waiting, *rest = map(int, ticks[:8])
-        busy = user + nice + system + sum(rest)
-        times[name] = _CpuTime(busy, busy + idle + waiting)
-    return times
-
-
-def _percent(busy: float, total: float) -> float:
-    return round(min(100.0, max(0.0, 100 * busy / total)), 1) if total > 0 else 0.0
-
-
-def _links(data: bytes) -> Iterator[tuple[str, _Traffic]]:
-    for line in data.decode().splitlines()[2:]:  # two lines of titles
-        name, _, numbers = line.rpartition(":")
-        fields = numbers.split()
-        yield name.strip(), _Traffic(int(fields[0]), int(fields[8]))
-
-
-def _memory(fields: Mapping[str, str]) -> HostMemory:
-    total, available, shared = (kib(fields[name]) for name in ("MemTotal", "MemAvailable", "Shmem"))
-    cached = sum(kib(fields.get(name, "0")) for name in ("Cached", "SReclaimable", "Buffers"))
-    return HostMemory(
-        total_bytes=total,
-        used_bytes=total - available,
-        available_bytes=available,
-        cache_bytes=max(0, cached - shared),  # the kernel counts shared memory as cache; here it is counted once
-        shared_bytes=shared,
-    )
-
-
-def _swap(fields: Mapping[str, str]) -> Space:
-    total = kib(fields["SwapTotal"])
-    return Space(total_bytes=total, used_bytes=total - kib(fields["SwapFree"]))
-
-
-def _shm() -> Space:
-    shm = os.statvfs(_SHM)
-    return Space(total_bytes=shm.f_blocks * shm.f_frsize, used_bytes=(shm.f_blocks - shm.f_bfree) * shm.f_frsize)
-
-
-def _system(read: Callable[[], T]) -> Reading[T]:
+def _try(read: Callable[[], T]) -> Reading[T]:
+    """What `read` gives, or why not: a file that cannot be read, is not there, or has a form psutil does not know."""
     try:
         return read()
     except OSError as error:
         return Absent(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (NotImplementedError, ValueError, LookupError) as error:
+        return Absent(f"psutil: {error}")
+
+
+def _cpu_time(times: scputimes) -> _CpuTime:
+    """Guests' time is in that of users already."""
+    total_s = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return _CpuTime(total_s - times.idle - getattr(times, "iowait", 0.0), total_s)
+
+
+def _percent(busy_s: float, total_s: float) -> float:
+    return round(min(100.0, max(0.0, 100 * busy_s / total_s)), 1) if total_s > 0 else 0.0
+
+
+def _memory(memory: svmem) -> HostMemory:
+    return HostMemory(
+        total_bytes=memory.total,
+        used_bytes=memory.total - memory.available,  # `memory.used` has another meaning in older versions
+        available_bytes=memory.available,
+        # The kernel counts shared memory as cache; here it is counted once, as shared.
+        cache_bytes=max(0, memory.cached + memory.buffers - memory.shared),
+        shared_bytes=memory.shared,
+    )
+
+
+def _space(filled: sswap | sdiskusage) -> Space:
+    return Space(total_bytes=filled.total, used_bytes=filled.used)

@@ -1,7 +1,7 @@
 """Linux's /proc, read cheaply: one system call in, one line out, and an error that says whose process it was.
 
-Not psutil: it does not tell what a process waits for, its PID in other namespaces, or that hidepid hides it, a look at
-a thousand processes with it takes several times as long, and its import a fifth of the time to the first figures.
+It exists beside psutil for what psutil does not tell of a process (what it waits for, its PID in other namespaces, that
+hidepid hides it) and because a look at a thousand processes with psutil takes several times as long.
 """
 
 from __future__ import annotations
