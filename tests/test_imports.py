@@ -16,9 +16,10 @@ def first_light(snapshot, settings, taste):
     assert snapshot.devices.devices
     raise SystemExit
 gputui.ui.first_light.first_light = first_light
-from gputui.commands.monitor import _open
+from gputui.commands import monitor
+monitor.fit_terminal = lambda settings: settings
 try:
-    _open(gputui.cli.load_settings(), demo=False, pids=())
+    monitor.open_monitor(gputui.cli.load_settings())
 except SystemExit:
     pass
 """
@@ -42,21 +43,22 @@ DEAR = {
 """Modules that are not needed for the first figures, with what they cost."""
 
 
-def modules_of(code: str) -> set[str]:
+def modules_of(code: str, gpus: FakeGpus) -> set[str]:
     """What a new interpreter has imported after `code`, beyond what it always has."""
-    run = subprocess.run([sys.executable, "-c", COUNT.format(code=code)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", COUNT.format(code=code)]
+    run = subprocess.run(command, env=gpus.environment, capture_output=True, text=True, check=True)
     return set(run.stderr.split())
 
 
 @pytest.mark.parametrize(("code", "_limit"), STARTS)
 def test_the_first_figures_need_nothing_dear(fake_gpus: FakeGpus, code: str, _limit: int) -> None:
     fake_gpus.up(2, busy=True)
-    assert modules_of(code) & DEAR.keys() == set()
+    assert modules_of(code, fake_gpus) & DEAR.keys() == set()
 
 
 @pytest.mark.parametrize(("code", "limit"), STARTS)
 def test_the_first_figures_need_few_modules_of_ours(fake_gpus: FakeGpus, code: str, limit: int) -> None:
     fake_gpus.up(2, busy=True)
-    modules = modules_of(code)
+    modules = modules_of(code, fake_gpus)
     assert "pynvml" in modules
     assert len([name for name in modules if name.startswith("gputui")]) <= limit

@@ -50,7 +50,7 @@ def _play(recording: Recording, settings: Settings) -> int:
         app.first_pids = tuple(recording.greetings)
         app.first_words = recording.notices
 
-    return show(settings, RecordedMachine(player), lambda _snapshot: partial(ReplayFeed, player), prepare)
+    return show(settings, RecordedMachine(player), lambda: lambda _snapshot: partial(ReplayFeed, player), prepare)
 
 
 def _print(recording: Recording) -> int:

@@ -186,7 +186,7 @@ def _without_probe(pid: int) -> CannotAttachError:
 
 def _is_free_threaded(pid: int) -> bool:
     try:
-        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return False
     return name.startswith("python3.") and name.endswith("t")
