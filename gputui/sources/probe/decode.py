@@ -1,6 +1,7 @@
-"""From the probe's messages to the model's dataclasses, trusting nothing: types, ranges, lengths and characters.
+"""From the probe's messages to the model's classes, trusting nothing: types, ranges, lengths and characters.
 
-A decoder is made once for each dataclass, from its type annotations; a field that is missing takes its default.
+A decoder is made once for each dataclass or named tuple, from its type annotations; a field that is missing takes its
+default.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DecodeError(Exception):
 
 
 def decode(cls: type[T], value: object) -> T:
-    """`value`, as JSON gave it, as an instance of the dataclass `cls`; raises DecodeError."""
+    """`value`, as JSON gave it, as an instance of the dataclass or named tuple `cls`; raises DecodeError."""
     kind: Any = cls
     return cast("T", _decoder(kind)(value))
 
@@ -39,11 +40,27 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:MAX_TEXT])
 
 
+def is_record(kind: Any) -> bool:  # noqa: ANN401
+    """Whether a class, or what a value is an instance of, is a dataclass or a named tuple."""
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "_field_defaults")
+
+
+def field_names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401
+    """The fields of such a class, in their order."""
+    return getattr(kind, "_fields", None) or tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _with_defaults(cls: type[Any]) -> set[str]:
+    if hasattr(cls, "_field_defaults"):
+        return set(cls._field_defaults)
+    return {field.name for field in dataclasses.fields(cls) if field.default is not dataclasses.MISSING}
+
+
 @cache
 def _decoder(kind: Any) -> Decoder:  # noqa: ANN401
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if dataclasses.is_dataclass(kind):
+    if is_record(kind):
         return _object_decoder(cast("type[Any]", kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _enum_decoder(kind)
@@ -88,9 +105,8 @@ _SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _
 
 def _object_decoder(cls: type[Any]) -> Decoder:
     hints = get_type_hints(cls)
-    fields = dataclasses.fields(cls)
-    decoders = {field.name: _decoder(hints[field.name]) for field in fields}
-    required = {field.name for field in fields if field.default is dataclasses.MISSING}
+    decoders = {name: _decoder(hints[name]) for name in field_names(cls)}
+    required = decoders.keys() - _with_defaults(cls)
 
     def decode_object(value: object) -> object:
         if not isinstance(value, dict):

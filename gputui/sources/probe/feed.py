@@ -86,7 +86,7 @@ class TargetFeed:
         try:
             with self._client as client:
                 client.subscribe(self._interval_s)
-                self._await_change(client)
+                client.ask_look()  # who attaches asks to see what there is, also what no look by itself has time for
                 while not self._is_stopped:
                     self._send_requests(client)
                     self._take(client, client.receive(PATIENCE_S))
@@ -115,7 +115,6 @@ class TargetFeed:
             if message.inventory is None or self._unasked == "walk":  # else somebody asked for it, and it stays
                 self._await_change(client)
             self._deliver()
-
         elif isinstance(message, Acted):
             self._take_acted(client, message)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Union
@@ -12,7 +11,7 @@ from gputui.model.moment import Surroundings
 from gputui.model.reading import Absent
 from gputui.model.target import Acted, Greeting, Mark, Statistics
 from gputui.sources.probe.client import message_of
-from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
 from gputui.sources.recording.chunks import DamagedError
 
 
@@ -46,11 +45,11 @@ class Record:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A dataclass of the model as JSON, which `decode` makes the same dataclass of again."""
+    """A dataclass or named tuple of the model as JSON, which `decode` makes the same of again."""
     if isinstance(value, Absent):
         return {"absent": value.reason}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if is_record(value):
+        return {name: plain(getattr(value, name)) for name in field_names(value)}
     if isinstance(value, (tuple, list)):
         return [plain(each) for each in value]
     return value.value if isinstance(value, Enum) else value
