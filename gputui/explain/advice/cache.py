@@ -67,8 +67,12 @@ def churn(situation: Situation) -> Finding | None:
         return None
     taken = _risen(window, "num_device_alloc")
     freed = _risen(window, "num_device_free")
-    lulls = sum(one.statistics.num_device_free == other.statistics.num_device_free for one, other in pairwise(window))
-    is_habit = 1 - lulls / (len(window) - 1) >= CHURN_SHARE
+    lulls_s = sum(
+        other.time - one.time
+        for one, other in pairwise(window)
+        if one.statistics.num_device_free == other.statistics.num_device_free
+    )
+    is_habit = lulls_s <= (1 - CHURN_SHARE) * span_s
     if not is_habit or min(taken, freed) < CHURN_PER_S * span_s:
         return None
     said = (

@@ -26,7 +26,7 @@ WINDOW_POINTS = 4
 CHURN_PER_S = 2.0
 """Device allocations and frees: a steady program makes none; one empty_cache() a second gives back several segments."""
 CHURN_SHARE = 0.75
-"""In so many of the readings of the window there are frees: a habit, not a burst."""
+"""For so much of the time of the window there are frees: a habit, not a burst."""
 
 RETRIES_PER_MINUTE = 2.0
 """Each retry frees the whole cache and synchronises the device; once in a while it is the price of a full device."""
