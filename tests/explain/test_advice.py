@@ -281,10 +281,23 @@ def test_the_same_sentence_weighs_more_where_it_is_worse(kind, retries, parts, u
 
 
 def test_of_very_many_looks_some_are_taken_and_the_newest_is_one():
-    many = [moment(time=100.0 + n) for n in range(100)]
+    many = looking(*([Tensor(8, "batch", X)] for _ in range(100))).moments
     looks = situation_of(many[-1], many[-1].devices[0], moments=many).looks
     assert 10 < len(looks) < 30
     assert (looks[0].time < 105, looks[-1].time) == (True, 199.0)
+
+
+def bare(seen):
+    """The same moment after a look that had no time for tensors."""
+    (device,) = seen.devices
+    layout = replace(device.layout, storages=(), by_category={})
+    return replace(seen, devices=(replace(device, layout=layout),))
+
+
+def test_looks_without_tensors_say_nothing_about_tensors():
+    moments = looking(*(forward(100, saved) for saved in (40, 0, 80, 60, 0, 20))).moments
+    mixed = [bare(seen) if n in (1, 5) else seen for n, seen in enumerate(moments)]
+    assert "kept_gradients" in story(*mixed).findings()
 
 
 def test_nothing_later_than_the_moment_counts():

@@ -38,7 +38,7 @@ class _Growth:
 
 def leak(situation: Situation) -> Finding | None:
     """Kinds of tensors whose number rises from look to look."""
-    looks = situation.looks
+    looks = situation.looks if len(situation.looks) >= LOOKS else situation.bare_looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
         return None
     growths = _growths(looks)

@@ -32,12 +32,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters` and `looks` are oldest first and end with those of `moment`; `workers` load its data."""
+    """`counters`, `looks` and `bare_looks` are oldest first; `workers` load the data of the process.
+
+    Bare looks are those that were too dear for the tensors: their blocks have no owners, and they are not to be
+    compared with others.
+    """
 
     moment: TargetMoment
     device: DeviceMoment
     counters: tuple[Counted, ...]
     looks: tuple[Seen, ...]
+    bare_looks: tuple[Seen, ...] = ()
     workers: Workers | None = None
     utilization_percent: Reading[float] = field(default=NOT_READ)
 
@@ -55,6 +60,7 @@ def situation_of(
     moments: Sequence[TargetMoment] = (),
 ) -> Situation:
     """`points` and `moments` are what was seen of the process so far; those after `moment` are left out."""
+    looks = _looks((*(each for each in moments if each.time < moment.time), moment), device.index)
     own = CounterPoint(moment.time, tuple(each.statistics for each in moment.devices))
     earlier = [point for point in points if point.time < moment.time]
     return Situation(
@@ -66,18 +72,23 @@ def situation_of(
             for statistics in point.statistics
             if statistics.device == device.index
         ),
-        looks=_looks((*(each for each in moments if each.time < moment.time), moment), device.index),
+        looks=_some([look for look in looks if look.layout.storages]),
+        bare_looks=_some([look for look in looks if not look.layout.storages]),
     )
 
 
-def _looks(moments: Sequence[TargetMoment], device: int) -> tuple[Seen, ...]:
-    """Each look once, although many moments show it; of very many some, the newest among them."""
+def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
+    """Each look once, although many moments show it."""
     found = {}
     for moment in moments:
         for each in moment.devices:
             if each.index == device and each.layout is not None:
                 found[moment.look_time] = each.layout
-    looks = [Seen(at, layout) for at, layout in found.items()]
+    return [Seen(at, layout) for at, layout in found.items()]
+
+
+def _some(looks: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Of very many looks some, the newest among them."""
     return tuple(looks[:: -max(1, -(-len(looks) // LOOKS_AT_MOST))][::-1])
 
 

@@ -128,7 +128,7 @@ def split(situation: Situation) -> Finding | None:
     stuck_then = layout.release.composition.stuck_bytes if layout else 0
     if in_pieces - stuck_then < max(STUCK_BYTES, SCATTERED_SHARE * counters.reserved_bytes):
         return None
-    then = f"was looked at {clock(situation.looks[-1].time)}" if situation.looks else "was not looked at"
+    then = f"was looked at {clock(situation.moment.look_time)}" if layout else "was not looked at"
     said = (
         f"inactive_split_bytes is {format_bytes(counters.inactive_split_bytes)}, and has been in the last readings: of"
         f" no use to a larger request. The process {then}, so what holds it now is not known."
