@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,12 @@ from tests.attach.children import Child, Python
 from tests.attach.conftest import python, sockets, torch_python
 
 __all__ = ["python", "sockets", "torch_python"]
+
+
+def require_root() -> None:
+    """Leave a test out, which CI does not allow, for whoever cannot become another user or mount a folder."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for other users and for mounts")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

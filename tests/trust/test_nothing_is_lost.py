@@ -20,6 +20,7 @@ from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import Python, wait_until
 from tests.attach.test_attach import attach
+from tests.trust.conftest import require_root
 from tests.trust.test_who_gets_in import ANA
 
 START = """
@@ -154,6 +155,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python, sockets: Path, name: str) -> None:
+    if name == "the root folder":
+        require_root()
     code = CHANGES[name]
     child = python.start(
         START.replace("import gputui.probe,", "import gputui.probe.server, json,") + f"    {code}\n    input()\n"
@@ -172,6 +175,7 @@ def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python,
 
 
 def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Python) -> None:
+    require_root()
     source = START.replace("import gputui.probe,", "import gputui.probe.server, json,")
     child = python.start(
         source + f"    os.setgid({ANA}); os.setuid({ANA})\n    print('became', flush=True)\n    input()\n"
@@ -216,6 +220,7 @@ def test_where_the_folder_of_sockets_takes_no_file_the_program_goes_on(
     python: Python, sockets: Path, name: str
 ) -> None:
     """A tmpfs of two inodes: the root and our folder."""
+    require_root()
     folder = sockets.parent
     subprocess.run(["mount", "-t", "tmpfs", "-o", FULL[name], "none", folder], check=True)
     try:

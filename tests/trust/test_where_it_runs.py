@@ -12,6 +12,7 @@ import pytest
 from gputui.sources.probe import listing
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.test_attach import attach
+from tests.trust.conftest import require_root
 
 WAITING = """
     import gputui.probe, os
@@ -120,6 +121,7 @@ INSIDE = """
 @pytest.fixture
 def contained(python: Python) -> Child:
     """A program in PID and mount namespaces of its own, where the runtime folder is its own too."""
+    require_root()
     return python.run([*CONTAINER, "sh", "-c", HIDE, python.path, "-c", textwrap.dedent(INSIDE), sys.executable])
 
 

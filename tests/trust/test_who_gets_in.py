@@ -16,7 +16,7 @@ import pytest
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
-from tests.trust.conftest import COUNTING
+from tests.trust.conftest import COUNTING, require_root
 
 ANA = 100_000 + 2 * os.getpid()
 BEN = ANA + 1
@@ -74,6 +74,7 @@ def view(uid: int, pid: int, path: str = "") -> str:
 @pytest.fixture
 def of_users(python: Python) -> Iterator[dict[int, Path]]:
     """The folders of both users in /tmp, not made yet."""
+    require_root()
     folders = {uid: Path(f"/tmp/gputui-{uid}") for uid in (ANA, BEN)}
     for folder in folders.values():
         clear(folder)
@@ -114,6 +115,7 @@ def test_the_owner_and_root_get_in_and_nobody_else(python: Python, of_users: dic
 
 
 def test_who_started_as_root_and_became_another_user_is_found_by_root(python: Python, sockets: Path) -> None:
+    require_root()
     child = python.start(
         f"""
         import gputui.probe.server, ctypes, json, os
