@@ -14,6 +14,9 @@ from gputui.sources.recording.reader import Recording
 SHIPPED = Path(__file__).with_name("training.gputui")
 """Made by screenshots/make_recording.py, which says what happens in it."""
 
+OPENS_AT_S = 20.0
+"""Before, the job imports and builds its model: there is nothing to see yet."""
+
 
 def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) -> ReplayFeed:
     """A process of the demonstration, inside which the recorded job runs; raises GputuiError where it has no probe."""
@@ -24,4 +27,5 @@ def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) ->
     recording = Recording(SHIPPED)
     recorded = next(iter(recording.greetings))
     player = Player(recording, lambda greeting: replace(greeting, pid=pid))
+    player.seek(OPENS_AT_S)
     return ReplayFeed(player, recorded, listener, shown_as=pid)
