@@ -6,6 +6,8 @@ A reader may refuse with its own error. `TARGETS` names them, with the folder of
 from __future__ import annotations
 
 import dataclasses
+import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +15,14 @@ from gputui.model.target import Acted, Greeting, Look, Mark, Statistics
 from gputui.probe.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.recording.chunks import FIRST_LINE, Kind, write_chunk
+from gputui.sources.recording.index import NoRecordingError
+from gputui.sources.recording.reader import Recording
+from gputui.sources.recording.records import Looked
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
+KINDS = {str(int(kind)).encode(): kind for kind in Kind}
 MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark, "acted": Acted}
 
 
@@ -33,6 +40,49 @@ def read_replies(data: bytes) -> None:
         said = _refusal(lambda payload=payload: _check_texts(_message(payload)))
         assert said.isprintable()
         assert len(said) < MAX_SENTENCE
+
+
+def read_recordings(data: bytes) -> None:
+    """What a replay does with a file: all its records and looks, with no character that a terminal obeys."""
+    with tempfile.NamedTemporaryFile(suffix=".gputui") as file:
+        file.write(_recording(data[1:]) if data[:1] == b"\0" else data)
+        file.flush()
+        recording, said = _opened(Path(file.name))
+        assert said.isprintable()
+        if recording is None:
+            return
+        for record in recording.records():
+            _check_texts(record.said)
+            if isinstance(record.said, Looked) and (seen := recording.look(record.pid, record.said.number)):
+                _check_texts(seen[0])
+        recording.next_mark(recording.begins)
+        recording.close()
+
+
+def _opened(path: Path) -> tuple[Recording | None, str]:
+    try:
+        return Recording(path), ""
+    except NoRecordingError as refusal:
+        return None, str(refusal)
+
+
+def _recording(lines: bytes) -> bytes:
+    """A recording of process 7 whose checksums are right, of a chunk for each line: its kind, its content as JSON."""
+    chunks, number = FIRST_LINE, 0
+    for line in lines.split(b"\n"):
+        kind = KINDS.get(line[:1])
+        if kind is not None:
+            is_look = kind is not Kind.RECORDS
+            number += is_look
+            chunks += _chunk(kind, line[1:], number if is_look else 0)
+    return chunks
+
+
+def _chunk(kind: Kind, text: bytes, number: int) -> bytes:
+    try:
+        return write_chunk(kind, 7, 1.0, json.loads(text), number)
+    except (ValueError, RecursionError):  # what is no JSON, or no number that JSON has
+        return b""
 
 
 def _message(payload: bytes) -> object:
@@ -85,4 +135,8 @@ def _check_texts(value: object) -> None:
             _check_texts(getattr(value, field.name))
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"requests": read_requests, "replies": read_replies}
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "requests": read_requests,
+    "replies": read_replies,
+    "recordings": read_recordings,
+}

@@ -52,6 +52,29 @@ STREAMS = st.builds(
     st.sampled_from([b"", b"g", b"gptu", b"gptu\xff\xff\xff\xff", b"GET /", b"gptu\0\0\0\x02{"]),
 )
 
+RECORDS = st.tuples(
+    st.one_of(st.floats(0, 10), VALUES),
+    st.one_of(st.just(7), VALUES),
+    st.sampled_from(["heard", "around", "about", "looked", "x"]),
+    st.one_of(OBJECTS, VALUES),
+)
+CHUNKS = st.one_of(
+    st.lists(RECORDS, max_size=4).map(lambda records: b"1" + json.dumps(records).encode()),
+    OBJECTS.map(lambda look: b"2" + json.dumps(look).encode()),
+    VALUES.map(lambda change: b"3" + json.dumps(change).encode()),
+)
+RECORDINGS = st.builds(
+    lambda opening, chunks: b"\0" + opening + b"\n" + b"\n".join(chunks),
+    st.sampled_from([b"", *((CORPUS / "recordings" / "opening").read_bytes()[1:].splitlines()[:1])]),
+    st.lists(CHUNKS, max_size=6),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=RECORDINGS)
+def test_made_up_recordings(data):
+    TARGETS["recordings"](data)
+
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
