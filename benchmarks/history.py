@@ -35,9 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timeline = timeline_of(int(hours * 3600))
         kept_mib = tracemalloc.get_traced_memory()[0] / MIB
         tracemalloc.stop()
-        print(
-            f"| {hours:g} | {len(timeline.points) / 3600:g} | {kept_mib:.1f} | {frame_ms(timeline, columns, rows):.1f} |"
-        )
+        drawn_ms = frame_ms(timeline, columns, rows)
+        print(f"| {hours:g} | {len(timeline.points) / 3600:g} | {kept_mib:.1f} | {drawn_ms:.1f} |")
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.sources.recording.index import NoRecordingError
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.shipped import SHIPPED
 from tests.attach.children import Child, Python
@@ -48,6 +49,14 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
         python.end()
 
 
+def has_mark(path: Path) -> bool:
+    """Whether a recording that is being written has a mark already."""
+    try:
+        return Recording(path).next_mark(0.0) is not None
+    except NoRecordingError:
+        return False
+
+
 def test_what_is_seen_on_the_screens_is_kept(terminal: Open, program: Child, tmp_path: Path) -> None:
     path = tmp_path / "job.gputui"
     command = f"exec {GPUTUI} attach {program.pid} --record {path}"
@@ -55,6 +64,7 @@ def test_what_is_seen_on_the_screens_is_kept(terminal: Open, program: Child, tmp
     session.wait_for("● REC")
     session.send("m")
     session.wait_for("mark 1 is set")
+    session.wait(lambda: has_mark(path), "the mark in the file")
     session.send("q")
     assert session.end() == 0
     assert session.left_behind() == []
