@@ -11,6 +11,7 @@ import _thread
 import atexit
 import os
 import sys
+from errno import EBADF
 from itertools import count
 from select import POLLIN, poll
 from time import sleep, time
@@ -91,10 +92,8 @@ class _Running:
             wake.leave_signals_to_the_program()
             while not stop.is_asked:
                 self._serve_once(stop)
-        except NotOursError as error:
-            _give_up(f"off: {error}")
         except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
-            _give_up(f"off: {type(error).__name__}: {error}")
+            _give_up(f"off: {_cause(error)}")
         finally:
             self._finished.release()
 
@@ -227,6 +226,12 @@ def _is_subinterpreter() -> bool:
 def _note(label: str) -> None:
     _marks.append((next(_mark_numbers), time(), str(label)[:MAX_LABEL]))
     del _marks[:-MAX_MARKS]
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == EBADF:  # closed after it was looked at, before it was used
+        error = NotOursError()
+    return str(error) if isinstance(error, NotOursError) else f"{type(error).__name__}: {error}"
 
 
 def _give_up(reason: str) -> None:

@@ -29,7 +29,10 @@ def sentence_of(pid: int, ending: Ending | None) -> str:
         killed = "killed (by SIGKILL, or by the kernel where the host's memory ran out), or it crashed"
         return f"Process {pid} has ended without a word: it was {killed}."
     if fields[0] not in ("Z", "X"):
-        return f"The probe of process {pid} is gone: the process has become another program, or hangs in its end."
+        return (
+            f"The probe of process {pid} is gone: the process has closed all its files, has become another program, or"
+            " hangs in its end."
+        )
     return _by_status(pid, int(fields[_EXIT_CODE]))
 
 
