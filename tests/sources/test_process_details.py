@@ -146,6 +146,7 @@ def test_a_zombie_waits_for_its_parent():
 
 def test_what_somebody_elses_process_does_not_show_is_absent_with_the_owner():
     with running(IDLE) as child:
+        wait_until(lambda: ProcFs().stat(child.pid).letter == "S")
         details = as_nobody(lambda: details_of(child.pid))
     why = Absent("owned by root: permission denied")
     assert details.environment == why
