@@ -45,7 +45,7 @@ async def test_behind_the_sign_of_a_probe_a_recorded_job_runs():
             await shown.pilot.press("down")
         await shown.pilot.press("enter")
         await shown.pilot.press("a")
-        await shown.until(lambda: f"{process.pid} python train.py" in shown.text and "00:0" in shown.text)
+        await shown.until(lambda: f"{process.pid} python train.py" in shown.text and "▶ 1x 00:2" in shown.text)
         assert "DEMONSTRATION" in shown.text
         await shown.pilot.press("right_parenthesis")
         await shown.until(lambda: "has ended by an error: OutOfMemoryError: CUDA out of memory." in shown.text)
