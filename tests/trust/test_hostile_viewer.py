@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gputui.protocol import frames
+from gputui.sources.probe.client import ProbeError
 from tests.attach.children import Python, wait_until
 from tests.attach.test_wire import HELLO, connected, frame
 from tests.trust.conftest import COUNTING, Target
@@ -39,7 +40,16 @@ def goes_on(target: Target) -> None:
     before = target.steps()
     wait_until(lambda: target.steps() > before + 10, "the target's steps")
     wait_until(lambda: target.descriptors() == QUIET + 1, "the end of every connection")
-    target.child.attach().close()
+    wait_until(lambda: takes_a_viewer(target), "the next viewer's turn")
+
+
+def takes_a_viewer(target: Target) -> bool:
+    """Whether it answers in time, which behind a crowd can be said only of a later try."""
+    try:
+        target.child.attach().close()
+    except ProbeError:
+        return False
+    return True
 
 
 def send_all(connection: socket.socket, data: bytes) -> None:
