@@ -63,10 +63,24 @@ async def take(pid: int) -> None:
         for name, key in SHOTS:
             await pilot.press(key)
             await asyncio.sleep(2.5)
-            await pilot.pause()
+            await look_at_tensors(app, pilot)
             picture = app.export_screenshot(title="gputui")
             (FOLDER / f"attach-{name}.svg").write_text(picture, encoding="utf-8")
             print(f"attach-{name}.svg")
+
+
+async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
+    """On a slow machine tensors are looked at on request only: ask until the screen has some."""
+
+    def has_tensors() -> bool:
+        target = app.targets.current
+        layout = target.device_moment.layout if target and target.device_moment else None
+        return layout is not None and bool(layout.storages)
+
+    while not has_tensors():
+        await pilot.press("u")
+        await asyncio.sleep(0.3)
+    await pilot.pause()
 
 
 def _is_attached(app: GputuiApp, pid: int) -> bool:
