@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gputui.explain.owners import grouped
+from gputui.explain.owners import UNATTRIBUTED, grouped
 from gputui.model.change import Changes
 from gputui.model.moment import DeviceLayout, DeviceMoment
 from gputui.model.verdict import Owner
 
-Key = tuple[str, int, int]
+Place = tuple[int, int]
+"""Address and size."""
 
 NO_LOOK = "The tensors were not looked at {}: only the counters can be compared."
 
@@ -15,24 +16,31 @@ NO_LOOK = "The tensors were not looked at {}: only the counters can be compared.
 def changes(before: DeviceMoment, after: DeviceMoment) -> Changes:
     """From `before` to `after`, two moments of one device.
 
-    A block is the same where owner, address and size are: a tensor that moved went and came.
+    A block is the same where address, size and owner are: a tensor that moved went and came. Whose a block is need be
+    known at one of the moments only.
     """
     if before.layout is None or after.layout is None:
         missing = "at the first moment" if before.layout is None else "at the second moment"
         return Changes(before.statistics, after.statistics, problem=NO_LOOK.format(missing))
-    old, new = _blocks(before.layout), _blocks(after.layout)
+    old, new = _owners(before.layout), _owners(after.layout)
+    stayed = {place for place, owner in new.items() if _is_one(owner, old.get(place))}
     return Changes(
         before=before.layout.statistics,
         after=after.layout.statistics,
-        came=grouped((owner, key[2]) for key, owner in new.items() if key not in old),
-        went=grouped((owner, key[2]) for key, owner in old.items() if key not in new),
-        stayed_bytes=sum(key[2] for key in new if key in old),
+        came=grouped((owner, place[1]) for place, owner in new.items() if place not in stayed),
+        went=grouped((owner, place[1]) for place, owner in old.items() if place not in stayed),
+        stayed_bytes=sum(size_bytes for _, size_bytes in stayed),
     )
 
 
-def _blocks(layout: DeviceLayout) -> dict[Key, Owner]:
+def _owners(layout: DeviceLayout) -> dict[Place, Owner]:
     return {
-        (pin.owner.name, pin.block.address, pin.block.size_bytes): pin.owner
+        (pin.block.address, pin.block.size_bytes): pin.owner
         for segment in layout.release.segments
         for pin in segment.pins
     }
+
+
+def _is_one(owner: Owner, earlier: Owner | None) -> bool:
+    """Whether what is in a block can be what was in it earlier (None: no such block)."""
+    return earlier is not None and (UNATTRIBUTED in (owner, earlier) or owner.name == earlier.name)

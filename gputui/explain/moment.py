@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.acts import outcome_of
 from gputui.explain.bridge import bridge
+from gputui.explain.kept_names import with_names_of
 from gputui.explain.limits import disagreement, foreign, sentences
 from gputui.explain.owners import bytes_by_category, groups, owners_of
 from gputui.explain.release import predict_device
@@ -30,6 +31,7 @@ Layouts = Mapping[int, DeviceLayout]
 class Heard:
     """All that a probe has said: its newest greeting, counters and look; `layouts` are `layouts_of(look)`.
 
+    `named` is the newest look that had time for the tensors: it lends its names to those that had none.
     `problems` came with the counters. `acting` is the act that was asked for and not answered yet.
     """
 
@@ -43,6 +45,7 @@ class Heard:
     history: Recorder = Recorder.NOBODY
     acting: ActName | None = None
     outcome: Outcome | None = None
+    named: Look | None = None
 
 
 def layouts_of(look: Look) -> dict[int, DeviceLayout]:
@@ -64,6 +67,7 @@ def layouts_of(look: Look) -> dict[int, DeviceLayout]:
                 for storage in (look.inventory.storages if look.inventory else ())
                 if storage.device == counted.device
             ),
+            names_time=(look.inventory.time or look.time) if look.inventory else 0.0,
         )
     return found
 
@@ -78,8 +82,8 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
     return tuple(dict.fromkeys(found))
 
 
-def after(heard: Heard, message: Greeting | Statistics | Look | Mark | Acted, layouts: Layouts | None = None) -> Heard:
-    """What has been heard after one more message; `layouts` are those of a look where they are known already."""
+def after(heard: Heard, message: Greeting | Statistics | Look | Mark | Acted) -> Heard:
+    """What has been heard after one more message."""
     if isinstance(message, Statistics):
         return replace(
             heard,
@@ -90,8 +94,9 @@ def after(heard: Heard, message: Greeting | Statistics | Look | Mark | Acted, la
         )
     if isinstance(message, Look):
         counted = message.statistics or heard.statistics
-        found = layouts_of(message) if layouts is None else layouts
-        return replace(heard, statistics=counted, look=message, layouts=found)
+        look = with_names_of(message, heard.named)
+        named = message if message.inventory else heard.named
+        return replace(heard, statistics=counted, look=look, layouts=layouts_of(look), named=named)
     if isinstance(message, Mark):
         return replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
     if isinstance(message, Acted):

@@ -25,7 +25,7 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
     blocks = list(live_blocks(layout, device))
     addresses = [block.address for _, block in blocks]
     found: dict[int, Storage] = {}
-    for storage, block in _placed(blocks, inventory, device):
+    for storage, block in placed(blocks, inventory, device):
         if block and (block.address not in found or storage.size_bytes > found[block.address].size_bytes):
             found[block.address] = storage
     named = {address: _owner(storage) for address, storage in found.items()}
@@ -37,7 +37,7 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
     """Bytes of a device's storages that lie in no live block: memory of another process or library."""
     blocks = list(live_blocks(layout, device))
-    return sum(storage.size_bytes for storage, block in _placed(blocks, inventory, device) if block is None)
+    return sum(storage.size_bytes for storage, block in placed(blocks, inventory, device) if block is None)
 
 
 def bytes_by_category(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> dict[Category, int]:
@@ -81,7 +81,7 @@ def live_blocks(layout: AllocatorMap, device: int) -> Iterable[tuple[int, Block]
     )
 
 
-def _placed(
+def placed(
     blocks: list[tuple[int, Block]], inventory: Inventory | None, device: int
 ) -> Iterable[tuple[Storage, Block | None]]:
     """Each storage of a device with the live block it lies in."""

@@ -21,7 +21,8 @@ class DeviceLayout:
     """What a look tells of one device: segments with their release, the owner of each live block, and sums.
 
     `statistics` are the counters of the look itself, so that everything here is of one moment; `owners` is by the
-    address of a live block. `by_category` adds up to `statistics.allocated_bytes`.
+    address of a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors
+    were looked at (epoch seconds): in this look, or in one before it where this had no time for them; 0 where never.
     """
 
     statistics: AllocatorStatistics
@@ -31,6 +32,7 @@ class DeviceLayout:
     by_category: Mapping[Category, int]
     groups: tuple[TensorGroup, ...]
     storages: tuple[Storage, ...]
+    names_time: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,3 +69,5 @@ class Inventory:
     problems: tuple[str, ...] = ()
     known_sizes: tuple[KnownSize, ...] = ()
     """Workspaces and the like, which belong to no Python object and are known by their requested size alone."""
+    time: float = 0.0
+    """When the tensors were looked at (epoch seconds), 0 where that was in the look that the inventory stands in."""

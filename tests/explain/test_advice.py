@@ -287,11 +287,11 @@ def test_of_very_many_looks_some_are_taken_and_the_newest_is_one():
     assert (looks[0].time < 105, looks[-1].time) == (True, 199.0)
 
 
-def bare(seen):
-    """The same moment after a look that had no time for tensors."""
+def bare(seen, names_time=0.0):
+    """The same moment after a look that had no time for tensors: their names are of `names_time`, or there are none."""
     (device,) = seen.devices
-    layout = replace(device.layout, storages=(), by_category={})
-    return replace(seen, devices=(replace(device, layout=layout),))
+    known = {"names_time": names_time} if names_time else {"names_time": 0.0, "storages": (), "by_category": {}}
+    return replace(seen, devices=(replace(device, layout=replace(device.layout, **known)),))
 
 
 def test_looks_without_tensors_say_nothing_about_tensors():

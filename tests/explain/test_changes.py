@@ -88,3 +88,12 @@ def test_marked_moments_outlive_the_others_up_to_a_number():
     many = tuple(Mark(1000.0 + n, str(n)) for n in range(MARKED_MOMENTS + 5))
     timeline.add(seen(2000, 2000, mark, *many))
     assert [each.label for each, _ in timeline.marked] == [str(n) for n in range(5, MARKED_MOMENTS + 5)]
+
+
+def test_whose_a_block_is_may_be_known_at_one_moment_only():
+    named, nameless = moment(row(WEIGHT, GRADIENT)), moment(segment(("live", 8), ("live", 8), ("live", 2)))
+    found = between(named, nameless)
+    assert (found.went, found.stayed_bytes) == ((), 16 * MIB)
+    assert [(group.category, group.bytes // MIB) for group in found.came] == [(Category.UNATTRIBUTED, 2)]
+    back = between(nameless, named)
+    assert (back.came, back.stayed_bytes) == ((), 16 * MIB)

@@ -18,6 +18,8 @@ from gputui.units import format_bytes
 COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.OTHER, Category.UNATTRIBUTED})
 """Only these can leak: the others grow while a model is made and in its first step, and then no more."""
 
+NAMELESS = "blocks that are neither parameters, gradients, states nor buffers"
+
 KINDS_SHOWN = 3
 
 Kind = tuple[Category, str, tuple[int, ...], str]
@@ -38,10 +40,11 @@ class _Growth:
 
 def leak(situation: Situation) -> Finding | None:
     """Kinds of tensors whose number rises from look to look."""
-    looks = situation.looks if len(situation.looks) >= LOOKS else situation.bare_looks
+    is_bare = len(situation.looks) < LOOKS
+    looks = situation.bare_looks if is_bare else situation.looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
         return None
-    growths = _growths(looks)
+    growths = _growths([_as_one(look.layout) if is_bare else look.layout.groups for look in looks])
     grown_bytes = sum(growth.bytes for growth in growths)
     if grown_bytes < GROWTH_BYTES:
         return None
@@ -71,11 +74,18 @@ def rises(counts: Sequence[int]) -> bool:
     return max(first) < min(middle) and max(middle) < min(last) and counts[-1] - counts[0] >= GROWTH_TENSORS
 
 
-def _growths(looks: Sequence[Seen]) -> list[_Growth]:
-    """The kinds that rise, by bytes."""
-    counts = [{_kind_of(group): group.count for group in look.layout.groups} for look in looks]
+def _as_one(layout: DeviceLayout) -> tuple[TensorGroup, ...]:
+    """All that comes and goes as one kind: which block is whose is not known well enough for more."""
+    some = [group for group in layout.groups if group.category in COMES_AND_GOES]
+    count, size_bytes = sum(group.count for group in some), sum(group.bytes for group in some)
+    return (TensorGroup(Category.UNATTRIBUTED, "", (), "", count, size_bytes, ()),) if some else ()
+
+
+def _growths(looks: Sequence[Sequence[TensorGroup]]) -> list[_Growth]:
+    """The kinds that rise from look to look, by bytes."""
+    counts = [{_kind_of(group): group.count for group in groups} for groups in looks]
     found = []
-    for group in looks[-1].layout.groups:
+    for group in looks[-1]:
         series = [each.get(_kind_of(group), 0) for each in counts]
         if group.category in COMES_AND_GOES and rises(series):
             found.append(_Growth(group, series[0], series[-1]))
@@ -134,9 +144,7 @@ def _kind(growth: _Growth) -> str:
     group = growth.group
     names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
     category = group.category.value.replace("_", " ")
-    what = (
-        f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else f"blocks of unknown owners ({category})"
-    )
+    what = f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else NAMELESS
     return f"{growth.first:,} became {growth.last:,} x {what} (+{format_bytes(growth.bytes)}){names}."
 
 

@@ -34,8 +34,8 @@ class Seen:
 class Situation:
     """`counters`, `looks` and `bare_looks` are oldest first; `workers` load the data of the process.
 
-    Bare looks are those that were too dear for the tensors: their blocks have no owners, and they are not to be
-    compared with others.
+    Bare looks are those that had no time for the tensors: their blocks have the owners that are still known, or none,
+    and what they say of those that come and go is not to be compared with others.
     """
 
     moment: TargetMoment
@@ -72,8 +72,8 @@ def situation_of(
             for statistics in point.statistics
             if statistics.device == device.index
         ),
-        looks=_some([look for look in looks if look.layout.storages]),
-        bare_looks=_some([look for look in looks if not look.layout.storages]),
+        looks=_some([look for look in looks if look.layout.names_time == look.time]),
+        bare_looks=_some([look for look in looks if look.layout.names_time != look.time]),
     )
 
 

@@ -107,13 +107,11 @@ class TargetFeed:
         self._heard = after(self._heard, message)
         if isinstance(message, Statistics):
             self._unasked = message.unasked
-            if message.unasked == "walk":
-                self._await_change(client)
+            self._await_change(client)
             self._deliver()
         elif isinstance(message, Look):
             self._is_waiting = False
-            if message.inventory is None or self._unasked == "walk":  # else somebody asked for it, and it stays
-                self._await_change(client)
+            self._await_change(client)
             self._deliver()
         elif isinstance(message, Acted):
             self._take_acted(client, message)
@@ -130,9 +128,14 @@ class TargetFeed:
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
-        if not self._is_waiting:
+        if not self._is_waiting and self._has_looks_unasked():
             self._is_waiting = True
             client.ask_look("walk", when="changed")
+
+    def _has_looks_unasked(self) -> bool:
+        """Whether looks that nobody presses a key for show anything: without tensors only the allocator's map does."""
+        has_map = self._heard.look is not None and self._heard.look.map is not None
+        return self._unasked == "walk" or (self._unasked == "" and has_map)
 
     def _deliver(self, ended: str = "") -> None:
         around = surroundings(self._heard.greeting, self._snapshot(), self.pid, ended)

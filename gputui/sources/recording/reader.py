@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gputui.explain.kept_names import with_names_of
 from gputui.explain.moment import Layouts, layouts_of
 from gputui.model.target import Greeting, Look, Mark
 from gputui.sources.probe.client import message_of
@@ -80,11 +81,11 @@ class Recording:
         later = (record.time for record in self.records(since - 60.0) if isinstance(record.said, Mark))
         return next((time for time in later if time > since), None)
 
-    def look(self, pid: int, number: int) -> SeenLook | None:
-        """The look of a process with this number, None where it is lost."""
+    def look(self, pid: int, number: int, named: int = 0) -> SeenLook | None:
+        """The look of a process with this number, with the names of look `named` where it has none; None if lost."""
         key = (pid, number)
         if key not in self._looks:
-            self._looks[key] = self._decoded(pid, number)
+            self._looks[key] = self._seen(pid, number, named)
             for old in list(islice(self._looks, max(0, len(self._looks) - LOOKS_AT_HAND))):
                 del self._looks[old]
         self._looks.move_to_end(key)
@@ -94,12 +95,21 @@ class Recording:
         """Let the file go."""
         self._file.close()
 
-    def _decoded(self, pid: int, number: int) -> SeenLook | None:
+    def _seen(self, pid: int, number: int, named: int) -> SeenLook | None:
+        look = self._decoded(pid, number)
+        if look is None:
+            return None
+        if look.inventory is None and 0 < named < number:
+            giver = self.look(pid, named)
+            look = with_names_of(look, giver[0] if giver else None)
+        return look, layouts_of(look)
+
+    def _decoded(self, pid: int, number: int) -> Look | None:
         try:
             look = message_of(self._text(pid, number))
         except (DamagedError, DecodeError, PatchError):
             return None
-        return (look, layouts_of(look)) if isinstance(look, Look) else None
+        return look if isinstance(look, Look) else None
 
     def _text(self, pid: int, number: int) -> dict[str, Any]:
         """A look as JSON: from a whole one, or one that was just read, and the changes since."""

@@ -141,6 +141,8 @@ class Chunks:
         self._numbers: Counter[int] = Counter()
         self._last: dict[int, tuple[int, dict[str, Any]]] = {}
         """Of each process the number of the look written last, and the look."""
+        self._named: Counter[int] = Counter()
+        """Of each process the number of the last look that had time for the tensors."""
 
     def of(self, noted: Iterable[_Noted]) -> Iterable[bytes]:
         """In the order in which they came; a greeting stands alone, so that headers tell all processes."""
@@ -157,11 +159,20 @@ class Chunks:
                 self._numbers[pid] += 1
                 with suppress(ValueError):  # too large for a reader: the moments after it show the look before
                     yield self._look(pid, content)
-                looked = {"number": self._numbers[pid], "time": content["time"], "statistics": content["statistics"]}
-                records.append((when, pid, "looked", looked))
+                records.append((when, pid, "looked", self._looked(pid, content)))
             else:
                 records.append(each)
         yield from _records(0, records)
+
+    def _looked(self, pid: int, look: dict[str, Any]) -> dict[str, Any]:
+        if look["inventory"]:
+            self._named[pid] = self._numbers[pid]
+        return {
+            "number": self._numbers[pid],
+            "time": look["time"],
+            "statistics": look["statistics"],
+            "named": self._named[pid],
+        }
 
     def _look(self, pid: int, look: dict[str, Any]) -> bytes:
         """Whole now and then, and where the look before it is not in the file."""

@@ -25,11 +25,15 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look has come: itself it stands in a chunk of its own, with this number; its time and counters are these."""
+    """A look has come: itself it stands in a chunk of its own, with this number; its time and counters are these.
+
+    `named` is the number of the newest look until then that had time for the tensors, 0 where there was none.
+    """
 
     number: int
     time: float
     statistics: tuple[AllocatorStatistics, ...]
+    named: int = 0
 
 
 Said = Union[Greeting, Statistics, Mark, Acted, Surroundings, About, Looked]

@@ -21,11 +21,10 @@ Rename = Callable[[Greeting], Greeting]
 
 @dataclass(frozen=True, slots=True)
 class _Sketch:
-    """A moment of which the look is not read yet: `look_time` is 0 where there was none."""
+    """A moment of which the look is not read yet: the time of `looked` is 0 where there was none."""
 
     heard: Heard
-    look_time: float
-    look_number: int
+    looked: Looked
     around: Surroundings
 
 
@@ -77,8 +76,7 @@ class Story:
         if heard is None:
             return None
         if isinstance(said, Surroundings):
-            looked = self._looked.get(record.pid, NOT_LOOKED)
-            return _Sketch(heard, looked.time, looked.number, said)
+            return _Sketch(heard, self._looked.get(record.pid, NOT_LOOKED), said)
         if isinstance(said, Looked):
             self._looked[record.pid] = said
             self._heard[record.pid] = replace(heard, statistics=said.statistics or heard.statistics)
@@ -94,14 +92,14 @@ class Story:
         for number, sketch in enumerate(told):
             is_newest = number >= len(told) - whole
             is_marked = whole > 1 and any(
-                looked < mark.time <= sketch.look_time for mark in sketch.heard.marks[-MARKED_MOMENTS:]
+                looked < mark.time <= sketch.looked.time for mark in sketch.heard.marks[-MARKED_MOMENTS:]
             )
             timeline.add(self._moment(pid, sketch, is_whole=is_newest or is_marked))
-            looked = sketch.look_time
+            looked = sketch.looked.time
 
     def _moment(self, pid: int, sketch: _Sketch, *, is_whole: bool) -> TargetMoment:
-        seen = self._recording.look(pid, sketch.look_number) if is_whole and sketch.look_number else None
-        heard = sketch.heard
+        heard, looked = sketch.heard, sketch.looked
+        seen = self._recording.look(pid, looked.number, looked.named) if is_whole and looked.number else None
         if seen is not None:
             heard = replace(heard, look=seen[0], layouts=seen[1])
         moment = moment_among(heard, sketch.around)

@@ -37,14 +37,14 @@ def draw_head(
             left.append((f" of {len(moment.used_devices)}", "dim"))
     recording: list[Piece] = [("  ● REC", "poor")] if is_recording else []
     if playback is not None:
-        states = [state for state in _states(moment, is_past=is_past) if state[1] != "dim"]
+        states = [state for state in _states(moment, device, is_past=is_past) if state[1] != "dim"]
         return spread(left, [*states, *draw_playback(playback)], width)
-    states = _states(moment, is_past=is_past)
+    states = _states(moment, device, is_past=is_past)
     shown = next((state for state in states if width_of([*left, *recording, state]) < width), states[-1])
     return spread(left, [*recording, shown], width)
 
 
-def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
+def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool) -> list[Piece]:
     """What there is to say of the moment, in words that get fewer; of a replay, what is dim is left out."""
     if moment.ended:
         return [("  ENDED ", "alarm")]
@@ -54,6 +54,10 @@ def _states(moment: TargetMoment, *, is_past: bool) -> list[Piece]:
         return [("  no look yet ", "dim")]
     age = format_duration(moment.time - moment.look_time)
     cost = f"a pause of {moment.look_cost.pause_ms:.1f} ms"
+    named = device.layout.names_time if device and device.layout else 0.0
+    if 0.0 < named < moment.look_time:
+        tensors = f"tensors {format_duration(moment.time - named)} ago"
+        return [(f"  looked {age} ago, at {tensors} ", "dim"), (f"  {tensors} ", "dim")]
     return [(f"  looked {age} ago, {cost} ", "dim"), (f"  looked {age} ago ", "dim")]
 
 
