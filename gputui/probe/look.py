@@ -12,6 +12,7 @@ from gputui.probe import compiler, mainthread, program
 from gputui.probe.budget import RECORDS, Budget
 
 if TYPE_CHECKING:
+    from gputui.probe.counters import Counters
     from gputui.probe.reading import Reader
 
 SHARE_OF_TIME = 0.01
@@ -25,8 +26,9 @@ _NO_TORCH = "The program has not imported PyTorch: there is nothing to look at."
 class Looker:
     """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
 
-    def __init__(self, wake: Callable[[], object]) -> None:
+    def __init__(self, wake: Callable[[], object], counters: Counters) -> None:
         self._wake = wake
+        self._counters = counters
         self._main = mainthread.PendingCall()
         self._reader: Reader | None = None
         self._taken: dict[str, Any] | None = None
@@ -74,37 +76,34 @@ class Looker:
         torch = self._torch()
         if torch is None:
             return how, ""
-        from gputui.probe.reading import statistics_of
         from gputui.probe.recording import recording
 
         if recording.who(torch) == "program":
             return None, RECORDS
-        return self._budget.way(how, _blocks(statistics_of(torch, [])))
+        return self._budget.way(how, _blocks(self._counters.newest))
 
     def account(self, cost_s: float) -> None:
         """Note what a look cost, so that looks nobody asked for stay within their share of the time."""
         self.free_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
 
-    def statistics(self) -> dict[str, Any]:
-        """The fields of `model.target.Statistics`, read at once in this thread."""
+    def told_with(self, counters: dict[str, Any]) -> dict[str, Any]:
+        """The fields of `model.target.Statistics`: counters, and what looks nobody asks for are now."""
         torch = self._torch()
         if torch is None:
-            return {"time": time(), "devices": [], "pinned_bytes": None, "problems": []}
-        from gputui.probe.reading import read_statistics
+            return counters
         from gputui.probe.recording import recording
 
         way, why_less = self.way("walk")
-        told = {"unasked": way, "history": recording.who(torch)}
-        return read_statistics(torch, [why_less] if why_less else []) | told
+        problems = [*([why_less] if why_less else []), *counters["problems"]]
+        return counters | {"problems": problems, "unasked": way, "history": recording.who(torch)}
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
-        """What differs once memory came or went, of these statistics or of now."""
-        torch = self._torch()
-        if torch is None:
+        """What differs once memory came or went, of these statistics or of the newest counters."""
+        if self._torch() is None:
             return None
-        from gputui.probe.reading import stamp_of, statistics_of
+        from gputui.probe.reading import stamp_of
 
-        return stamp_of(statistics_of(torch, []) if statistics is None else statistics)
+        return stamp_of(self._counters.newest if statistics is None else statistics)
 
     def _torch(self) -> ModuleType | None:
         """PyTorch, once it is there; then with a reader, whose imports are not to be waited for in the main thread."""

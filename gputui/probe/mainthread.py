@@ -25,6 +25,11 @@ class PendingCall:
         self._is_queued = False
         _alive.append(self)
 
+    @property
+    def is_queued(self) -> bool:
+        """Whether the main thread has not come to the queue since it was asked last."""
+        return self._is_queued
+
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon; False where the interpreter's queue is full. It replaces what still waits."""
         self._function = function

@@ -8,12 +8,14 @@ from time import monotonic, perf_counter, thread_time
 from typing import Any, Protocol
 
 import gputui
-from gputui.probe import program, sockets
+from gputui.probe import counters, program, sockets
 from gputui.probe.acts import BUSY, Actor, nothing_done
 from gputui.probe.connection import Connection, Gone
+from gputui.probe.counters import Counters
 from gputui.probe.encoding import encode_gently
 from gputui.probe.look import Looker
 from gputui.probe.requests import ActRequest, LookRequest, Request, RequestError, read_request
+from gputui.probe.viewer import Viewer
 from gputui.probe.wake import Wake
 from gputui.protocol import frames
 
@@ -29,23 +31,6 @@ class StopToken(Protocol):
     is_asked: bool
 
 
-class Viewer:
-    """A connection with what its viewer has asked for and was told."""
-
-    def __init__(self, connection: Connection, last_mark: int) -> None:
-        self.connection = connection
-        self.interval_s: float | None = None
-        self.due = 0.0
-        self.wanted: LookRequest | None = None
-        self.seen: object = None
-        self.greeting: dict[str, Any] = {}
-        self.last_mark = last_mark
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a small message."""
-        self.connection.send(frames.encode(message))
-
-
 class Server:
     """All viewers of this process. `marks` are (number, time, label), and `mark` adds one."""
 
@@ -56,7 +41,8 @@ class Server:
         self._wake = wake
         self._marks = marks
         self._viewers: list[Viewer] = []
-        self._looker = Looker(wake.up)
+        self._counters = Counters(wake.up)
+        self._looker = Looker(wake.up, self._counters)
         self._actor = Actor(wake.up)
         self._acting_for: Viewer | None = None
         self._requests: dict[Request, Callable[[Viewer, Any], None]] = {
@@ -80,6 +66,7 @@ class Server:
                 self._serve(fd)
             for viewer in list(self._viewers):
                 self._attempt(viewer, self._keep_up)
+            self._serve_counters()
             self._serve_looks()
             self._serve_acts()
             if not self._viewers:
@@ -96,8 +83,9 @@ class Server:
 
         def say(viewer: Viewer) -> None:
             viewer.connection.flush_until(until)  # of a look, perhaps
-            viewer.due = 0.0
             self._keep_up(viewer)
+            if viewer.interval_s is not None and viewer.hears:
+                self._send_statistics(viewer, counters.read(program.loaded_torch()))
             if viewer.connection.is_greeted and not viewer.connection.has_unsent:
                 viewer.send({"type": "ended", "is_exit": error is not None, "error": error or ""})
 
@@ -123,13 +111,17 @@ class Server:
         return [fd for fd, _ in ready]
 
     def _timeout_ms(self) -> int:
-        times = [monotonic() + _LONGEST_WAIT_S]
-        times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None]
+        now = perf_counter()
+        times = [now + _LONGEST_WAIT_S]
+        if self._counters.deadline is None:
+            times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None and viewer.hears]
+        else:
+            times.append(self._counters.deadline)
         if self._looker.how is not None:
-            times.append(monotonic() + self._looker.deadline - perf_counter())
+            times.append(self._looker.deadline)
         if self._actor.name:
-            times.append(monotonic() + self._actor.deadline - perf_counter())
-        return max(1, int((min(times) - monotonic()) * 1000) + 1)
+            times.append(self._actor.deadline)
+        return max(1, int((min(times) - now) * 1000) + 1)
 
     def _serve(self, fd: int) -> None:
         if fd == self._listener.fileno():
@@ -183,21 +175,28 @@ class Server:
             self._requests[request](viewer, content)
 
     def _keep_up(self, viewer: Viewer) -> None:
-        connection = viewer.connection
-        connection.check_patience()
-        if not connection.is_greeted or connection.is_ending or connection.has_unsent:
+        viewer.connection.check_patience()
+        if not viewer.hears:
             return
         for number, when, label in list(self._marks):
             if number > viewer.last_mark:
                 viewer.last_mark = number
                 viewer.send({"type": "mark", "time": when, "label": label})
-        if viewer.interval_s is not None and monotonic() >= viewer.due:
-            viewer.due = max(viewer.due + viewer.interval_s, monotonic())
-            self._send_statistics(viewer)
+        if viewer.is_due(perf_counter()):
+            self._counters.begin()
 
-    def _send_statistics(self, viewer: Viewer) -> None:
+    def _serve_counters(self) -> None:
+        read = self._counters.finished()
+        if read is None:
+            return
+        for viewer in list(self._viewers):
+            if viewer.hears and viewer.is_due(self._counters.newest_at):
+                viewer.due = max(viewer.due + (viewer.interval_s or 0.0), self._counters.newest_at)
+                self._attempt(viewer, lambda each: self._send_statistics(each, read))
+
+    def _send_statistics(self, viewer: Viewer, read: dict[str, Any]) -> None:
         self._send_greeting(viewer)
-        viewer.send({"type": "statistics", **self._looker.statistics()})
+        viewer.send({"type": "statistics", **self._looker.told_with(read)})
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Introduce the program, again where it has changed since (PyTorch imported, CUDA initialised)."""
@@ -223,6 +222,9 @@ class Server:
             return True
         if perf_counter() < self._looker.free_at or viewer.connection.has_unsent:
             return False
+        if perf_counter() > self._counters.newest_at + _LONGEST_WAIT_S:
+            self._counters.begin()  # whether anything has changed, and how dear a look is, they tell
+            return False
         if viewer.seen is not None and viewer.seen == self._looker.stamp():
             return False
         return self._looker.way(wanted.how)[0] is not None
@@ -246,7 +248,7 @@ class Server:
         self._send_greeting(viewer)
 
     def _subscribe(self, viewer: Viewer, interval_s: float | None) -> None:
-        viewer.interval_s, viewer.due = interval_s, monotonic()
+        viewer.interval_s, viewer.due = interval_s, perf_counter()
 
     def _want_look(self, viewer: Viewer, wanted: LookRequest) -> None:
         if wanted.is_urgent or viewer.wanted is None or not viewer.wanted.is_urgent:
