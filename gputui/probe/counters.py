@@ -40,7 +40,7 @@ class Counters:
         torch = _torch()
         self._taken, self._began_at = None, perf_counter()
         if not program.has_cuda(torch):
-            self.deadline = self._began_at  # no lock to wait for
+            self._taken, self.deadline = read(torch), self._began_at  # there is no lock to wait for
             return
         self.deadline = self._began_at + (0.0 if self._main.is_queued else WAIT_S)
         compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))

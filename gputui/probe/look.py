@@ -118,8 +118,10 @@ class Looker:
         if self._reader is None or (taken["map"] is None and taken["inventory"] is None):
             return  # nothing was read
         how = taken["inventory"]["how"] if taken["inventory"] else ""
-        took_ms = taken["cost"]["probe_cpu_ms"] - self._reader.pools.walked_ms  # that walk is not made every time
-        self._budget.note(how, _blocks(taken["statistics"]), took_ms)
+        blocks, walked_ms = _blocks(taken["statistics"]), self._reader.pools.walked_ms  # a walk not made every time
+        self._budget.note(how, blocks, taken["cost"]["probe_cpu_ms"] - walked_ms)
+        if how and taken["map"] is not None:
+            self._budget.note("", blocks, self._reader.map_ms - walked_ms)
 
     def _take_in_the_main_thread(self, torch: ModuleType | None, how: str) -> None:
         taken = _empty([_INTERRUPTED])  # what there is, should one of the program's signals end this

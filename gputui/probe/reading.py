@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from time import time
+from time import thread_time, time
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,8 @@ class Reader:
 
     def __init__(self) -> None:
         self.pools = PoolWatch()
+        self.map_ms = 0.0
+        """What the map took of the last look, in processor time."""
 
     def read(self, torch: ModuleType, how: str, look: dict[str, Any], *, may_walk: bool) -> None:
         """Fill in the fields of `model.target.Look`, the inventory where `how` says how.
@@ -29,9 +31,11 @@ class Reader:
         """
         problems = look["problems"]
         look["statistics"] = statistics_of(torch, problems)
+        began = thread_time()
         if program.has_cuda(torch):
             look["map"] = attempt("The allocator's map", problems, self._read_map, torch, may_walk)
             look["settings"] = _copied(look["map"]["settings"]) if look["map"] else _settings(torch, problems)
+        self.map_ms = (thread_time() - began) * 1000
         if how:
             look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, how)
         if look["inventory"] is not None:

@@ -90,6 +90,29 @@ def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: P
     assert asked_for.cost.probe_cpu_ms > 30
 
 
+DEAR_MAP = """
+    from time import thread_time
+    from gputui.probe import allocator
+    original = allocator.read_map
+
+    def dear(*arguments, **keywords):
+        end = thread_time() + 0.03
+        while thread_time() < end:
+            pass
+        return original(*arguments, **keywords)
+
+    allocator.read_map = dear
+"""
+
+
+def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + DEAR_MAP + FOR_EVER)
+    device = child.expect("ready")
+    with child.attach() as client:
+        client.look()
+        assert client.statistics().unasked == (None if device == "cuda" else "walk")
+
+
 EXPECTED_DEAR = """
     from gputui.probe import budget
     for how in budget.WAYS:
