@@ -15,8 +15,8 @@ EXPECTED_MS = {"scan": (50.0, 0.005), "walk": (1.0, 0.005), "": (0.3, 0.0005)}
 WAYS = tuple(EXPECTED_MS)
 """The dearest first: each is what is left of the one before."""
 
-COLD = 0.5
-"""The first look of a kind finds cold caches: warm ones cost about so much of it."""
+COLD = 0.1
+"""The first look of a kind finds cold caches and code that never ran: warm ones cost down to so much of it."""
 
 ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only (key u)."
 TENSORS_ON_REQUEST = "Tensors are looked at on request only (key u): with them a look takes about {:.0f} ms."
@@ -35,7 +35,9 @@ class Budget:
 
     def note(self, how: str, blocks: int, took_ms: float) -> None:
         """Learn from a look."""
-        self._factors[how] = took_ms / _expected_ms(how, blocks) * (COLD if how in self._cold else 1.0)
+        factor = took_ms / _expected_ms(how, blocks)
+        is_cold = how in self._cold
+        self._factors[how] = max(min(factor, 1.0), factor * COLD) if is_cold else factor
         self._cold.discard(how)
 
     def way(self, how: str, blocks: int) -> tuple[str | None, str]:

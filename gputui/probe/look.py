@@ -80,7 +80,8 @@ class Looker:
 
         if recording.who(torch) == "program":
             return None, RECORDS
-        return self._budget.way(how, _blocks(self._counters.newest))
+        way, why_less = self._budget.way(how, _blocks(self._counters.newest))
+        return (None if way == "" and not program.has_cuda(torch) else way), why_less  # only CUDA's has a map
 
     def account(self, cost_s: float) -> None:
         """Note what a look cost, so that looks nobody asked for stay within their share of the time."""

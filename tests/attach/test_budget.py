@@ -18,7 +18,7 @@ WAYS = {
     "a small program": (300, None, "walk"),
     "more tensors than a walk has time for": (2_000, None, ""),
     "more blocks than there is time for": (20_000, None, None),
-    "a program that turned out dear": (300, 3 * LIMIT_MS, ""),
+    "a program that turned out dear": (300, 30 * LIMIT_MS, ""),
     "many tensors that turned out cheap": (2_000, LIMIT_MS / 2, "walk"),
 }
 
@@ -43,7 +43,7 @@ def test_what_was_learned_holds_for_other_numbers_of_blocks():
 
 def test_a_first_look_with_cold_caches_does_not_end_all_others():
     budget = Budget()
-    budget.note("walk", 100, 1.6 * LIMIT_MS)
+    budget.note("walk", 100, 8 * LIMIT_MS)
     assert budget.way("walk", 100)[0] == "walk"
     budget.note("walk", 100, 1.6 * LIMIT_MS)
     assert budget.way("walk", 100)[0] == ""
@@ -77,13 +77,16 @@ DEAR = """
 
 def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: Python) -> None:
     child = torch_python.start(TRAINING + DEAR + FOR_EVER)
-    child.expect("ready")
+    device = child.expect("ready")
     with child.attach() as client:
         first, second = unasked_look(client), unasked_look(client)
-        statistics, asked_for = client.statistics(), client.look()
-    assert first.inventory is not None
-    assert second.inventory is None
-    assert statistics.unasked == ""
+        statistics = client.statistics()
+        third = unasked_look(client) if device == "cuda" else None
+        asked_for = client.look()
+    assert first.inventory is not None  # dear by cold caches, as far as anybody can tell
+    assert second.inventory is not None
+    assert (third and third.inventory) is None
+    assert statistics.unasked == ("" if device == "cuda" else None)
     assert statistics.problems[0].startswith("Tensors are looked at on request only (key u)")
     assert asked_for.inventory is not None
     assert asked_for.problems == ()
@@ -109,6 +112,7 @@ def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Pyt
     child = torch_python.start(TRAINING + DEAR_MAP + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
+        client.look()
         client.look()
         assert client.statistics().unasked == (None if device == "cuda" else "walk")
 

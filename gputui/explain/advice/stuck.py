@@ -42,6 +42,9 @@ REMEDIES = {
     Category.UNATTRIBUTED: "No tensor is known that owns them: a scan of every Python object may find one.",
 }
 """What can be done about a segment, by what holds most of it."""
+LOOK_FIRST = "They came after the last look at the tensors: another (key u) may name them."
+
+UNKNOWN = "blocks of unknown owners"
 
 
 @dataclass
@@ -74,7 +77,9 @@ def stuck(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE,
         title=f"{format_bytes(parts.stuck_bytes)} of free memory are stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
-        remedy=REMEDIES[holders[0].category] if holders else "",
+        remedy=_remedy(holders[0].category, is_named=layout.names_time == situation.moment.look_time)
+        if holders
+        else "",
         bytes=parts.stuck_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in segments),
@@ -143,6 +148,11 @@ def split(situation: Situation) -> Finding | None:
     )
 
 
+def _remedy(category: Category, *, is_named: bool) -> str:
+    """`is_named`: whether the tensors were looked at in this very look."""
+    return REMEDIES[category] if is_named or category is not Category.UNATTRIBUTED else LOOK_FIRST
+
+
 def _is_scattered(release: SegmentRelease) -> bool:
     segment = release.segment
     live = sum(pin.block.size_bytes for pin in release.pins)
@@ -185,6 +195,8 @@ def _freed_without(release: SegmentRelease, pins: list[Pin], *, is_alone: bool) 
 
 def name_of(owner: Owner) -> str:
     """The family of a block's owner, in words where it has no name."""
+    if owner.category is Category.UNATTRIBUTED:
+        return UNKNOWN
     return family(owner.name) if owner.name else f"{owner.category.value.replace('_', ' ')} without a name"
 
 

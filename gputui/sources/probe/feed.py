@@ -128,14 +128,9 @@ class TargetFeed:
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
-        if not self._is_waiting and self._has_looks_unasked():
+        if not self._is_waiting and self._unasked is not None:
             self._is_waiting = True
             client.ask_look("walk", when="changed")
-
-    def _has_looks_unasked(self) -> bool:
-        """Whether looks that nobody presses a key for show anything: without tensors only the allocator's map does."""
-        has_map = self._heard.look is not None and self._heard.look.map is not None
-        return self._unasked == "walk" or (self._unasked == "" and has_map)
 
     def _deliver(self, ended: str = "") -> None:
         around = surroundings(self._heard.greeting, self._snapshot(), self.pid, ended)
