@@ -26,6 +26,8 @@ class Counters:
         self._main = mainthread.PendingCall()
         self._taken: dict[str, Any] | None = None
         self._began_at = 0.0
+        self._number = 0
+        """Of the read under way: what an earlier one brings that nobody waits for any more is dropped."""
         self.deadline: float | None = None
         """When (`perf_counter`) to stop waiting for the main thread, None where nothing is being read."""
         self.newest: list[dict[str, Any]] = []
@@ -44,7 +46,8 @@ class Counters:
             return
         self.deadline = self._began_at + (0.0 if self._main.is_queued else WAIT_S)
         compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._main.request(lambda: self._read_in_the_main_thread(torch))
+        self._number = number = self._number + 1
+        self._main.request(lambda: self._read_in_the_main_thread(torch, number))
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.Statistics` that are read, once they were."""
@@ -58,12 +61,20 @@ class Counters:
             self.newest, self.newest_at = taken["devices"], self._began_at
         return taken
 
-    def _read_in_the_main_thread(self, torch: ModuleType | None) -> None:
+    def leave(self) -> None:
+        """Nobody looks any more."""
+        self._main.withdraw()
+        self._number += 1
+        self._taken = self.deadline = None
+        self.newest, self.newest_at = [], float("-inf")
+
+    def _read_in_the_main_thread(self, torch: ModuleType | None, number: int) -> None:
         taken = _nothing() | {"devices": self.newest}  # what there is, should one of the program's signals end this
         try:
             taken = read(torch)
         finally:
-            self._taken = taken
+            if number == self._number:
+                self._taken = taken
             self._wake()
 
 

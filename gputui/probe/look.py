@@ -35,6 +35,8 @@ class Looker:
         self._wait_s = 0.0
         self._budget = Budget()
         self._is_urgent = True
+        self._number = 0
+        """Of the look under way: what an earlier one brings that nobody waits for any more is dropped."""
         self.how: str | None = None
         """The inventory of the look under way, None where there is none."""
         self.deadline = 0.0
@@ -52,7 +54,8 @@ class Looker:
         self._taken, self.how, self._is_urgent = None, how, is_urgent
         self._wait_s, self.deadline = wait_s, perf_counter() + wait_s
         compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._main.request(lambda: self._take_in_the_main_thread(torch, way or ""))
+        self._number = number = self._number + 1
+        self._main.request(lambda: self._take_in_the_main_thread(torch, way or "", number))
 
     def finished(self) -> dict[str, Any] | None:
         """The look, once it was taken or the wait for it is over; afterwards another may begin."""
@@ -70,6 +73,12 @@ class Looker:
             )
             self._taken = self.how = None
         return taken
+
+    def leave(self) -> None:
+        """Nobody looks any more."""
+        self._main.withdraw()
+        self._number += 1
+        self._taken = self.how = None
 
     def way(self, how: str) -> tuple[str | None, str]:
         """What may be taken now of a look by `how` that nobody asked for (None: nothing), and why not all."""
@@ -124,12 +133,13 @@ class Looker:
         if how and taken["map"] is not None:
             self._budget.note("", blocks, self._reader.map_ms - walked_ms)
 
-    def _take_in_the_main_thread(self, torch: ModuleType | None, how: str) -> None:
+    def _take_in_the_main_thread(self, torch: ModuleType | None, how: str, number: int) -> None:
         taken = _empty([_INTERRUPTED])  # what there is, should one of the program's signals end this
         try:
             taken = self._take(torch, how, [])
         finally:
-            self._taken = taken
+            if number == self._number:
+                self._taken = taken
             self._wake()
 
     def _take(self, torch: ModuleType | None, how: str, problems: list[str]) -> dict[str, Any]:

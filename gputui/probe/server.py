@@ -70,7 +70,7 @@ class Server:
             self._serve_looks()
             self._serve_acts()
             if not self._viewers:
-                self._actor.leave()
+                self._leave()
                 return
 
     def say_last(self, error: str | None) -> None:
@@ -94,10 +94,15 @@ class Server:
 
     def close(self) -> None:
         """Let every viewer go."""
-        self._actor.leave()
+        self._leave()
         for viewer in self._viewers:
             viewer.connection.close()
         self._viewers.clear()
+
+    def _leave(self) -> None:
+        """Keep nothing that was taken for viewers who have gone."""
+        for part in (self._counters, self._looker, self._actor):
+            part.leave()
 
     def _wait(self) -> list[int]:
         waiting = poll()
