@@ -100,13 +100,18 @@ class PtySession:
         self.wait(lambda: not self.pump(silence_s), "silence")
 
     def wait_until_idle(self) -> None:
-        """Without reading, until all that was typed has been taken in and the program has next to nothing to do."""
+        """Without reading, until all that was typed has been taken in and the program has next to nothing to do.
+
+        For one and a half seconds: on a machine that is busy with others it may get no turn for some time.
+        """
         end = time.monotonic() + LIMIT_S
-        before, now = -1000, self._ticks()
-        while now - before > 5 or self._typed_and_not_read():
+        quiet, before = 0, self._ticks()
+        while quiet < 3:
             assert time.monotonic() < end, "the program did not come to rest"
             time.sleep(0.5)
-            before, now = now, self._ticks()
+            now = self._ticks()
+            is_quiet = now - before <= 5 and not self._typed_and_not_read()
+            quiet, before = quiet + 1 if is_quiet else 0, now
 
     def _typed_and_not_read(self) -> int:
         return struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0\0\0\0"))[0]
