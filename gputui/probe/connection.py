@@ -25,7 +25,7 @@ class Connection:
 
     def __init__(self, socket: _socket.socket) -> None:
         self._socket = socket
-        self._descriptor = Descriptor(socket.fileno())
+        self._descriptor = Descriptor(socket)
         self._unpacker = frames.Unpacker(frames.MAX_REQUEST_BYTES)
         self._unsent: list[memoryview] = []  # the next one last
         self._reading_until: float | None = monotonic() + PATIENCE_S
@@ -74,9 +74,8 @@ class Connection:
 
     def flush(self) -> None:
         """Send what the socket takes; raises Gone where the viewer is gone."""
-        if self._unsent:
-            self._check()
         while self._unsent:
+            self._check()
             piece = self._unsent.pop()
             try:
                 sent = self._socket.send(piece[:_WRITE_BYTES], _socket.MSG_NOSIGNAL)
@@ -104,10 +103,7 @@ class Connection:
 
     def close(self) -> None:
         """Let the viewer go."""
-        if self._descriptor.is_ours:
-            self._socket.close()
-        else:
-            self._socket.detach()
+        self._descriptor.close()
 
     def _check(self) -> None:
         if not self._descriptor.is_ours:

@@ -22,7 +22,7 @@ class Listener:
 
     def __init__(self, socket: _socket.socket, path: str) -> None:
         self._socket = socket
-        self._descriptor = Descriptor(socket.fileno())
+        self._descriptor = Descriptor(socket)
         self.path = path
 
     def fileno(self) -> int:
@@ -36,8 +36,9 @@ class Listener:
     def accept(self) -> _socket.socket | None:
         """The next viewer, not blocking and closed on exec; None where it has gone away again.
 
-        Raises ShortageError.
+        Raises ShortageError, and NotOursError where the program has closed the socket.
         """
+        self.check()
         try:
             fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` is made of it
         except OSError as error:
@@ -50,10 +51,7 @@ class Listener:
 
     def close(self) -> None:
         """Listen no more; the file stays."""
-        if self._descriptor.is_ours:
-            self._socket.close()
-        else:
-            self._socket.detach()
+        self._descriptor.close()
 
 
 def listen() -> Listener:

@@ -24,7 +24,7 @@ MANY = int(os.environ.get("GPUTUI_TEST_FRAMES", "100000"))
 """How many frames the long tests send; a million takes half a minute."""
 BOUND_BYTES = 24 * 1024**2
 QUIET = 6
-"""Descriptors of a program nobody is attached to: the standard three, the socket, the pipe's two ends."""
+"""Descriptors of a program nobody is attached to: the standard three, the listening socket, the pair that wakes."""
 
 DEEP = 300
 REQUESTS = {
