@@ -74,8 +74,8 @@ async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
 
     def has_tensors() -> bool:
         target = app.targets.current
-        layout = target.device_moment.layout if target and target.device_moment else None
-        return layout is not None and bool(layout.storages)
+        moment, device = (target.moment, target.device_moment) if target else (None, None)
+        return bool(moment and device and device.layout and device.layout.names_time == moment.look_time)
 
     while not has_tensors():
         await pilot.press("u")
