@@ -127,7 +127,7 @@ def test_hazards_3_4_5_8_9_nothing_that_changes_the_allocator_is_called(
         assert sum(block.size_bytes for block in active) == counted.active_bytes
 
 
-SLOW_MALLOC = """
+TURNS = """
     import gputui.probe, threading, time, torch
     turns = []
 
@@ -138,24 +138,21 @@ SLOW_MALLOC = """
 
     torch.empty(1, device="cuda")
     threading.Thread(target=turn, daemon=True).start()
+"""
+SLOW_MALLOC = (
+    TURNS
+    + """
     time.sleep(0.1)
     before = len(turns)
     torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
     print("turns", len(turns) - before, flush=True)
 """
+)
 
 
-LOOKED_AT = """
-    import gputui.probe, threading, time, torch
-    turns = []
-
-    def turn():
-        while True:
-            time.sleep(0.001)
-            turns.append(1)
-
-    torch.empty(1, device="cuda")
-    threading.Thread(target=turn, daemon=True).start()
+LOOKED_AT = (
+    TURNS
+    + """
     print("ready", flush=True)
     input()
     for _ in range(6):
@@ -167,6 +164,7 @@ LOOKED_AT = """
         print("turns", len(turns) - before, flush=True)
         torch.cuda.empty_cache()
 """
+)
 
 
 def test_hazard_2_nobody_waits_for_a_device_allocation_while_somebody_looks(cuda_python: Python) -> None:
