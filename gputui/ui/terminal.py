@@ -1,17 +1,19 @@
 """The terminal, left as it was found: Textual's driver for Linux with the manners it lacks.
 
 Textual 8.2 draws on standard error; dies of SIGTERM and SIGHUP with the terminal in its hands; dies of a key that is
-no UTF-8; turns in circles when the terminal goes away; and after SIGSTOP and SIGCONT takes its own settings of the
-terminal for those it found.
+no UTF-8; turns in circles when the terminal goes away; answers SIGCONT with locks in its hands, in the middle of
+whatever it does; and after SIGSTOP and SIGCONT takes its own settings of the terminal for those it found.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import select
 import signal
 import sys
+import termios
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -41,7 +43,7 @@ class Terminal(LinuxDriver):
         output = sys.__stdout__
         if output is None:
             raise OSError("standard output is closed")
-        self._is_starting = self._was_continued = False
+        self._was_continued = False
         self._end_of_keys, self._no_more_keys = os.pipe()
         self._line = Line(output.fileno(), self._hang_up)
         self._size = size or self._get_terminal_size()
@@ -52,6 +54,9 @@ class Terminal(LinuxDriver):
         for number in ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's wish is respected
                 self._loop.add_signal_handler(number, self._end, 128 + number)
+        # Between two steps of the loop: in the middle of one the queue's lock may be held that these need to write.
+        self._loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
+        signal.signal(signal.SIGCONT, self._note_continued)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         """Columns and lines as the terminal tells them; COLUMNS and LINES may be those of another one."""
@@ -144,27 +149,38 @@ class Terminal(LinuxDriver):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def start_application_mode(self) -> None:
-        """Take the terminal, once, however many SIGCONT come meanwhile: `bg` and then `fg` send two."""
-        self._was_continued = True
-        if self._is_starting:
-            return
-        self._is_starting = True
-        try:
-            while self._was_continued and self._writer_thread is None:
-                self._was_continued = False
-                super().start_application_mode()  # type: ignore[no-untyped-call]
-        finally:
-            self._is_starting = False
+        """Take the terminal, once it is this job's."""
+        self._wait_for_foreground()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0  # never blocks the event loop: see `is_behind` for what bounds it
+        elif not os.isatty(self.fileno):  # it went in between, and no thread is there to notice
+            self._hang_up()
 
-    def _sigcont_application(self, *_: object) -> None:
-        if (
-            not self._must_signal_resume and not self._is_starting
-        ):  # SIGSTOP came without a warning: what was set before is still known
+    def _wait_for_foreground(self) -> None:
+        """In the background the kernel stops this job here; Textual would do so itself, and may come after `fg`."""
+        while True:
+            try:
+                termios.tcsetattr(self.fileno, termios.TCSANOW, termios.tcgetattr(self.fileno))
+            except termios.error as error:
+                if error.args[0] == errno.EINTR:  # continued, by `fg` or by `bg` once more
+                    continue
+                # EIO: the terminal has gone, which the thread that reads keys will notice
+            break
+        self._was_continued = False
+
+    def _note_continued(self, *_: object) -> None:
+        self._was_continued = True
+        self._loop.call_soon_threadsafe(self._continue)
+
+    def _continue(self) -> None:
+        if not self._was_continued:  # `bg` and then `fg` send two signals, and may have been answered as one
+            return
+        self._was_continued = False
+        if not self._must_signal_resume:  # SIGSTOP came without a warning: what was set before is still known
             self.suspend_application_mode()
             self._must_signal_resume = True
-        super()._sigcont_application()
+        self._sigcont_application()
 
 
 class Line(io.RawIOBase):

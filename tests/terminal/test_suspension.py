@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 
 from tests.terminal.conftest import GPUTUI, Open
 from tests.terminal.pty_session import PtySession
 
+TAKE = b"\x1b[?1004h"
+INTERRUPTED = """
+import os, signal, sys
+from queue import Queue
+from textual.drivers import _writer_thread
+from gputui.cli import main
+
+class InterruptedQueue(Queue):
+    written = 0
+
+    def _put(self, item):  # with the lock in hand
+        InterruptedQueue.written += 1
+        if InterruptedQueue.written == 20:
+            os.kill(os.getpid(), signal.SIGCONT)
+        super()._put(item)
+
+_writer_thread.Queue = InterruptedQueue
+sys.exit(main(["--demo"]))
+"""
 SHELL = "exec bash --norc --noprofile -i"
 
 
@@ -84,6 +104,20 @@ def test_after_sigstop_and_sigcont_it_draws_and_leaves_everything_as_found(termi
     session.kill(signal.SIGCONT)
     session.wait_for("Help")
     session.send("q")
+    assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_a_signal_that_comes_in_the_middle_of_writing_waits_for_its_end(terminal: Open, tmp_path: Path) -> None:
+    """A terminal that goes away sends SIGCONT too: what answers it needs the lock that is held then."""
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    session = terminal(f"exec {sys.executable} {script}")
+    session.wait(lambda: session.output.count(TAKE) == 2, "the terminal, taken anew")
+    session.wait_for("Help")
+    session.send("?")
+    session.wait_for("app.help")
+    session.send("\x03")
     assert session.end() == 0
     assert session.left_behind() == []
 
