@@ -13,7 +13,9 @@ import pytest
 
 from tests.fakegpu.lab import Lab, build
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what it runs behind it with SIGINT ignored
+# A shell starts what it runs behind it with SIGINT ignored, and nohup with SIGHUP: programs under test would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe: no process of theirs is to be attached to
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,10 +10,11 @@ import gc
 import sys
 from collections.abc import Callable
 from time import perf_counter, time
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gputui.probe import compiler, mainthread, program
+from gputui.probe import mainthread, program
+from gputui.probe.errand import Errand
 
 if TYPE_CHECKING:
     from gputui.probe.allocator import TakenMap
@@ -32,62 +33,54 @@ class Actor:
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
-        self._main = mainthread.PendingCall()
-        self._acted: dict[str, Any] | None = None
+        self._errand: Errand[dict[str, Any]] = Errand(wake)
         self._wait_s = 0.0
         self._is_left = False
         self.name = ""
         """The act under way, "" where there is none."""
-        self.deadline = 0.0
-        """When (`perf_counter`) to stop waiting for the main thread."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to stop waiting for the main thread, None where no act is under way."""
+        return self._errand.deadline
 
     def begin(self, wanted: ActRequest) -> None:
         """Ask the main thread for an act; the wake function is called once it is done."""
         torch = program.loaded_torch()
         if torch is not None:
             from gputui.probe import reading, recording  # noqa: F401 (imports are not to be waited for over there)
-        self._acted, self.name, self._is_left = None, wanted.name, False
-        self._wait_s, self.deadline = wanted.wait_s, perf_counter() + wanted.wait_s
+        self.name, self._wait_s, self._is_left = wanted.name, wanted.wait_s, False
         if not program.takes_acts():
-            self._acted = nothing_done(wanted.name, FORBIDDEN)
+            self._errand.settle(nothing_done(wanted.name, FORBIDDEN))
             self._wake()
             return
-        compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._main.request(lambda: self._act_in_the_main_thread(torch, wanted.name))
+        interrupted = nothing_done(wanted.name, _INTERRUPTED)
+        self._errand.begin(lambda: self._act_in_the_main_thread(torch, wanted.name), wanted.wait_s, interrupted)
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.Acted`, once it is over; afterwards another may begin."""
-        if not self.name:
-            return None
-        if self._acted is None and perf_counter() >= self.deadline and self._main.withdraw():
-            self._acted = nothing_done(self.name, self._why_not())
-        acted = self._acted
+        acted = self._errand.finished(lambda: nothing_done(self.name, self._why_not()))
         if acted is not None:
-            self._acted, self.name = None, ""
+            self.name = ""
             taken = acted.pop("taken", None)
             if taken is not None:
-                from gputui.probe.allocator import describe_map
+                from gputui.probe.blockmap import describe_map
 
                 acted["map"] = describe_map(taken)
         return acted
 
     def leave(self) -> None:
         """Nobody looks any more: what has not begun will not, and the history switched on for viewers ends."""
-        self._is_left = True
-        self._main.withdraw()
-        self._acted, self.name = None, ""
+        self._is_left, self.name = True, ""
+        self._errand.leave()
         _end_recording()
 
-    def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> None:
-        acted = nothing_done(name, _INTERRUPTED)
+    def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> dict[str, Any]:
         try:
-            acted = _act(torch, name)
+            return _act(torch, name)
         finally:
             if self._is_left:
                 _end_recording()
-            else:
-                self._acted = acted
-            self._wake()
 
     def _why_not(self) -> str:
         place = program.where_the_main_thread_is()
@@ -203,7 +196,7 @@ def _has_expandable_leftovers(taken: TakenMap) -> bool:
 
     pools = {
         (entry["device"], tuple(entry.get("segment_pool_id", DEFAULT_POOL)))
-        for entry in taken.snapshot["segments"]
+        for entry in taken.segments
         if entry.get("is_expandable", False)
     }
     private = sorted(key for key in pools if key[1] != DEFAULT_POOL)
@@ -213,7 +206,7 @@ def _has_expandable_leftovers(taken: TakenMap) -> bool:
 def _empty_cache(torch: ModuleType, acted: dict[str, Any]) -> str:
     """PyTorch synchronises the current device alone before it unmaps pages of any: the others are waited for here."""
     current = torch._C._cuda_getDevice()
-    segments = acted["taken"].snapshot["segments"] if acted["taken"] else ()
+    segments = acted["taken"].segments if acted["taken"] else ()
     for device in sorted({entry["device"] for entry in segments if entry.get("is_expandable", False)} - {current}):
         torch.cuda.synchronize(device)
     torch.cuda.empty_cache()

@@ -99,46 +99,32 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class TakenMap:
-    """What must be read at one moment; `describe_map` can make a map of it later, in another thread."""
+    """What must be read at one moment; `blockmap.describe_map` makes a map of it later, in another thread.
+
+    `segments` are as PyTorch tells them, and are consumed by describing them.
+    """
 
     settings: dict[str, Any]
     use: PoolUse
-    snapshot: dict[str, Any]
-    is_routing_apart: bool
+    segments: list[dict[str, Any]]
+    routed_devices: list[int]
 
 
-def read_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> dict[str, Any] | None:
+def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> TakenMap | None:
     """Every segment and block, with what decides about their release; None where the allocator has no map.
 
     Call it on the main thread, where nothing can happen between the snapshot and the look at who uses the pools.
     `may_walk`: see `PoolWatch.look`.
     """
-    taken = take_map(torch, watch, may_walk=may_walk)
-    return describe_map(taken) if taken else None
-
-
-def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> TakenMap | None:
-    """The part of `read_map` that needs the moment: half of its time."""
     settings = read_settings(torch)
     if settings is None or settings["backend"] != "native":
         return None
     snapshot = _snapshot(torch)
-    has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in snapshot["segments"])
+    segments = snapshot["segments"]
+    has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in segments)
     use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
-    return TakenMap(settings, use, snapshot, _is_routing_apart(torch))
-
-
-def describe_map(taken: TakenMap) -> dict[str, Any]:
-    """The fields of `gputui.model.allocator.AllocatorMap`."""
-    use = taken.use
-    segments = [_segment(entry) for entry in taken.snapshot["segments"]]
-    return {
-        "segments": segments,
-        "private_pools": _private_pools(segments, use),
-        "routed_devices": sorted(use.capturing if taken.is_routing_apart else use.capturing | use.routing),
-        "settings": _settings_now(taken.settings, taken.snapshot.get("allocator_settings", {})),
-        "problems": use.problems,
-    }
+    routed_devices = sorted(use.capturing if _is_routing_apart(torch) else use.capturing | use.routing)
+    return TakenMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
 
 
 def _snapshot(torch: ModuleType) -> dict[str, Any]:
@@ -191,58 +177,12 @@ def _add_reference(value: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-def _segment(entry: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "device": entry["device"],
-        "address": entry["address"],
-        "size_bytes": entry["total_size"],
-        "stream": entry["stream"],
-        "is_small": entry["segment_type"] == "small",
-        "is_expandable": entry.get("is_expandable", False),
-        "pool_id": list(entry.get("segment_pool_id", DEFAULT_POOL)),
-        "blocks": [_block(block) for block in entry["blocks"]],
-    }
-
-
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    told = {
-        "address": block["address"],
-        "size_bytes": block["size"],
-        "requested_bytes": block["requested_size"],
-        "state": block["state"],
-    }
-    frames = block.get("frames")
-    if frames:
-        told["site"] = _site(frames)
-    return told
-
-
-@cache
-def _torch_folder() -> str:
-    return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep
-
-
-def _site(frames: list[dict[str, Any]]) -> dict[str, Any]:
-    """The innermost frame outside PyTorch, or the innermost of all."""
-    frame = next((each for each in frames if not each["filename"].startswith(_torch_folder())), frames[0])
-    return {"file": frame["filename"], "line": frame["line"], "function": frame["name"]}
-
-
 def _is_routing_apart(torch: ModuleType) -> bool:
     """Newer PyTorch counts captures apart from mere routing: a `use_mem_pool` no longer holds the default pools.
 
     Both came together with the statistics by private pool, which is the sign to look for.
     """
     return "reserved_bytes_by_private_pools" in torch._C._cuda_memoryStats(0)
-
-
-def _private_pools(segments: list[dict[str, Any]], use: PoolUse) -> list[dict[str, Any]]:
-    seen = sorted({(s["device"], tuple(s["pool_id"])) for s in segments if s["pool_id"] != list(DEFAULT_POOL)})
-    holders = use.holders_of(seen)
-    return [
-        {"device": device, "pool_id": list(pool), "is_freeable": not holder, "holder": holder}
-        for (device, pool), holder in holders.items()
-    ]
 
 
 def _settings_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter, time
-from types import FunctionType, ModuleType
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
-from gputui.probe import compiler, mainthread, program
+from gputui.probe import program
+from gputui.probe.errand import Errand
 
 WAIT_S = 0.5
 """So long the main thread is waited for, once in each of its absences: most device allocations take less."""
@@ -22,60 +23,41 @@ class Counters:
     """Reads them, one read at a time, in the main thread or, where that does not come, in the probe's own."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
-        self._main = mainthread.PendingCall()
-        self._taken: dict[str, Any] | None = None
+        self._errand: Errand[dict[str, Any]] = Errand(wake)
         self._began_at = 0.0
-        self._number = 0
-        """Of the read under way: what an earlier one brings that nobody waits for any more is dropped."""
-        self.deadline: float | None = None
-        """When (`perf_counter`) to stop waiting for the main thread, None where nothing is being read."""
         self.newest: list[dict[str, Any]] = []
         """Of each device, as they were read last."""
         self.newest_at = float("-inf")
         """From when (`perf_counter`) on `newest` may be."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to stop waiting for the main thread, None where nothing is being read."""
+        return self._errand.deadline
 
     def begin(self) -> None:
         """Ask for them, unless that was done already; the wake function is called once they are there."""
         if self.deadline is not None:
             return
         torch = _torch()
-        self._taken, self._began_at = None, perf_counter()
+        self._began_at = perf_counter()
         if not program.has_cuda(torch):
-            self._taken, self.deadline = read(torch), self._began_at  # there is no lock to wait for
+            self._errand.settle(read(torch))  # there is no lock to wait for
             return
-        self.deadline = self._began_at + (0.0 if self._main.is_queued else WAIT_S)
-        compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._number = number = self._number + 1
-        self._main.request(lambda: self._read_in_the_main_thread(torch, number))
+        wait_s = 0.0 if self._errand.is_main_thread_absent else WAIT_S
+        self._errand.begin(lambda: read(torch), wait_s, _nothing() | {"devices": self.newest})
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.Statistics` that are read, once they were."""
-        if self.deadline is None:
-            return None
-        if self._taken is None and perf_counter() >= self.deadline and self._main.withdraw():
-            self._taken = read(_torch())
-        taken = self._taken
+        taken = self._errand.finished(lambda: read(_torch()))
         if taken is not None:
-            self._taken = self.deadline = None
             self.newest, self.newest_at = taken["devices"], self._began_at
         return taken
 
     def leave(self) -> None:
         """Nobody looks any more."""
-        self._main.withdraw()
-        self._number += 1
-        self._taken = self.deadline = None
+        self._errand.leave()
         self.newest, self.newest_at = [], float("-inf")
-
-    def _read_in_the_main_thread(self, torch: ModuleType | None, number: int) -> None:
-        taken = _nothing() | {"devices": self.newest}  # what there is, should one of the program's signals end this
-        try:
-            taken = read(torch)
-        finally:
-            if number == self._number:
-                self._taken = taken
-            self._wake()
 
 
 def read(torch: ModuleType | None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any
 
 _ITEMS = 256
 _CHARACTERS = 16 * 1024
-_TURN_S = 0.0002
+TURN_S = 0.0002
+"""The pause in which other threads get their turn."""
 
 
 def encode_gently(message: dict[str, Any]) -> list[bytes]:
@@ -24,7 +25,7 @@ def encode_gently(message: dict[str, Any]) -> list[bytes]:
         characters += len(piece)
         if characters > _CHARACTERS:
             characters = 0
-            sleep(_TURN_S)
+            sleep(TURN_S)
     return pieces
 
 

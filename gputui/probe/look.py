@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from time import perf_counter, thread_time, time
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from gputui.probe import compiler, mainthread, program
+from gputui.probe import program
 from gputui.probe.budget import RECORDS, Budget
+from gputui.probe.errand import Errand
 
 if TYPE_CHECKING:
     from gputui.probe.counters import Counters
@@ -27,22 +28,21 @@ class Looker:
     """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
 
     def __init__(self, wake: Callable[[], object], counters: Counters) -> None:
-        self._wake = wake
+        self._errand: Errand[dict[str, Any]] = Errand(wake)
         self._counters = counters
-        self._main = mainthread.PendingCall()
         self._reader: Reader | None = None
-        self._taken: dict[str, Any] | None = None
         self._wait_s = 0.0
         self._budget = Budget()
         self._is_urgent = True
-        self._number = 0
-        """Of the look under way: what an earlier one brings that nobody waits for any more is dropped."""
         self.how: str | None = None
         """The inventory of the look under way, None where there is none."""
-        self.deadline = 0.0
-        """When (`perf_counter`) to stop waiting for the main thread."""
         self.free_at = 0.0
         """When (`perf_counter`) the next look may be taken that nobody asked for."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to stop waiting for the main thread, None where no look is under way."""
+        return self._errand.deadline
 
     def begin(self, how: str, wait_s: float, *, is_urgent: bool) -> None:
         """Ask the main thread for a look; the wake function is called once it is there.
@@ -51,34 +51,27 @@ class Looker:
         """
         torch = self._torch()
         way = how if is_urgent else self.way(how)[0]
-        self._taken, self.how, self._is_urgent = None, how, is_urgent
-        self._wait_s, self.deadline = wait_s, perf_counter() + wait_s
-        compiler.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._number = number = self._number + 1
-        self._main.request(lambda: self._take_in_the_main_thread(torch, way or "", number))
+        self.how, self._wait_s, self._is_urgent = how, wait_s, is_urgent
+        self._errand.begin(lambda: self._take(torch, way or "", []), wait_s, _empty([_INTERRUPTED]))
 
     def finished(self) -> dict[str, Any] | None:
         """The look, once it was taken or the wait for it is over; afterwards another may begin."""
-        if self.how is None:
-            return None
-        if self._taken is None and perf_counter() >= self.deadline and self._main.withdraw():
-            self._taken = self._take(self._torch(), "", [self._why_not()])
-        taken = self._taken
+        taken = self._errand.finished(lambda: self._take(self._torch(), "", [self._why_not()]))
         if taken is not None:
             self._learn(taken)
+            self._describe(taken)
             taken["how"], taken["stamp"], taken["is_urgent"] = (
                 self.how,
                 self.stamp(taken["statistics"]),
                 self._is_urgent,
             )
-            self._taken = self.how = None
+            self.how = None
         return taken
 
     def leave(self) -> None:
         """Nobody looks any more."""
-        self._main.withdraw()
-        self._number += 1
-        self._taken = self.how = None
+        self._errand.leave()
+        self.how = None
 
     def way(self, how: str) -> tuple[str | None, str]:
         """What may be taken now of a look by `how` that nobody asked for (None: nothing), and why not all."""
@@ -133,14 +126,12 @@ class Looker:
         if how and taken["map"] is not None:
             self._budget.note("", blocks, self._reader.map_ms - walked_ms)
 
-    def _take_in_the_main_thread(self, torch: ModuleType | None, how: str, number: int) -> None:
-        taken = _empty([_INTERRUPTED])  # what there is, should one of the program's signals end this
-        try:
-            taken = self._take(torch, how, [])
-        finally:
-            if number == self._number:
-                self._taken = taken
-            self._wake()
+    def _describe(self, taken: dict[str, Any]) -> None:
+        """Make a map of what was taken of it."""
+        began_cpu = thread_time()
+        if self._reader is not None:
+            self._reader.describe(taken)
+        taken["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
     def _take(self, torch: ModuleType | None, how: str, problems: list[str]) -> dict[str, Any]:
         """A look, with the inventory where `how` says how; collections of garbage wait until it is over."""

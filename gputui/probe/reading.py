@@ -12,8 +12,10 @@ from time import thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, inventory, mainthread, program
+from gputui.probe import allocator, blockmap, inventory, mainthread, program
 from gputui.probe.pools import PoolWatch
+
+THE_MAP = "The allocator's map"
 
 
 class Reader:
@@ -22,27 +24,32 @@ class Reader:
     def __init__(self) -> None:
         self.pools = PoolWatch()
         self.map_ms = 0.0
-        """What the map took of the last look, in processor time."""
+        """What taking the map took of the last look, in processor time."""
 
     def read(self, torch: ModuleType, how: str, look: dict[str, Any], *, may_walk: bool) -> None:
-        """Fill in the fields of `model.target.Look`, the inventory where `how` says how.
+        """Fill in the fields of `model.target.Look`, the inventory where `how` says how; `describe` does the rest.
 
-        `may_walk`: see `PoolWatch.look`.
+        Call it on the main thread. `may_walk`: see `PoolWatch.look`.
         """
         problems = look["problems"]
         look["statistics"] = statistics_of(torch, problems)
         began = thread_time()
         if program.has_cuda(torch):
-            look["map"] = attempt("The allocator's map", problems, self._read_map, torch, may_walk)
-            look["settings"] = _copied(look["map"]["settings"]) if look["map"] else _settings(torch, problems)
+            look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
+            look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
         if how:
             look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, how)
         if look["inventory"] is not None:
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], statistics_of(torch, problems))
 
-    def _read_map(self, torch: ModuleType, may_walk: bool) -> dict[str, Any] | None:  # noqa: FBT001 (see `attempt`)
-        return allocator.read_map(torch, self.pools, may_walk=may_walk)
+    def describe(self, look: dict[str, Any]) -> None:
+        """Make the map of what was taken at the moment of the look, for which no thread of the program waits."""
+        if look["map"] is not None:
+            look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
+
+    def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.TakenMap | None:  # noqa: FBT001 (see `attempt`)
+        return allocator.take_map(torch, self.pools, may_walk=may_walk)
 
 
 reader = Reader()

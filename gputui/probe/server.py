@@ -120,12 +120,8 @@ class Server:
         times = [now + _LONGEST_WAIT_S]
         if self._counters.deadline is None:
             times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None and viewer.hears]
-        else:
-            times.append(self._counters.deadline)
-        if self._looker.how is not None:
-            times.append(self._looker.deadline)
-        if self._actor.name:
-            times.append(self._actor.deadline)
+        deadlines = (part.deadline for part in (self._counters, self._looker, self._actor))
+        times += [deadline for deadline in deadlines if deadline is not None]
         return max(1, int((min(times) - now) * 1000) + 1)
 
     def _serve(self, fd: int) -> None:

@@ -94,27 +94,43 @@ def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: P
 
 
 DEAR_MAP = """
+    from _thread import get_ident
     from time import thread_time
-    from gputui.probe import allocator
-    original = allocator.read_map
+    from gputui.probe import {module}
+    original, main_thread = {module}.{function}, get_ident()
 
     def dear(*arguments, **keywords):
+        assert (get_ident() == main_thread) == {is_in_the_main_thread}
         end = thread_time() + 0.03
         while thread_time() < end:
             pass
         return original(*arguments, **keywords)
 
-    allocator.read_map = dear
+    {module}.{function} = dear
 """
+DEAR_TO_TAKE = DEAR_MAP.format(module="allocator", function="take_map", is_in_the_main_thread=True)
+DEAR_TO_DESCRIBE = DEAR_MAP.format(module="blockmap", function="describe_map", is_in_the_main_thread=False)
 
 
 def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + DEAR_MAP + FOR_EVER)
+    child = torch_python.start(TRAINING + DEAR_TO_TAKE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
         client.look()
         assert client.statistics().unasked == (None if device == "cuda" else "walk")
+
+
+def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None:
+    child = torch_python.start(TRAINING + DEAR_TO_DESCRIBE + FOR_EVER)
+    device = child.expect("ready")
+    with child.attach() as client:
+        client.look()
+        look = client.look()
+        assert client.statistics().unasked == "walk"
+    assert look.problems == ()
+    assert (look.map is not None) == (device == "cuda")
+    assert look.cost.probe_cpu_ms > (30 if device == "cuda" else 0)
 
 
 EXPECTED_DEAR = """

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 import torch
-from looking import WATCH, look, print_json, release, statistics
+from looking import look, print_json, read_map, release, statistics
 
 from gputui.probe.allocator import (
     is_history_enabled,
-    read_map,
     read_pinned_bytes,
     read_settings,
     read_statistics,
@@ -36,7 +35,7 @@ def make(size: int = 30 * MIB, device: int = 0) -> torch.Tensor:
 
 def read_all() -> list:
     return [
-        read_statistics(torch), read_settings(torch), read_map(torch, WATCH), read_pinned_bytes(torch),
+        read_statistics(torch), read_settings(torch), read_map(), read_pinned_bytes(torch),
         is_history_enabled(torch),
     ]  # fmt: skip
 
@@ -111,12 +110,12 @@ def pinned() -> dict:
 def _many_looks(count: int) -> dict:
     tensors = [make(512) for _ in range(5)]
     for _ in range(100):
-        read_map(torch, WATCH)
+        read_map()
     gc.collect()
     references = [sys.getrefcount(value) for value in (False, True, None, 0, 1)]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(count):
-        read_map(torch, WATCH)
+        read_map()
         read_statistics(torch)
     gc.collect()
     after = [sys.getrefcount(value) for value in (False, True, None, 0, 1)]
@@ -161,7 +160,7 @@ def walks_over_all_objects() -> dict:
             kept = change()
             seen.append((kept, len(graphs)))
             for _ in range(10):
-                read_map(torch, WATCH)
+                read_map()
             seen[-1] = len(walks), *seen[-1]
     return {"walks": [count for count, *_ in seen]}
 
@@ -177,7 +176,7 @@ def looks_that_may_not_walk() -> dict:
     """Beside a pool in use, before and after a look that may: walks, whether the pool is freeable, problems."""
     kept = into_a_pool()
     with counted_walks() as walks:
-        found = [[len(walks), read_map(torch, WATCH, may_walk=may_walk)] for may_walk in (False, True, False)]
+        found = [[len(walks), read_map(may_walk=may_walk)] for may_walk in (False, True, False)]
     told = [[count, each["private_pools"][0]["is_freeable"], len(each["problems"])] for count, each in found]
     return {"told": told, "walks": len(walks), "kept": len(kept)}
 
@@ -323,7 +322,7 @@ def settings_changed_at_run_time() -> dict:
 @corner
 def another_backend() -> dict:
     kept = make()
-    settings, found = read_settings(torch), read_map(torch, WATCH)
+    settings, found = read_settings(torch), read_map()
     return {
         "backend": settings["backend"],
         "map": found,

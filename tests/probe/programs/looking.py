@@ -19,7 +19,8 @@ from gputui.model.allocator import (
     Segment,
 )
 from gputui.model.verdict import Release
-from gputui.probe.allocator import read_map, read_statistics
+from gputui.probe.allocator import read_statistics, take_map
+from gputui.probe.blockmap import describe_map
 from gputui.probe.pools import PoolWatch
 
 WATCH = PoolWatch()
@@ -47,8 +48,13 @@ def _segment(entry: dict[str, Any]) -> Segment:
     return Segment(**entry | {"pool_id": tuple(entry["pool_id"]), "blocks": blocks})
 
 
+def read_map(*, may_walk: bool = True) -> dict[str, Any] | None:
+    taken = take_map(torch, WATCH, may_walk=may_walk)
+    return describe_map(taken) if taken else None
+
+
 def look() -> AllocatorMap:
-    return as_map(read_map(torch, WATCH))
+    return as_map(read_map())
 
 
 def release(device: int = 0) -> Release:
