@@ -13,7 +13,7 @@ import pytest
 
 from tests.fakegpu.lab import Lab, build
 
-# A shell starts what it runs behind it with SIGINT ignored, and nohup with SIGHUP: programs under test would inherit it.
+# A shell starts what it runs behind it with SIGINT ignored, nohup with SIGHUP: programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe: no process of theirs is to be attached to

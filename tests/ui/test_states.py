@@ -64,6 +64,13 @@ class TestWithoutNvml:
             await monitor.press("tab", "enter", "tab", "down", "enter", "space", "K")
             assert monitor.screen == "Overview"
 
+    @pytest.mark.parametrize("width", [79, 80, 81, 82])
+    async def test_no_word_of_the_problem_is_cut(self, width):
+        problem = " ".join(["four"] * 16)  # 79 cells
+        scene = scenes.snapshot(devices=DeviceLook(problem=problem))
+        async with open_monitor(scene, size=(width, 24)) as monitor:
+            assert " ".join(monitor.text.split()).count("four") == 16
+
 
 async def test_a_driver_without_devices_is_said():
     async with open_monitor(scenes.snapshot()) as monitor:

@@ -21,8 +21,8 @@ class Banner(Painted):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw for the present width, and take as many lines."""
-        lines = draw_banner(self._snapshot, self.screen.size.width)
+        """Draw for the width of the screen, which is known before that of the banner, and take as many lines."""
+        lines = draw_banner(self._snapshot, self.screen.size.width - self.styles.margin.width)
         if self.display != bool(lines):
             self.display = bool(lines)
         if self.styles.height is None or self.styles.height.value != len(lines):
