@@ -80,6 +80,11 @@ def wrap(text: str, width: int, role: str = "plain") -> list[Line]:
     return [((line, role),) for line in lines]
 
 
+def paragraph(text: str, width: int, role: str = "plain") -> list[Line]:
+    """Wrapped, with a cell of margin before each line."""
+    return [join(((" ", role), *line)) for line in wrap(text, max(1, width - 1), role)]
+
+
 def indented(text: str, width: int, lead: str, role: str) -> list[Line]:
     """Wrapped, the first line behind `lead`, the others below its text."""
     lines = wrap(text, max(10, width - len(lead) - 1), role)

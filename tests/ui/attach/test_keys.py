@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gputui.probe.budget import TENSORS_ON_REQUEST
+from gputui.settings.keys import KeyChange
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
@@ -22,6 +26,18 @@ async def test_keys_ask_the_probe_for_looks():
     async with sitting(moment(segment(("free", 40)))) as at:
         await at.press("u", "2", "u", "s")
         assert at.feed.looks == ["walk", "walk", "scan"]
+
+
+@pytest.mark.parametrize("screen", ["1", "2", "4"])
+@pytest.mark.parametrize(("keys", "named"), [((), "(key u)"), (("f8",), "(key f8)")], ids=["as it is", "changed"])
+async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(screen, keys, named):
+    shown = replace(moment(segment(("live", 40))), problems=(TENSORS_ON_REQUEST.format(20),))
+    changes = tuple(KeyChange("attach.look", (key,), "here") for key in keys)
+    async with sitting(shown, keys=changes) as at:
+        await at.press(screen)
+        assert f"on request only {named}" in at.text
+        await at.press(*(keys or ("u",)))
+        assert at.feed.looks == ["walk"]
 
 
 @pytest.mark.parametrize("key", LINES)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gputui.model.playback import SPEEDS
+from gputui.probe.budget import TENSORS_ON_REQUEST
 from gputui.settings.keys import KeyChange
 from gputui.sources.recording.chunks import FIRST_LINE
 from tests.explain.moments import GREETING
-from tests.recording.made import BEGAN, job, ranks
+from tests.recording.made import BEGAN, Made, counters_at, job, ranks
 from tests.ui.attach.replaying import replaying
 from tests.ui.attach.sitting import sitting
 
@@ -184,6 +187,15 @@ async def test_what_is_lost_is_said(tmp_path):
     async with replaying(damaged, size=(160, 40)) as shown:
         await shown.press(")")
         assert "The recording is damaged between" in shown.text
+
+
+async def test_no_sentence_names_a_key_for_what_cannot_be_asked_of_a_recording(tmp_path):
+    made = Made()
+    made.hear(BEGAN + 1, replace(counters_at(BEGAN + 1, 10), problems=(TENSORS_ON_REQUEST.format(20),)))
+    made.deliver(BEGAN + 1.1)
+    async with replaying(made.write(tmp_path / "job.gputui")) as shown:
+        await shown.press(")")
+        assert "Tensors are looked at on request only: with them a look takes about 20 ms." in shown.text
 
 
 async def test_the_keys_can_be_changed(recording):

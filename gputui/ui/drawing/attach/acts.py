@@ -6,7 +6,7 @@ from gputui.explain.acts import CALLS
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActName
 from gputui.model.verdict import Outcome
-from gputui.ui.drawing.line import Line, join, width_of, wrap
+from gputui.ui.drawing.line import Line, join, paragraph, width_of
 from gputui.units import format_bytes, format_duration
 
 PUT_AWAY = "Esc puts this away."
@@ -28,14 +28,10 @@ def draw_act(acting: ActName | None, outcome: Outcome | None, width: int) -> lis
     """Lines of at most `width` cells; none where nothing is to be told."""
     if acting:
         text = f"{CALLS[acting]}: under way, as soon as the program's main thread is between two lines of Python."
-        return _indented(text, width, "fair")
+        return paragraph(text, width, "fair")
     if outcome is None:
         return []
-    lines = _indented(" ".join(outcome.sentences), width, "good" if outcome.is_as_predicted else "fair")
+    lines = paragraph(" ".join(outcome.sentences), width, "good" if outcome.is_as_predicted else "fair")
     if width_of(lines[-1]) + len(PUT_AWAY) + 2 <= width:
         return [*lines[:-1], join((*lines[-1], (f"  {PUT_AWAY}", "dim")))]
     return [*lines, ((f" {PUT_AWAY}", "dim"),)]
-
-
-def _indented(text: str, width: int, role: str) -> list[Line]:
-    return [join(((" ", role), *line)) for line in wrap(text, max(1, width - 1), role)]

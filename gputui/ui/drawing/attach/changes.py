@@ -12,7 +12,7 @@ from gputui.explain.advice.names import counted, listed
 from gputui.model.change import Changes
 from gputui.model.verdict import TensorGroup
 from gputui.ui.drawing.attach.memory import fit_line
-from gputui.ui.drawing.line import Line, Piece, fit, width_of, wrap
+from gputui.ui.drawing.line import Line, Piece, fit, paragraph, width_of
 from gputui.units import format_bytes
 
 COUNTERS = (
@@ -41,7 +41,7 @@ def draw_changes(changes: Changes, ends: tuple[End, End], width: int) -> list[Li
     lines += [_counter(name, attribute, changes, width) for name, attribute in COUNTERS]
     lines.append(())
     if changes.problem:
-        return lines + wrap(f" {changes.problem}", width, "fair")
+        return lines + paragraph(changes.problem, width, "fair")
     lines.append(_totals(changes, width))
     moved = [("+", group) for group in changes.came] + [("-", group) for group in changes.went]
     moved.sort(key=lambda entry: -entry[1].bytes)

@@ -7,7 +7,7 @@ import time
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
 from gputui.ui.drawing.attach.playback import draw_playback
-from gputui.ui.drawing.line import Line, Piece, fit, spread, text_of, width_of, wrap
+from gputui.ui.drawing.line import Line, Piece, fit, paragraph, spread, text_of, width_of
 from gputui.units import format_bytes, format_duration
 
 ENDING_LINES = 4
@@ -65,7 +65,7 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
     if not moment.ended:
         return []
-    lines = wrap(f" {moment.ended.rstrip('.')}. Below is what was known last.", width, "alarm")
+    lines = paragraph(f"{moment.ended.rstrip('.')}. Below is what was known last.", width, "alarm")
     if len(lines) > ENDING_LINES:
         lines = [
             *lines[: ENDING_LINES - 1],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gputui.explain.ranks import FEWEST, Rank, figures, sentence
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
-from gputui.ui.drawing.line import Line, Piece, indented, wrap
+from gputui.ui.drawing.line import Line, Piece, indented, paragraph
 from gputui.units import format_bytes
 
 SENTENCES = 3
@@ -29,11 +29,11 @@ def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
     if len(ranks) < FEWEST:
         return []
     if not odd:
-        return wrap(f" All {len(ranks)} hold about the same memory.", width, "dim")
+        return paragraph(f"All {len(ranks)} hold about the same memory.", width, "dim")
     told = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
     lines = [line for each in told for line in each]
     more = len(odd) - SENTENCES
-    return lines + (wrap(f"   {more} more are marked below.", width, "dim") if more > 0 else [])
+    return lines + (paragraph(f"  {more} more are marked below.", width, "dim") if more > 0 else [])
 
 
 def _largest(rank: Rank) -> int:

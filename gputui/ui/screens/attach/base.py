@@ -12,7 +12,7 @@ from textual.widgets import Input
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.attach.playback import draw_playback
-from gputui.ui.drawing.line import Line, spread, wrap
+from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.acts import ActLine, can_act, choose_act
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
 from gputui.ui.screens.base import MonitorScreen
@@ -20,6 +20,8 @@ from gputui.ui.targets import Player, Target
 from gputui.ui.widgets.painted import Painted
 
 SCREENS = Binding.Group("Screens")
+LOOK_KEY = "u"
+"""As the settings may not have changed it, and as the probe's sentences name it."""
 
 
 class TargetLine(Painted):
@@ -80,7 +82,9 @@ class AttachScreen(Replaying, MonitorScreen):
             tooltip="the attached process before",
         ),
         Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with later"),
-        Binding("u", "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"),
+        Binding(
+            LOOK_KEY, "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"
+        ),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding("x", "act", "Act", show=False, id="acts.menu", tooltip="do something in the program, after a question"),
         Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
@@ -159,10 +163,18 @@ class AttachScreen(Replaying, MonitorScreen):
         moment = self.moment
         if moment is None:
             return [((" Waiting for the probe ...", "dim"),)]
-        lines: list[Line] = []
-        for problem in moment.problems or ("The process holds no memory on a device.",):
-            lines += wrap(f" {problem}", width, "fair")
-        return lines
+        return self.problems(width) or paragraph("The process holds no memory on a device.", width, "fair")
+
+    def problems(self, width: int) -> list[Line]:
+        """What could not be read, in sentences."""
+        found = self.moment.problems if self.moment else ()
+        return [line for problem in found for line in paragraph(self.with_key(problem), width, "fair")]
+
+    def with_key(self, sentence: str) -> str:
+        """A sentence that names the key for a look, with the one that it has here; in a recording it has none."""
+        key = self.monitor.keymap.get("attach.look", LOOK_KEY).partition(",")[0]
+        shown = self.app.get_key_display(Binding(key, "", ""))
+        return sentence.replace(f" (key {LOOK_KEY})", "" if self.player else f" (key {shown})")
 
     def action_show(self, name: str) -> None:
         """Go to another of the screens."""

@@ -11,7 +11,7 @@ from gputui.explain.changes import changes
 from gputui.model.change import Changes
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.changes import End, draw_changes
-from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
 
@@ -84,11 +84,11 @@ class ChangesScreen(AttachScreen):
         if moment is None or self.device is None:
             return self.nothing_yet(width)
         if len(places) < 2:
-            return wrap(f" {NO_MARK}", width - 1, "dim")
+            return paragraph(NO_MARK, width - 1, "dim")
         before, after = (places[self._index(places, end)] for end in ("from", "to"))
         devices = self._device_of(before[1]), self._device_of(after[1])
         if devices[0] is None or devices[1] is None:
-            return wrap(" The process did not use this device at both moments.", width, "fair")
+            return paragraph("The process did not use this device at both moments.", width, "fair")
         return draw_changes(self._changes(devices[0], devices[1]), (before[0], after[0]), width)
 
     def _changes(self, before: DeviceMoment, after: DeviceMoment) -> Changes:

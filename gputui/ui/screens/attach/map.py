@@ -8,7 +8,7 @@ from textual.containers import Container
 
 from gputui.ui.drawing.attach.inspector import inspect
 from gputui.ui.drawing.attach.map import draw_legend, kinds_of
-from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView
@@ -66,8 +66,8 @@ class MapScreen(AttachScreen):
         if moment is None or device is None or moment.ended or moment.problems:
             return self.nothing_yet(width)
         if not moment.look_time:
-            return wrap(" No look at the allocator's map yet; the first comes in a moment.", width, "dim")
-        return wrap(f" PyTorch holds no memory on device {device.index}.", width, "dim")
+            return paragraph("No look at the allocator's map yet; the first comes in a moment.", width, "dim")
+        return paragraph(f"PyTorch holds no memory on device {device.index}.", width, "dim")
 
     @on(MapView.Moved)
     def _moved(self) -> None:

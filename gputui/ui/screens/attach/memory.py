@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
 from gputui.ui.drawing.attach.memory import Axis, draw_memory, draw_timeline, time_of, timeline_top
-from gputui.ui.drawing.line import Line, fit, join, wrap
+from gputui.ui.drawing.line import Line, fit, join
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
 from gputui.units import format_bytes
@@ -71,7 +71,7 @@ class MemoryScreen(AttachScreen):
             return self.nothing_yet(width)
         taste = self.monitor.taste
         lines = draw_memory(moment, device, width, taste)
-        problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
+        problems = self.problems(width)
         lines += self._timeline(width, max(3, height - len(lines) - len(problems) - AROUND_TIMELINE))
         return lines + problems
 

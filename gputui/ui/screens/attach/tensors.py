@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from gputui.explain.tensor_tree import HOST, Row
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
-from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.filtering import parse_filter
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.tensor_fields import TENSOR_FIELDS
@@ -86,8 +86,8 @@ class TensorsScreen(AttachScreen):
         if moment is None or device is None:
             return self.nothing_yet(width)
         if device.layout is None:
-            return wrap(f" {NO_LOOK}", width, "fair")
-        problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
+            return paragraph(NO_LOOK, width, "fair")
+        problems = self.problems(width)
         return [draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual import on
 from textual.app import ComposeResult
 
 from gputui.explain.advice import findings
 from gputui.model.finding import Finding
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
-from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.blocks import Blocks
 
@@ -42,8 +44,10 @@ class WhyScreen(AttachScreen):
             utilization_percent=device.driver.utilization_percent,
         )
 
+        found = tuple(replace(finding, remedy=self.with_key(finding.remedy)) for finding in found)
+
         def head(width: int) -> list[Line]:
-            problems = [line for problem in moment.problems for line in wrap(f" {problem}", width, "fair")]
+            problems = self.problems(width)
             return [*problems, draw_summary(found, width), ()]
 
         blocks.set_blocks(found, head, key=lambda finding: finding.kind)
