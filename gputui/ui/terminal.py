@@ -171,10 +171,12 @@ class Terminal(LinuxDriver):
 
     def _note_continued(self, *_: object) -> None:
         self._was_continued = True
-        self._loop.call_soon_threadsafe(self._continue)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._continue)
 
     def _continue(self) -> None:
-        if not self._was_continued:  # `bg` and then `fg` send two signals, and may have been answered as one
+        """Take the terminal, unless that was done or is over: `bg` and then `fg` send two signals."""
+        if not self._was_continued or self._app._exit:
             return
         self._was_continued = False
         if not self._must_signal_resume:  # SIGSTOP came without a warning: what was set before is still known

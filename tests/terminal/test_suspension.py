@@ -21,7 +21,7 @@ class InterruptedQueue(Queue):
 
     def _put(self, item):  # with the lock in hand
         InterruptedQueue.written += 1
-        if InterruptedQueue.written == 20:
+        if MOMENT:
             os.kill(os.getpid(), signal.SIGCONT)
         super()._put(item)
 
@@ -35,6 +35,13 @@ def shell(terminal: Open) -> PtySession:
     session = terminal(SHELL, PS1="ready> ")
     session.wait_for("ready>")
     return session
+
+
+def interrupted(terminal: Open, folder: Path, moment: str) -> PtySession:
+    """The demonstration, which gets SIGCONT whenever `moment` is true while it writes."""
+    script = folder / "interrupted.py"
+    script.write_text(INTERRUPTED.replace("MOMENT", moment))
+    return terminal(f"exec {sys.executable} {script}")
 
 
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: Open) -> None:
@@ -110,15 +117,22 @@ def test_after_sigstop_and_sigcont_it_draws_and_leaves_everything_as_found(termi
 
 def test_a_signal_that_comes_in_the_middle_of_writing_waits_for_its_end(terminal: Open, tmp_path: Path) -> None:
     """A terminal that goes away sends SIGCONT too: what answers it needs the lock that is held then."""
-    script = tmp_path / "interrupted.py"
-    script.write_text(INTERRUPTED)
-    session = terminal(f"exec {sys.executable} {script}")
+    session = interrupted(terminal, tmp_path, "InterruptedQueue.written == 20")
     session.wait(lambda: session.output.count(TAKE) == 2, "the terminal, taken anew")
     session.wait_for("Help")
     session.send("?")
     session.wait_for("app.help")
     session.send("\x03")
     assert session.end() == 0
+    assert session.left_behind() == []
+
+
+def test_continued_at_its_end_it_does_not_take_the_terminal_again(terminal: Open, tmp_path: Path) -> None:
+    session = interrupted(terminal, tmp_path, r"item == '\x1b[?1049l'")
+    session.wait_for("Help")
+    session.send("q")
+    assert session.end() == 0
+    assert session.output.count(TAKE) == 1
     assert session.left_behind() == []
 
 

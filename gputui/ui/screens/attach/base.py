@@ -21,7 +21,7 @@ from gputui.ui.widgets.painted import Painted
 
 SCREENS = Binding.Group("Screens")
 LOOK_KEY = "u"
-"""As the settings may not have changed it, and as the probe's sentences name it."""
+"""Where the settings do not change it; the sentences of the probe and of the advice name it so."""
 
 
 class TargetLine(Painted):
