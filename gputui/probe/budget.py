@@ -10,7 +10,7 @@ LIMIT_MS = 5.0
 """The longest that a look may take which nobody asked for."""
 
 # What a look takes: milliseconds at least, and for each live block. A GPT of 24 layers (1,877 storages) takes 8 ms by
-# walk, 10,000 blocks take 3 ms to take for the map, and a scan goes over the 250,000 objects that PyTorch alone makes.
+# walk, 10,000 blocks are taken in 3 ms for the map, and a scan goes over the 250,000 objects that PyTorch alone makes.
 EXPECTED_MS = {"scan": (50.0, 0.005), "walk": (1.0, 0.005), "": (0.3, 0.0003)}
 WAYS = tuple(EXPECTED_MS)
 """The dearest first: each is what is left of the one before."""
