@@ -50,7 +50,7 @@ def has_cuda_build(python: str) -> bool:
     """Whether an interpreter's PyTorch is a CUDA build, told without importing it."""
     code = "import importlib.util as u, runpy; s = u.find_spec('torch').submodule_search_locations[0]; "
     code += "print(runpy.run_path(s + '/version.py').get('cuda') or '')"
-    told = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    told = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, timeout=300)
     return bool(told.stdout.strip())
 
 

@@ -93,9 +93,20 @@ class _Running:
             while not stop.is_asked:
                 self._serve_once(stop)
         except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
-            _give_up(f"off: {_cause(error)}")
+            _give_up(f"off: {self._cause(error)}")
         finally:
             self._finished.release()
+
+    def _cause(self, error: Exception) -> str:
+        """Why this thread ends; whatever went wrong once our descriptors were closed went wrong because of that."""
+        try:
+            self.check()
+        except NotOursError as closed:
+            _read_folders_again()
+            return str(closed)
+        if isinstance(error, OSError) and error.errno == EBADF:  # a viewer's, closed before it was used
+            return str(NotOursError())
+        return f"{type(error).__name__}: {error}"
 
     def _serve_once(self, stop: _Stop) -> None:
         if self.server is None or not self.server.is_busy:
@@ -117,6 +128,7 @@ class _Running:
         waiting.register(self.listener.fileno(), POLLIN)
         waiting.register(self.wake.fileno(), POLLIN)
         waiting.poll()  # without a limit: nothing runs in here while nobody looks
+        self.check()
 
     def _rest(self) -> None:
         waiting = poll()
@@ -228,10 +240,11 @@ def _note(label: str) -> None:
     del _marks[:-MAX_MARKS]
 
 
-def _cause(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == EBADF:  # closed after it was looked at, before it was used
-        error = NotOursError()
-    return str(error) if isinstance(error, NotOursError) else f"{type(error).__name__}: {error}"
+def _read_folders_again() -> None:
+    """Forget what is kept of the folders of modules: one that was replaced while it was read is kept as empty."""
+    for finder in list(sys.path_importer_cache.values()):
+        if finder is not None and hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()
 
 
 def _give_up(reason: str) -> None:

@@ -300,6 +300,13 @@ def test_looks_without_tensors_say_nothing_about_tensors():
     assert "kept_gradients" in story(*mixed).findings()
 
 
+def test_looks_into_the_first_step_do_not_hide_gradients_that_are_kept_from_then_on():
+    first_step = [forward(0), forward(0, saved=80), forward(30), forward(100)]
+    found = looking(*first_step, *(forward(100, saved) for saved in (40, 0, 80))).findings()["kept_gradients"]
+    assert found.title.startswith("100 MiB of gradients")
+    assert "each of 4 looks, 3 of them" in found.evidence[0]
+
+
 def test_nothing_later_than_the_moment_counts():
     whole = looking(*(losses(n) for n in range(2, 11)))
     early = story(*whole.moments[3:], whole.moments[2])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyte
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 """How long a condition may take to come true; generous, for a busy machine."""
 
 KITTY = re.compile(rb"\x1b\[([><=])[0-9;]*u")

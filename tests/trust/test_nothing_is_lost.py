@@ -88,7 +88,13 @@ def test_a_program_that_is_stopped_says_nothing_and_then_goes_on(python: Python)
 
 ESCAPES = {
     "closerange": "os.closerange(3, 4096)",
-    "close those of /proc": "[os.close(fd) for fd in range(3, 64) if os.path.exists(f'/dev/fd/{fd}')]",
+    "close those of /proc": """
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        try:
+            fd < 3 or os.close(fd)
+        except OSError:
+            pass  # that of the listing, at least
+""",
     "dup2": "[os.dup2(2, fd) for fd in range(3, 64)]",
 }
 OWN_FILES = """
@@ -140,6 +146,47 @@ def test_who_closes_every_descriptor_has_its_numbers_for_itself(
     assert not list(sockets.iterdir())
     child.say("end")
     assert (child.ended(), child.errors) == (0, "")
+
+
+CLOSES_DURING_AN_IMPORT = """
+    import gputui.probe, os, sys, threading, time
+    os.mkdir("folder")
+    open("folder/later.py", "w").close()
+    sys.path.insert(0, "folder")
+    sys.path_importer_cache.pop("folder", None)
+    try:
+        import not_there
+    except ImportError:
+        pass
+    reached = threading.Event()
+
+    def at(event, arguments):
+        if event == "import" and arguments[0] == "gputui.probe.server":
+            [os.dup2(2, fd) for fd in range(3, 64)]
+            sys.path_importer_cache["folder"]._path_cache = set()  # as after a listing of what is no folder
+            reached.set()
+            raise ModuleNotFoundError("read from a descriptor that was replaced")
+
+    sys.addaudithook(at)
+    print("ready", flush=True)
+    reached.wait()
+    while gputui.probe.status().startswith("/"):
+        time.sleep(0.01)
+    print("status", gputui.probe.status(), flush=True)
+    import later
+    print("imported", later.__name__, flush=True)
+    input()
+"""
+
+
+def test_an_import_of_ours_that_was_cut_off_spoils_none_of_the_programs(python: Python, sockets: Path) -> None:
+    child = python.start(CLOSES_DURING_AN_IMPORT)
+    child.expect("ready")
+    with pytest.raises((ProbeError, CannotAttachError)):
+        to_the_end(child.attach())
+    assert child.expect("status") == "off: the program has closed the probe's file descriptors"
+    assert child.expect("imported") == "later"
+    assert not list(sockets.iterdir())
 
 
 CHANGES = {

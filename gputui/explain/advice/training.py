@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import dropwhile
 from math import prod
 
 from gputui.explain.advice.names import listed
@@ -33,7 +34,7 @@ _STATE = re.compile(r"\.state\[.*\]\.(\w+)$")
 
 def kept_gradients(situation: Situation) -> Finding | None:
     """Gradients that are there in every forward pass, beside the activations."""
-    looks = situation.looks
+    looks = _since_there_were(Category.GRADIENT, situation.looks)
     least = min((category_bytes(look.layout, Category.GRADIENT) for look in looks), default=0)
     if least < PART_BYTES:
         return None
@@ -142,6 +143,12 @@ def one_worker(situation: Situation) -> Finding | None:
 def _is_moving(looks: Sequence[Seen]) -> bool:
     """Whether the program has done something between the looks."""
     return looks[-1].layout.statistics.generation != looks[0].layout.statistics.generation
+
+
+def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[Seen]:
+    """The looks since there was as much of a category as now: the first step has to make it."""
+    now = category_bytes(looks[-1].layout, category) if looks else 0
+    return tuple(dropwhile(lambda look: category_bytes(look.layout, category) < now, looks))
 
 
 def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
