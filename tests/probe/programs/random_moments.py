@@ -48,15 +48,19 @@ def train_until(is_done, checkpointed, amp):
 
 
 def looks_during(**options):
-    looks, done = [], threading.Event()
+    looks, done, is_answered = [], threading.Event(), threading.Event()
+    is_answered.set()
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
     def look(_):
         looks.append(unattributed(take_inventory(torch)))
+        is_answered.set()
         return 0
 
     def ask():
         while not done.wait(random.uniform(0.02, 0.05)):
+            is_answered.wait()  # on a slow machine the program would do nothing but look
+            is_answered.clear()
             ctypes.pythonapi.Py_AddPendingCall(look, None)
 
     asking = threading.Thread(target=ask)
@@ -64,6 +68,7 @@ def looks_during(**options):
     asking.start()
     train_until(lambda: len(looks) >= LOOKS, **options)
     done.set()
+    is_answered.set()
     asking.join()
     return looks
 
