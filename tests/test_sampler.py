@@ -15,7 +15,7 @@ from gputui.sampler import Sampler
 from gputui.sources.machine import DemoMachine, DeviceReader
 from gputui.sources.signals import SignalRefused
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 NEVER_S = 3600.0
 
 

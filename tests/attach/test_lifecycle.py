@@ -101,7 +101,7 @@ ENDINGS = {
     "an exception": ("raise ValueError('mine')", None, 1),
     "sys.exit": ("import sys; sys.exit(7)", None, 7),
     "os._exit": ("import os; os._exit(5)", None, 5),
-    "Ctrl-C": ("time.sleep(100)", signal.SIGINT, -signal.SIGINT),
+    "Ctrl-C": ("for _ in range(100): time.sleep(1)", signal.SIGINT, -signal.SIGINT),
     "SIGTERM": ("time.sleep(100)", signal.SIGTERM, -signal.SIGTERM),
     "SIGKILL": ("time.sleep(100)", signal.SIGKILL, -signal.SIGKILL),
 }

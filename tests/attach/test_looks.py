@@ -36,8 +36,7 @@ FOR_EVER = """
 
 
 ASLEEP = """
-    import time
-    time.sleep(3)
+    input()
     print("awake", flush=True)
 """
 BROKEN = """
@@ -130,6 +129,7 @@ def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python
         assert look.inventory is None
         assert (look.map is not None) == (device == "cuda")
         assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0]
+        child.say("wake up")
         child.expect("awake")
         assert client.look().inventory is not None
 

@@ -35,7 +35,7 @@ def test_no_other_thread_runs_while_it_is_asked(pair: tuple[socket.socket, socke
     thread, interval_s = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
     try:
-        sys.setswitchinterval(2.0)  # from now on threads change only where one gives the interpreter up
+        sys.setswitchinterval(1000.0)  # from now on threads change only where one gives the interpreter up
         time.sleep(0.1)
         before = turns
         answers = {descriptor.is_ours for _ in range(1000)}

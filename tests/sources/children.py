@@ -20,7 +20,7 @@ from gputui.units import MIB
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 NOBODY = 65534
 
 IDLE = "print('ready', flush=True); import time; time.sleep(600)"

@@ -18,7 +18,7 @@ from tests.sources.conftest import Looks
 PCIE, NOT_SUPPORTED, GPU_IS_LOST = "nvmlDeviceGetPcieThroughput", 3, 15
 
 
-def until(condition: Callable[[], object], *, limit_s: float = 20) -> None:
+def until(condition: Callable[[], object], *, limit_s: float = 120) -> None:
     """Wait for another thread; the limit is for a test that fails."""
     end = time.monotonic() + limit_s
     while not condition():
@@ -31,6 +31,13 @@ def look_until(looks: Looks, condition: Callable[[DeviceLook], object]) -> Devic
     found = []
     until(lambda: condition(look := looks.look()) and not found.append(look))
     return found[0]
+
+
+def is_at_rest(fake_gpus: FakeGpus) -> bool:
+    """Whether nothing was asked for during some three hundred intervals."""
+    fake_gpus.clear("calls")
+    time.sleep(0.3)
+    return PCIE not in fake_gpus.calls()
 
 
 def test_pcie_rates_are_read_in_bytes_a_second_where_somebody_looks(fake_gpus: FakeGpus, looks: Looks) -> None:
@@ -53,10 +60,7 @@ def test_nobody_looks_and_pcie_is_not_read(fake_gpus: FakeGpus) -> None:
     assert rates.rates() == {"gpu": (120 * 1024, 80 * 1024)}
     rates.watch(frozenset())
     assert rates.rates() == {}
-    time.sleep(0.1)  # for the call that is under way
-    fake_gpus.clear("calls")
-    time.sleep(0.3)
-    assert PCIE not in fake_gpus.calls()
+    until(lambda: is_at_rest(fake_gpus))  # once the call that is under way has ended
     rates.watch(frozenset({"gpu"}))
     until(lambda: PCIE in fake_gpus.calls())
     rates.close()

@@ -31,6 +31,14 @@ OWN_TERMINAL = 'exec <>"$0" >&0 2>&0; eval "$1"'
 """For sh: what a session leader without a terminal opens becomes its controlling terminal."""
 
 
+def read_if_there(path: Path) -> str:
+    """A file of a process that may end any moment; "" once it has."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 class PtySession:
     """A shell command on a terminal of its own; `screen` is what a person sees, `output` every byte of it.
 
@@ -96,8 +104,13 @@ class PtySession:
         self.wait(lambda: words not in self.text, f"the end of {words!r}")
 
     def wait_for_silence(self, silence_s: float = 0.5) -> None:
-        """Read until nothing has come for a while."""
-        self.wait(lambda: not self.pump(silence_s), "silence")
+        """Read until nothing has come for a while, and not because the program got no turn on a busy machine."""
+        self.wait(lambda: not self.pump(silence_s) and not self._is_running(), "silence")
+
+    def _is_running(self) -> bool:
+        """Whether a thread of the program wants a processor, or is on one."""
+        stats = (read_if_there(path) for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
+        return any(stat.rpartition(") ")[2].startswith("R") for stat in stats)
 
     def wait_until_idle(self) -> None:
         """Without reading, until all that was typed has been taken in and the program has next to nothing to do.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pyte.screens import Char
 
 from tests.terminal.conftest import GPUTUI, Open
+from tests.terminal.pty_session import PtySession
 
 EVERY_SCREEN = (
     "?",
@@ -81,19 +83,25 @@ def test_it_draws_on_standard_output_whatever_standard_error_is(terminal: Open, 
     assert session.left_behind() == []
 
 
+def cells(session: PtySession) -> list[list[Char]]:
+    """What the screen shows, line by line."""
+    return [list(line.values()) for line in session.screen.buffer.values()]
+
+
 def test_colours_that_are_asked_for_by_name_come_before_no_color(terminal: Open) -> None:
     session = terminal(NO_COLOR="1", GPUTUI_COLOR="256")
     session.wait_for("Help")
-    session.wait_for_silence(0.1)
-    cells = {cell.fg for line in session.screen.buffer.values() for cell in line.values()}
-    assert len(cells) > 2
+    session.wait(lambda: len({cell.fg for line in cells(session) for cell in line}) > 2, "colours")
+
+
+def is_marked(line: list[Char]) -> bool:
+    """Whether all of it is in reverse."""
+    return len(line) >= 80 and all(cell.reverse for cell in line)
 
 
 @pytest.mark.parametrize("theme", ["terminal", "nord"])
 def test_no_color_sends_no_colors(terminal: Open, theme: str) -> None:
     session = terminal(NO_COLOR="1", GPUTUI_THEME=theme)
     session.wait_for("Help")
-    session.wait_for_silence(0.1)
-    lines = session.screen.buffer.values()
-    assert {(cell.fg, cell.bg) for line in lines for cell in line.values()} == {("default", "default")}
-    assert any(all(line[x].reverse for x in range(80)) for line in lines), "the line of the cursor is marked"
+    session.wait(lambda: any(is_marked(line) for line in cells(session)), "the line of the cursor")
+    assert {(cell.fg, cell.bg) for line in cells(session) for cell in line} == {("default", "default")}

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from gputui.ui.app import GputuiApp
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class Running:
