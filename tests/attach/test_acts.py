@@ -335,6 +335,7 @@ def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: P
         acted = client.act(ActName.COLLECT, wait_s=0.1)
         assert "did not come back to Python within 0.1 s (it is at train.py:" in acted.reason
         assert acted.reason.endswith("nothing was done.")
+        child.say("wake up")
         child.expect("awake")
         assert client.act(ActName.COLLECT).reason == ""
 
@@ -343,7 +344,7 @@ def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
     child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as one, child.attach() as other:
-        one.ask_act(ActName.COLLECT, wait_s=0.5)
+        one.ask_act(ActName.COLLECT, wait_s=3.0)
         one.mark("asked")  # told to the other only once the act before it was taken up
         assert other.receive(60).label == "asked"
         assert other.act(ActName.COLLECT).reason == "Another act is under way."
