@@ -31,7 +31,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> list[TargetMoment]:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("s")))
         python = Python(path, folder, torches.fake_cuda(path, folder))
         try:
-            child = python.run([path, "-W", "ignore", str(PROGRAM), "behave", "2"])
+            child = python.run([path, "-W", "ignore", str(PROGRAM), "behave", "2", "0"])
             child.expect("ready")
             told: list[TargetMoment] = []
             feed = TargetFeed(child.attach(), Snapshot, told.append, interval_s=0.05)

@@ -124,7 +124,10 @@ if habit == "fragment":
         fragment()
     optimizer.zero_grad()
     habit = "rest"
+is_seen_in_forward = habit in ("behave", "keep_gradients")
+if is_seen_in_forward:
+    model.head.register_forward_pre_hook(lambda *_: rest())
 while True:
     HABITS[habit]()
-    if habit not in ("behave", "keep_gradients"):  # those are looked at in a forward pass
+    if not is_seen_in_forward:
         rest()
