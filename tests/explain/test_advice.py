@@ -307,6 +307,16 @@ def test_looks_into_the_first_step_do_not_hide_gradients_that_are_kept_from_then
     assert "each of 4 looks, 3 of them" in found.evidence[0]
 
 
+def test_what_is_no_element_of_a_variable_keeps_nothing():
+    def graphs(count: int) -> list[Tensor]:
+        return [Tensor(8, f"mat{number} of AddmmBackward0", A, "AddmmBackward0") for number in range(3 * count)]
+
+    with_list = looking(*([*losses(count), *graphs(count)] for count in range(2, 11)))
+    assert with_list.findings()["leak"].owners == ("losses",)
+    without = looking(*(graphs(count) for count in range(2, 11)))
+    assert without.findings()["leak"].title.startswith("A leak: ever more tensors are kept, ")
+
+
 def test_nothing_later_than_the_moment_counts():
     whole = looking(*(losses(n) for n in range(2, 11)))
     early = story(*whole.moments[3:], whole.moments[2])

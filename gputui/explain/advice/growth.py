@@ -101,9 +101,8 @@ def _keepers(looks: Sequence[Seen]) -> list[tuple[str, list[int]]]:
 
 
 def _elements(layout: DeviceLayout) -> Counter[str]:
-    return Counter(
-        container(name) for group in layout.groups if group.category in COMES_AND_GOES for name in group.names
-    )
+    names = (name for group in layout.groups if group.category in COMES_AND_GOES for name in group.names)
+    return Counter(filter(None, map(container, names)))
 
 
 def _kind_of(group: TensorGroup) -> Kind:

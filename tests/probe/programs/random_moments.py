@@ -34,9 +34,10 @@ def unattributed(inventory):
     return {"share": rest / max(total, 1), "dead": dead, "problems": inventory["problems"]}
 
 
-def train_until(is_done, checkpointed, amp):
+def train_until(is_done, begin, checkpointed, amp):
     model = GPT(layers=8, checkpointed=checkpointed).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters())
+    begin()  # before it, the block of an operation may be all that there is
     while not is_done():
         tokens = torch.zeros(4, 65, dtype=torch.long, device=DEVICE)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=amp):
@@ -65,8 +66,7 @@ def looks_during(**options):
 
     asking = threading.Thread(target=ask)
     gc.collect()  # an optimizer is in a ring with itself: what is left of the last case is not the walk's to find
-    asking.start()
-    train_until(lambda: len(looks) >= LOOKS, **options)
+    train_until(lambda: len(looks) >= LOOKS, asking.start, **options)
     done.set()
     is_answered.set()
     asking.join()
