@@ -93,7 +93,8 @@ class _Running:
             while not stop.is_asked:
                 self._serve_once(stop)
         except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
-            _give_up(f"off: {self._cause(error)}")
+            if _running is self:  # `stop` may not have waited for the end of this thread, and another probe run by now
+                _give_up(f"off: {self._cause(error)}")
         finally:
             self._finished.release()
 
@@ -113,6 +114,7 @@ class _Running:
             self._wait_for_a_viewer()
         if stop.is_asked:
             return
+        self.check()
         if self.server is None:
             try:
                 from gputui.probe.server import Server
@@ -128,7 +130,6 @@ class _Running:
         waiting.register(self.listener.fileno(), POLLIN)
         waiting.register(self.wake.fileno(), POLLIN)
         waiting.poll()  # without a limit: nothing runs in here while nobody looks
-        self.check()
 
     def _rest(self) -> None:
         waiting = poll()

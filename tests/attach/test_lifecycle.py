@@ -11,6 +11,7 @@ import pytest
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
+from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import Python, wait_until
 
 WAITING = """
@@ -94,6 +95,43 @@ def test_the_program_finds_no_thread_of_ours_to_wait_for(python: Python) -> None
         assert child.expect("early") == "False"
     assert child.expect("threads") == "1 True"
     assert child.ended() == 0
+
+
+LATE = """
+    import gputui.probe, os, sys, threading, time
+    entered, leave = threading.Event(), threading.Event()
+
+    def at(event, arguments):
+        if event == "import" and arguments[0] == "gputui.probe.server" and not entered.is_set():
+            entered.set()
+            leave.wait()
+            raise ModuleNotFoundError("late")
+
+    sys.addaudithook(at)
+    print("ready", flush=True)
+    entered.wait()
+    gputui.probe.stop()
+    print("stopped", gputui.probe.status(), flush=True)
+    gputui.probe.start()
+    started = gputui.probe.status()
+    leave.set()
+    while len(os.listdir("/proc/self/task")) > 2:
+        time.sleep(0.01)
+    print("again", gputui.probe.status() == started, flush=True)
+    input()
+"""
+
+
+def test_a_thread_that_outlives_its_probe_does_not_end_the_next(python: Python) -> None:
+    child = python.start(LATE)
+    child.expect("ready")
+    with pytest.raises((ProbeError, CannotAttachError)):
+        child.attach().look()
+    assert child.expect("stopped") == "stopped"
+    assert child.expect("again") == "True"
+    child.attach().close()
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
 
 
 ENDINGS = {
