@@ -61,18 +61,20 @@ def test_what_cannot_be_meant_is_one_sentence_and_status_2(
     [
         ("run /", 126, "/ cannot be run: it is a folder without a __main__.py. Name a file, such as /train.py."),
         ("attach --job 2147483647", 1, "There is no process 2147483647 here. `gputui attach` lists"),
-        (
-            "attach --job 1",
-            1,
-            "No process below PID 1 has a probe. Start the job with `gputui run torchrun ...`, or put",
-        ),
     ],
-    ids=["a folder", "no launcher", "no ranks"],
+    ids=["a folder", "no launcher"],
 )
 def test_what_is_not_there_is_a_sentence_with_the_remedy(
     capsys: pytest.CaptureFixture[str], arguments: str, status: int, sentence: str
 ) -> None:
     assert main(arguments.split()) == status
+    assert capsys.readouterr().err.startswith(f"gputui: {sentence}")
+
+
+def test_a_launcher_without_ranks_is_a_sentence_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as launcher:
+        assert main(["attach", "--job", str(launcher.pid)]) == 1
+    sentence = f"No process below PID {launcher.pid} has a probe. Start the job with `gputui run torchrun ...`, or put"
     assert capsys.readouterr().err.startswith(f"gputui: {sentence}")
 
 

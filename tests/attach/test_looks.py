@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from gputui.model.target import Mark
@@ -109,15 +108,15 @@ def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Pytho
         for _ in range(LOOKS // 10):
             client.look()
         (torch_python.folder / "warm").touch()
-        before, rss_before = child.expect("warm").split(), _rss_bytes(child.pid)
+        before, drawn_before = child.expect("warm").split(), child.drawn_bytes()
         for _ in range(LOOKS):
             client.look()
         (torch_python.folder / "done").touch()
         after = child.expect("done").split()
-        rss_after = _rss_bytes(child.pid)
+        drawn_after = child.drawn_bytes()
     drift = [abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)]
     assert max(drift) < max(100, LOOKS / 20), drift
-    assert rss_after - rss_before < 4 * 1024**2
+    assert drawn_after - drawn_before < 4 * 1024**2
     assert child.ended() == 0
 
 
@@ -235,8 +234,3 @@ def test_workers_and_multiprocessing_end_as_they_would(torch_python: Python, soc
     assert child.ended() == 0
     assert "gputui" not in child.errors
     wait_until(lambda: not list(sockets.iterdir()), "the end of every socket")
-
-
-def _rss_bytes(pid: int) -> int:
-    time.sleep(0.2)
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -56,10 +56,6 @@ class Target:
         """How many it has open."""
         return len(list(Path(f"/proc/{self.child.pid}/fd").iterdir()))
 
-    def rss_bytes(self) -> int:
-        """Its host memory."""
-        return int(Path(f"/proc/{self.child.pid}/statm").read_text().split()[1]) * 4096
-
 
 @pytest.fixture
 def target(python: Python) -> Iterator[Target]:

@@ -67,24 +67,24 @@ def send_all(connection: socket.socket, data: bytes) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_very_many_frames(target: Target, name: str) -> None:
     data = frame(REQUESTS[name]) * (MANY // 10)
-    before = target.rss_bytes()
+    before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
         send_all(connection, HELLO)
         with suppress(ConnectionError):
             for _ in range(10 if name != "hellos" else 1):  # each of those is answered with two messages
                 send_all(connection, data)
-                assert target.rss_bytes() < before + BOUND_BYTES
+                assert target.child.drawn_bytes() < before + BOUND_BYTES
     goes_on(target)
 
 
 def test_very_many_frames_of_nobody_who_reads(target: Target) -> None:
-    before = target.rss_bytes()
+    before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO)
         connection.settimeout(1.0)
         with suppress(OSError):
             connection.sendall(frame(REQUESTS["hellos"]) * MANY)
-        assert target.rss_bytes() < before + BOUND_BYTES
+        assert target.child.drawn_bytes() < before + BOUND_BYTES
     goes_on(target)
 
 
@@ -109,11 +109,11 @@ def test_four_who_say_nothing_give_up_their_places(python: Python) -> None:
 
 
 def test_a_thousand_who_come_and_go(target: Target) -> None:
-    before = target.rss_bytes()
+    before = target.child.drawn_bytes()
     for number in range(1000):
         with suppress(OSError), closing(connected(target.path)) as connection:  # where the door is crowded, too
             connection.sendall((HELLO, b"", b"gp", HELLO + b"gptu")[number % 4])
-    assert target.rss_bytes() < before + BOUND_BYTES
+    assert target.child.drawn_bytes() < before + BOUND_BYTES
     goes_on(target)
 
 
