@@ -18,12 +18,9 @@ WAYS = tuple(EXPECTED_MS)
 COLD = 0.1
 """The first look of a kind finds cold caches and code that never ran: warm ones cost down to so much of it."""
 
-ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only (key u)."
-TENSORS_ON_REQUEST = "Tensors are looked at on request only (key u): with them a look takes about {:.0f} ms."
-RECORDS = (
-    "The program records its memory history, in which each look leaves an entry: looks are taken on request only"
-    " (key u)."
-)
+ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only."
+TENSORS_ON_REQUEST = "Tensors are looked at on request only: with them a look takes about {:.0f} ms."
+RECORDS = "The program records its memory history, in which each look leaves an entry: looks are taken on request only."
 
 
 class Budget:

@@ -30,8 +30,8 @@ ROUTERS = (
 )
 
 NOT_LOOKED_FOR = (
-    "Who uses memory pools is looked for on request only (key u), for it takes a walk over every Python object: until"
-    " then what is free in private pools counts as kept."
+    "Who uses memory pools is looked for on request only, for it takes a walk over every Python object: until then"
+    " what is free in private pools counts as kept."
 )
 
 

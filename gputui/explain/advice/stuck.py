@@ -42,7 +42,7 @@ REMEDIES = {
     Category.UNATTRIBUTED: "No tensor is known that owns them: a scan of every Python object may find one.",
 }
 """What can be done about a segment, by what holds most of it."""
-LOOK_FIRST = "The tensors were not looked at in this look: one that does (key u) may name them."
+LOOK_FIRST = "The tensors were not looked at in this look: one on request may name them."
 
 UNKNOWN = "blocks of unknown owners"
 

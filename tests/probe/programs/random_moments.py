@@ -54,9 +54,15 @@ def looks_during(**options):
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
     def look(_):
-        looks.append(unattributed(take_inventory(torch)))
+        if not done.is_set():  # after it, there is only what nobody has collected yet
+            looks.append(unattributed(take_inventory(torch)))
         is_answered.set()
         return 0
+
+    def is_done():
+        if len(looks) >= LOOKS:
+            done.set()
+        return done.is_set()
 
     def ask():
         while not done.wait(random.uniform(0.02, 0.05)):
@@ -66,8 +72,7 @@ def looks_during(**options):
 
     asking = threading.Thread(target=ask)
     gc.collect()  # an optimizer is in a ring with itself: what is left of the last case is not the walk's to find
-    train_until(lambda: len(looks) >= LOOKS, asking.start, **options)
-    done.set()
+    train_until(is_done, asking.start, **options)
     is_answered.set()
     asking.join()
     return looks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,7 +22,9 @@ from gputui.ui.widgets.painted import Painted
 
 SCREENS = Binding.Group("Screens")
 LOOK_KEY = "u"
-"""Where the settings do not change it; the sentences of the probe and of the advice name it so."""
+"""Where the settings do not change it."""
+ON_REQUEST = re.compile("on request( only)?")
+"""How sentences of the probe, and remedies, speak of looks that somebody asks for: they know of no keys."""
 
 
 class TargetLine(Painted):
@@ -171,10 +174,12 @@ class AttachScreen(Replaying, MonitorScreen):
         return [line for problem in found for line in paragraph(self.with_key(problem), width, "fair")]
 
     def with_key(self, sentence: str) -> str:
-        """A sentence that names the key for a look, with the one that it has here; in a recording it has none."""
+        """A sentence with the key that asks for a look, where it speaks of that; a recording has none."""
+        if self.player:
+            return sentence
         key = self.monitor.keymap.get("attach.look", LOOK_KEY).partition(",")[0]
         shown = self.app.get_key_display(Binding(key, "", ""))
-        return sentence.replace(f" (key {LOOK_KEY})", "" if self.player else f" (key {shown})")
+        return ON_REQUEST.sub(lambda said: f"{said[0]} (key {shown})", sentence)
 
     def action_show(self, name: str) -> None:
         """Go to another of the screens."""
