@@ -203,13 +203,15 @@ class GputuiApp(AttachingApp):
         self._update_screen()
 
     def _update_screen(self) -> None:
-        if isinstance(self.screen, MonitorScreen) and self.screen.is_mounted:
-            self.screen.update_from_monitor()
+        screen = self.on_top(MonitorScreen)
+        if screen and screen.is_mounted:
+            screen.update_from_monitor()
 
     def attend(self) -> None:
         """Tell the sampler what the screen on top looks at."""
-        if isinstance(self.screen, MonitorScreen):
-            self._sampler.set_attention(self.screen.attention())
+        screen = self.on_top(MonitorScreen)
+        if screen:
+            self._sampler.set_attention(screen.attention())
 
     def say(self, sentence: str, *, is_error: bool = True) -> None:
         """A passing notice."""

@@ -81,8 +81,9 @@ class AttachingApp(TerminalApp):
         self._draw_attached()
 
     def _draw_attached(self) -> None:
-        if isinstance(self.screen, AttachScreen) and self.screen.is_mounted:
-            self.screen.update_from_monitor()
+        screen = self.on_top(AttachScreen)
+        if screen and screen.is_mounted:
+            screen.update_from_monitor()
 
     def show_attach_screen(self, name: str) -> None:
         """Go to an attach screen, in the place of the one that is there."""

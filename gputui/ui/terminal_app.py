@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TypeVar
 
 from rich.color import ColorSystem
 from rich.console import RenderableType
@@ -26,6 +27,8 @@ SETTLED_S = 0.1
 
 LATE_S = 0.03
 """So soon a frame that the terminal was too slow for is tried again."""
+
+S = TypeVar("S")
 
 
 class TerminalApp(App[int]):
@@ -59,6 +62,11 @@ class TerminalApp(App[int]):
     def _fatal_error(self) -> None:
         """End; `run_to_end` raises. Textual's own report shows the values of variables, which may be secrets."""
         self._close_messages_no_wait()
+
+    def on_top(self, kind: type[S]) -> S | None:
+        """The screen on top, if it is of that kind; none while the application closes, when messages may still come."""
+        screen: object = self.screen if self.is_running else None
+        return screen if isinstance(screen, kind) else None
 
     def forget_frames(self) -> None:
         """Assume nothing about what the terminal shows: the next frame sends every cell."""

@@ -8,6 +8,7 @@ from textual.widgets import OptionList
 from gputui.errors import UsageError
 from gputui.settings.keys import KeyChange
 from gputui.ui.app import INTERVALS_S, action_ids
+from gputui.ui.messages import SnapshotTaken
 from tests.ui import scenes
 from tests.ui.monitor import NEVER_S, Monitor, open_monitor
 
@@ -239,3 +240,9 @@ async def test_an_interval_that_never_ends_is_the_tests_own():
     async with open_monitor() as monitor:
         assert monitor.app.settings.interval_s == NEVER_S
         assert monitor.machine.looks <= 2
+
+
+async def test_a_snapshot_that_comes_while_it_closes_is_not_drawn():
+    async with open_monitor() as monitor:
+        pass
+    monitor.app.on_snapshot_taken(SnapshotTaken(monitor.machine.snapshot))

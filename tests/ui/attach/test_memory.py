@@ -123,6 +123,13 @@ async def test_what_came_while_the_screen_was_busy_is_in_the_timeline_and_drawn_
         assert 1 <= len(drawn) <= 2
 
 
+async def test_a_moment_that_comes_while_the_application_closes_is_not_drawn():
+    async with sitting(*growing(10)) as at:
+        pass
+    at.feed.deal(growing(20)[0])
+    at.app.on_moments_taken()
+
+
 async def test_m_sets_a_mark_and_s_asks_for_a_scan():
     async with sitting(*growing(10, 20)) as at:
         await at.press("m", "s")
