@@ -103,4 +103,5 @@ class Story:
         if seen is not None:
             heard = replace(heard, look=seen[0], layouts=seen[1])
         moment = moment_among(heard, sketch.around)
-        return replace(moment, problems=(*moment.problems, *self._recording.notices))
+        ended = moment.ended.replace(f"Process {pid} ", f"Process {moment.pid} ", 1)  # renamed, it has another PID
+        return replace(moment, problems=(*moment.problems, *self._recording.notices), ended=ended)

@@ -52,7 +52,8 @@ async def test_behind_the_sign_of_a_probe_a_recorded_job_runs():
         await shown.until(lambda: f"{pid} python train.py" in shown.text and "▶ 1x 00:" in shown.text)
         assert "DEMONSTRATION" in shown.text
         await shown.pilot.press("right_parenthesis")
-        await shown.until(lambda: "has ended by an error: OutOfMemoryError: CUDA out of memory." in shown.text)
+        said = f"Process {pid} has ended by an error: OutOfMemoryError: CUDA out of memory."
+        await shown.until(lambda: said in shown.text)
         await shown.pilot.press("2")
         await shown.until(lambda: "Out of memory: an allocation was refused once." in shown.text)
         await shown.pilot.press("escape", "escape")
