@@ -14,8 +14,8 @@ from dataclasses import fields, replace
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.timeline import Timeline
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.memory import Axis, draw_timeline, timeline_top
-from gputui.ui.drawing.taste import Taste
 from gputui.units import MIB
 from tests.explain.moments import moment
 
@@ -66,11 +66,11 @@ def frame_ms(timeline: Timeline, columns: int, rows: int) -> float:
     latest = timeline.latest
     if latest is None:
         return 0.0
-    device, taste = latest.devices[0].index, Taste()
+    device, appearance = latest.devices[0].index, Appearance()
     start_s = time.process_time()
     for _ in range(FRAMES):
         axis = Axis(timeline.points, columns, 1.0, latest.time)
-        draw_timeline(axis, device, timeline_top(timeline.points, device), rows, None, (), taste)
+        draw_timeline(axis, device, timeline_top(timeline.points, device), rows, None, (), appearance)
     return 1000 * (time.process_time() - start_s) / FRAMES
 
 

@@ -93,11 +93,11 @@ class Soak:
             self._come: 20, self._look: 40, self._mark: 10, self._leave: 16, self._nonsense: 8, self._kill_viewer: 1,
         }  # fmt: skip
 
-    def act(self) -> None:
+    def run_action(self) -> None:
         """Do one thing to one rank."""
-        act = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
-        self._count(act.__name__.strip("_"))
-        act(self._choose.choice(self.ranks))
+        action = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
+        self._count(action.__name__.strip("_"))
+        action(self._choose.choice(self.ranks))
 
     def kill_rank(self) -> None:
         """Kill a rank in the middle of what it does, and start another in its place."""
@@ -242,7 +242,7 @@ def main() -> int:
         end, next_sample, next_kill = time.monotonic() + 60 * options.minutes, 0.0, time.monotonic() + 60.0
         try:
             while time.monotonic() < end:
-                soak.act()
+                soak.run_action()
                 if time.monotonic() >= next_kill:
                     next_kill += 60.0
                     soak.kill_rank()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.doctor import Finding, Grade, examine, report
+from gputui.doctor import Diagnosis, Grade, examine, report
 from gputui.doctor.here import Here, Terminal, impersonal
 from gputui.model.device import Device, DeviceLook, DeviceUse, Driver
 from gputui.model.process import ProcessLook
@@ -28,11 +28,11 @@ FINE = Here(
 )
 
 
-def findings(here: Here, check: str) -> list[Finding]:
+def findings(here: Here, check: str) -> list[Diagnosis]:
     return [finding for finding in examine(here) if finding.check == check]
 
 
-def the(here: Here, check: str) -> Finding:
+def the(here: Here, check: str) -> Diagnosis:
     (finding,) = findings(here, check)
     return finding
 
@@ -76,7 +76,7 @@ def test_a_variable_that_means_nothing_is_told() -> None:
 
 def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
     here = replace(FINE, devices=DeviceLook(problem="No driver. Install one."))
-    assert the(here, "driver") == Finding(
+    assert the(here, "driver") == Diagnosis(
         "driver",
         Grade.BROKEN,
         "No driver. Install one.",
@@ -120,7 +120,7 @@ def test_nothing_personal_is_said(text: str, shown: str) -> None:
 
 def test_the_report_has_a_line_for_each_finding_and_one_for_each_remedy() -> None:
     text = report(
-        [Finding("driver", Grade.BROKEN, "No driver.", "Install it."), Finding("python", Grade.FINE, "3.12")],
+        [Diagnosis("driver", Grade.BROKEN, "No driver.", "Install it."), Diagnosis("python", Grade.FINE, "3.12")],
         as_json=False,
     )
     assert text.splitlines() == [

@@ -1,6 +1,6 @@
 """The checks behind `gputui doctor`, and their findings."""
 
 from gputui.doctor.checks import CHECKS, examine
-from gputui.doctor.finding import Finding, Grade, report
+from gputui.doctor.diagnosis import Diagnosis, Grade, report
 
-__all__ = ["CHECKS", "Finding", "Grade", "examine", "report"]
+__all__ = ["CHECKS", "Diagnosis", "Grade", "examine", "report"]

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gputui.doctor.finding import Finding, Grade, fine
+from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
 from gputui.doctor.terminal import check_terminal
 from gputui.errors import GputuiError
@@ -29,13 +29,13 @@ _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
 _OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "GPUTUI_PROBE"})
 
 
-def check_python(here: Here) -> Iterator[Finding]:  # noqa: ARG001 - each check is given what there is
+def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - each check is given what there is
     """The interpreter, and the packages that gputui stands on."""
     yield fine("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     versions = {package: _version(package) for package in _PACKAGES}
     for package, version in versions.items():
         if version is None:
-            yield Finding("packages", Grade.BROKEN, f"{package} is not installed.", f"pip install {package}")
+            yield Diagnosis("packages", Grade.BROKEN, f"{package} is not installed.", f"pip install {package}")
     yield fine("packages", ", ".join(f"{package} {version}" for package, version in versions.items() if version))
 
 
@@ -48,13 +48,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def check_settings(here: Here) -> Iterator[Finding]:
+def check_settings(here: Here) -> Iterator[Diagnosis]:
     """The settings file and the variables."""
     path = settings_path(here.environment)
     try:
         load_settings(here.environment)
     except GputuiError as error:
-        yield Finding("settings", Grade.BROKEN, error.cause, error.remedy)
+        yield Diagnosis("settings", Grade.BROKEN, error.cause, error.remedy)
     else:
         yield fine(
             "settings", shown_path(path) if os.path.exists(path) else f"defaults ({shown_path(path)} is not there)"
@@ -62,10 +62,10 @@ def check_settings(here: Here) -> Iterator[Finding]:
     known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
     for name in here.environment:
         if name.startswith("GPUTUI_") and name not in known:
-            yield Finding("settings", Grade.LIMITED, f"{name} is set and means nothing.", did_you_mean(name, known))
+            yield Diagnosis("settings", Grade.LIMITED, f"{name} is set and means nothing.", did_you_mean(name, known))
 
 
-def check_binding(here: Here) -> Iterator[Finding]:  # noqa: ARG001
+def check_binding(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
     """Whether another package may have overwritten nvidia-ml-py's module."""
     for package in _FOREIGN_BINDINGS:
         found = _version(package)
@@ -73,14 +73,14 @@ def check_binding(here: Here) -> Iterator[Finding]:  # noqa: ARG001
             continue  # pynvml from 12 on only depends on nvidia-ml-py
         text = f"{package} {found} brings a pynvml module of its own, in the place of nvidia-ml-py's."
         remedy = f"pip uninstall {package} && pip install --force-reinstall nvidia-ml-py"
-        yield Finding("binding", Grade.LIMITED, text, remedy)
+        yield Diagnosis("binding", Grade.LIMITED, text, remedy)
 
 
-def check_driver(here: Here) -> Iterator[Finding]:
+def check_driver(here: Here) -> Iterator[Diagnosis]:
     """NVML as a whole."""
     if here.devices.problem:
         remedy = "Until then: gputui --demo shows the screens, and the host part works."
-        yield Finding("driver", Grade.BROKEN, here.devices.problem, remedy)
+        yield Diagnosis("driver", Grade.BROKEN, here.devices.problem, remedy)
         return
     driver = here.devices.driver
     yield fine(
@@ -88,67 +88,67 @@ def check_driver(here: Here) -> Iterator[Finding]:
     )
 
 
-def check_devices(here: Here) -> Iterator[Finding]:
+def check_devices(here: Here) -> Iterator[Diagnosis]:
     """Each device, by its index."""
     if here.devices.problem:
         return
     lost = [device for device in here.devices.devices if device.lost is not None]
     answering = len(here.devices.devices) - len(lost)
     if not here.devices.devices:
-        yield Finding("devices", Grade.BROKEN, "The driver works and shows no device.", "In a container: --gpus all")
+        yield Diagnosis("devices", Grade.BROKEN, "The driver works and shows no device.", "In a container: --gpus all")
         return
     yield fine("devices", f"{answering} of {len(here.devices.devices)} answer")
     for device in lost:
-        yield Finding("devices", Grade.BROKEN, f"GPU {device.index}: {device.lost}")
+        yield Diagnosis("devices", Grade.BROKEN, f"GPU {device.index}: {device.lost}")
     for device in here.devices.devices:
         for problem in device.problems:
             if problem != device.lost:
-                yield Finding("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
+                yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
 
 
-def check_processes(here: Here) -> Iterator[Finding]:
+def check_processes(here: Here) -> Iterator[Diagnosis]:
     """Whether processes can be told, and what they hold."""
     if here.processes.problem:
-        yield Finding("processes", Grade.LIMITED, here.processes.problem)
+        yield Diagnosis("processes", Grade.LIMITED, here.processes.problem)
     silent = {use.used_bytes.reason for use in here.devices.uses if isinstance(use.used_bytes, Absent)}
     for reason in sorted(silent):
-        yield Finding("processes", Grade.LIMITED, f"What some processes hold is not told: {reason}")
+        yield Diagnosis("processes", Grade.LIMITED, f"What some processes hold is not told: {reason}")
     if not here.processes.problem and not silent and not here.devices.problem:
         yield fine(
             "processes", f"{len({use.pid for use in here.devices.uses})} on the devices, each with what it holds"
         )
 
 
-def check_namespace(here: Here) -> Iterator[Finding]:  # noqa: ARG001
+def check_namespace(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
     """Containers: NVML may report PIDs of the host, which mean nothing inside."""
     from gputui.sources.processes.namespace import is_private
     from gputui.sources.procfs import ProcFs
 
     if is_private(ProcFs()):
         remedy = "Where the list of processes is empty or wrong: start the container with --pid=host."
-        yield Finding("PID namespace", Grade.LIMITED, "private, as in a container", remedy)
+        yield Diagnosis("PID namespace", Grade.LIMITED, "private, as in a container", remedy)
     else:
         yield fine("PID namespace", "the machine's own")
 
 
-def check_shm(here: Here) -> Iterator[Finding]:  # noqa: ARG001
+def check_shm(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
     """/dev/shm, where DataLoader workers hand over batches."""
     try:
         space = os.statvfs("/dev/shm")
     except OSError as error:
-        yield Finding(
+        yield Diagnosis(
             "/dev/shm", Grade.LIMITED, f"{error.strerror}.", "DataLoader workers need it: mount a tmpfs there."
         )
         return
     size = space.f_blocks * space.f_frsize
     if size < SMALL_SHM_BYTES:
         remedy = "DataLoader workers run out of it (bus error): in a container, --shm-size=8g or --ipc=host."
-        yield Finding("/dev/shm", Grade.LIMITED, f"{format_bytes(size)} in all", remedy)
+        yield Diagnosis("/dev/shm", Grade.LIMITED, f"{format_bytes(size)} in all", remedy)
     else:
         yield fine("/dev/shm", f"{format_bytes(size)} in all")
 
 
-def check_probe_folder(here: Here) -> Iterator[Finding]:
+def check_probe_folder(here: Here) -> Iterator[Diagnosis]:
     """The folder in which probes and viewers meet."""
     from gputui.protocol.places import fault_of_folder, folder_of
 
@@ -165,13 +165,13 @@ def check_probe_folder(here: Here) -> Iterator[Finding]:
         return
     if fault:
         remedy = "Remove it, or make it yours with mode 700: attaching does not work before."
-        yield Finding("probe folder", Grade.BROKEN, fault.replace(folder, shown), remedy)
+        yield Diagnosis("probe folder", Grade.BROKEN, fault.replace(folder, shown), remedy)
     else:
         sockets = sum(stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder))
         yield fine("probe folder", f"{shown}, {sockets} probes")
 
 
-Check = Callable[[Here], Iterator[Finding]]
+Check = Callable[[Here], Iterator[Diagnosis]]
 
 CHECKS: tuple[Check, ...] = (
     check_python,
@@ -187,7 +187,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(here: Here | None = None) -> list[Finding]:
+def examine(here: Here | None = None) -> list[Diagnosis]:
     """All findings, in the order of `CHECKS`, without anything personal."""
     here = look_here() if here is None else here
     return [

@@ -7,7 +7,7 @@ from gputui.model.change import Changes
 from gputui.model.moment import DeviceLayout, DeviceMoment
 from gputui.model.verdict import Owner
 
-Place = tuple[int, int]
+BlockKey = tuple[int, int]
 """Address and size."""
 
 NO_LOOK = "The tensors were not looked at {}: only the counters can be compared."
@@ -33,11 +33,11 @@ def changes(before: DeviceMoment, after: DeviceMoment) -> Changes:
     )
 
 
-def _owners(layout: DeviceLayout) -> dict[Place, Owner]:
+def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
     return {
-        (pin.block.address, pin.block.size_bytes): pin.owner
+        (blocker.block.address, blocker.block.size_bytes): blocker.owner
         for segment in layout.release.segments
-        for pin in segment.pins
+        for blocker in segment.blockers
     }
 
 

@@ -127,9 +127,9 @@ def _segment(segment: SegmentRelease) -> dict[str, Any]:
         "size_bytes": segment.segment.size_bytes,
         "releasable_bytes": segment.releasable_bytes,
         "stuck_bytes": segment.stuck_bytes,
-        "pins": [
-            {"address": pin.block.address, "size_bytes": pin.block.size_bytes, "owner": pin.owner.name}
-            for pin in segment.pins
+        "blockers": [
+            {"address": blocker.block.address, "size_bytes": blocker.block.size_bytes, "owner": blocker.owner.name}
+            for blocker in segment.blockers
         ],
     }
 

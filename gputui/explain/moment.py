@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gputui.explain.acts import outcome_of
+from gputui.explain.actions import outcome_of
 from gputui.explain.bridge import bridge
 from gputui.explain.kept_names import with_names_of
 from gputui.explain.limits import disagreement, foreign, sentences
@@ -15,12 +15,12 @@ from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
 from gputui.model.reading import Absent, Reading
-from gputui.model.target import Acted, ActName, Greeting, Look, Mark, Recorder, Statistics
+from gputui.model.target import ActionName, ActionResult, Greeting, Look, Mark, Recorder, Statistics
 from gputui.model.tensors import HOST
 from gputui.model.verdict import DriverFacts, Outcome, Room
 
 MARKS_AT_MOST = 200
-_HISTORY_AFTER = {ActName.HISTORY_ON: Recorder.PROBE, ActName.HISTORY_OFF: Recorder.NOBODY}
+_HISTORY_AFTER = {ActionName.HISTORY_ON: Recorder.PROBE, ActionName.HISTORY_OFF: Recorder.NOBODY}
 NO_PINNED = Absent("this PyTorch does not tell")
 
 Layouts = Mapping[int, DeviceLayout]
@@ -28,11 +28,11 @@ Layouts = Mapping[int, DeviceLayout]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProbeState:
     """All that a probe has said: its newest greeting, counters and look; `layouts` are `layouts_of(look)`.
 
     `named` is the newest look that had time for the tensors: it lends its names to those that had none.
-    `problems` came with the counters. `acting` is the act that was asked for and not answered yet.
+    `problems` came with the counters. `pending_action` is the action that was asked for and not answered yet.
     """
 
     greeting: Greeting
@@ -43,7 +43,7 @@ class Heard:
     pinned_bytes: int | None = None
     problems: tuple[str, ...] = ()
     history: Recorder = Recorder.NOBODY
-    acting: ActName | None = None
+    pending_action: ActionName | None = None
     outcome: Outcome | None = None
     named: Look | None = None
 
@@ -82,34 +82,34 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
     return tuple(dict.fromkeys(found))
 
 
-def after(heard: Heard, message: Greeting | Statistics | Look | Mark | Acted) -> Heard:
+def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult) -> ProbeState:
     """What has been heard after one more message."""
     if isinstance(message, Statistics):
         return replace(
-            heard,
+            state,
             statistics=message.devices,
             pinned_bytes=message.pinned_bytes,
             problems=message.problems,
             history=message.history,
         )
     if isinstance(message, Look):
-        counted = message.statistics or heard.statistics
-        look = with_names_of(message, heard.named)
-        named = message if message.inventory else heard.named
-        return replace(heard, statistics=counted, look=look, layouts=layouts_of(look), named=named)
+        counted = message.statistics or state.statistics
+        look = with_names_of(message, state.named)
+        named = message if message.inventory else state.named
+        return replace(state, statistics=counted, look=look, layouts=layouts_of(look), named=named)
     if isinstance(message, Mark):
-        return replace(heard, marks=(*heard.marks, message)[-MARKS_AT_MOST:])
-    if isinstance(message, Acted):
-        history = heard.history if message.reason else _HISTORY_AFTER.get(message.name, heard.history)
-        return replace(heard, acting=None, outcome=outcome_of(message), history=history)
-    return replace(heard, greeting=message)
+        return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
+    if isinstance(message, ActionResult):
+        history = state.history if message.reason else _HISTORY_AFTER.get(message.name, state.history)
+        return replace(state, pending_action=None, outcome=outcome_of(message), history=history)
+    return replace(state, greeting=message)
 
 
-def moment_among(heard: Heard, surroundings: Surroundings) -> TargetMoment:
+def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
     """The moment for the screens, from both sides."""
-    known = heard.look.inventory.storages if heard.look and heard.look.inventory else ()
+    known = state.look.inventory.storages if state.look and state.look.inventory else ()
     storages = tuple(storage for storage in known if storage.device == HOST)
-    pinned: Reading[int] = NO_PINNED if heard.pinned_bytes is None else heard.pinned_bytes
+    pinned: Reading[int] = NO_PINNED if state.pinned_bytes is None else state.pinned_bytes
     host = HostMoment(
         rss_bytes=surroundings.rss_bytes,
         pinned_bytes=pinned,
@@ -117,36 +117,36 @@ def moment_among(heard: Heard, surroundings: Surroundings) -> TargetMoment:
         storages=storages,
         workers=surroundings.workers,
     )
-    return moment_of(surroundings.time, heard, dict(surroundings.drivers), host, surroundings.ended)
+    return moment_of(surroundings.time, state, dict(surroundings.drivers), host, surroundings.ended)
 
 
 def moment_of(
-    time: float, heard: Heard, drivers: Mapping[int, DriverFacts], host: HostMoment, ended: str = ""
+    time: float, state: ProbeState, drivers: Mapping[int, DriverFacts], host: HostMoment, ended: str = ""
 ) -> TargetMoment:
     """The moment for the screens."""
-    uuids = {device.index: device.uuid for device in heard.greeting.devices}
+    uuids = {device.index: device.uuid for device in state.greeting.devices}
     devices = tuple(
-        _device(counted, uuids.get(counted.device, ""), drivers.get(counted.device, NO_FACTS), heard)
-        for counted in heard.statistics
+        _device(counted, uuids.get(counted.device, ""), drivers.get(counted.device, NO_FACTS), state)
+        for counted in state.statistics
     )
     return TargetMoment(
         time=time,
-        greeting=heard.greeting,
+        greeting=state.greeting,
         devices=devices,
         host=host,
-        marks=heard.marks,
-        look_time=heard.look.time if heard.look else 0.0,
-        look_cost=heard.look.cost if heard.look else None,
-        problems=tuple(dict.fromkeys((*heard.problems, *problems_of(heard.greeting, heard.look, heard.layouts)))),
+        marks=state.marks,
+        look_time=state.look.time if state.look else 0.0,
+        look_cost=state.look.cost if state.look else None,
+        problems=tuple(dict.fromkeys((*state.problems, *problems_of(state.greeting, state.look, state.layouts)))),
         ended=ended,
-        history=heard.history,
-        acting=None if ended else heard.acting,
-        outcome=heard.outcome,
+        history=state.history,
+        pending_action=None if ended else state.pending_action,
+        outcome=state.outcome,
     )
 
 
-def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, heard: Heard) -> DeviceMoment:
-    layout = heard.layouts.get(counted.device)
+def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, state: ProbeState) -> DeviceMoment:
+    layout = state.layouts.get(counted.device)
     levels = bridge(
         counted,
         process_used_bytes=driver.process_used_bytes,
@@ -160,7 +160,7 @@ def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, heard:
         driver=driver,
         layout=layout,
         bridge=levels,
-        room=_room(driver, heard.look, layout),
+        room=_room(driver, state.look, layout),
     )
 
 

@@ -84,9 +84,9 @@ def _layout_parts(layout: DeviceLayout) -> list[Part]:
 def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
     found: dict[Category, int] = {}
     for segment in layout.release.segments:
-        for pin in segment.pins:
-            added = pin.block.size_bytes - pin.block.requested_bytes
-            found[pin.owner.category] = found.get(pin.owner.category, 0) + added
+        for blocker in segment.blockers:
+            added = blocker.block.size_bytes - blocker.block.requested_bytes
+            found[blocker.owner.category] = found.get(blocker.owner.category, 0) + added
     return found
 
 

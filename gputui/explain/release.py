@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gputui.model.allocator import AllocatorMap, Block, BlockState, Segment
 from gputui.model.tensors import Category
-from gputui.model.verdict import Composition, Owner, Pin, Release, SegmentRelease
+from gputui.model.verdict import Blocker, Composition, Owner, Release, SegmentRelease
 
 SMALL_PAGE_BYTES = 2 * 1024**2
 DEFAULT_POOL = (0, 0)
@@ -22,7 +22,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def predict(layout: AllocatorMap, owners: Mapping[int, Owner] | None = None) -> tuple[Release, ...]:
-    """The release of every device that has segments; `owners` (by block address) names the pins."""
+    """The release of every device that has segments; `owners` (by block address) names the blockers."""
     devices = sorted({segment.device for segment in layout.segments})
     return tuple(predict_device(layout, device, owners) for device in devices)
 
@@ -74,8 +74,8 @@ def _segment_release(layout: AllocatorMap, segment: Segment, owners: Mapping[int
     releasable = _total(ranges)
     live = [block for block in segment.blocks if block.state is BlockState.ACTIVE_ALLOCATED]
     inactive = sum(block.size_bytes for block in segment.blocks if block.state is BlockState.INACTIVE)
-    pins = tuple(
-        Pin(block, owners.get(block.address, NOBODY), 0 if held_by else gain)
+    blockers = tuple(
+        Blocker(block, owners.get(block.address, NOBODY), 0 if held_by else gain)
         for block, gain in zip(live, _gains(segment, page, is_waiting_free=not is_routed), strict=True)
     )
     is_held_pool = held_by and segment.pool_id != DEFAULT_POOL
@@ -83,7 +83,7 @@ def _segment_release(layout: AllocatorMap, segment: Segment, owners: Mapping[int
         segment=segment,
         releasable_bytes=releasable,
         stuck_bytes=0 if is_held_pool else inactive - _inactive_in(segment, ranges),
-        pins=pins,
+        blockers=blockers,
         ranges=ranges,
         held_bytes=_total(possible) - releasable,
         held_by=held_by,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.model.target import ActName, Cost, Greeting, Mark, Recorder
+from gputui.model.target import ActionName, Cost, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
 from gputui.model.verdict import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 
@@ -84,8 +84,8 @@ class Surroundings:
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
 
-    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known. `acting` is
-    the act under way that was asked for from here, `outcome` what came of the last one.
+    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known. `pending_action` is
+    the action under way that was asked for from here, `outcome` what came of the last one.
     """
 
     time: float
@@ -98,7 +98,7 @@ class TargetMoment:
     problems: tuple[str, ...] = ()
     ended: str = ""
     history: Recorder = Recorder.NOBODY
-    acting: ActName | None = None
+    pending_action: ActionName | None = None
     outcome: Outcome | None = None
 
     @property

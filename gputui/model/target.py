@@ -26,7 +26,7 @@ class TorchDevice:
 class Greeting:
     """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported.
 
-    `acts` names the acts that the probe takes: none where $GPUTUI_PROBE_ACTS is 0, and in older probes.
+    `actions` names the actions that the probe takes: none where $GPUTUI_PROBE_ACTS is 0, and in older probes.
     """
 
     pid: int
@@ -37,7 +37,7 @@ class Greeting:
     world_size: int | None
     is_cuda_initialized: bool
     devices: tuple[TorchDevice, ...]
-    acts: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
 
 
 class Recorder(str, Enum):
@@ -52,14 +52,14 @@ class Recorder(str, Enum):
 class Statistics:
     """The cheap part, sent often: counters of each device and of the host.
 
-    `unasked` is what looks are that nobody asks for: "walk", "" (without the inventory) or None (not taken at all).
+    `automatic` is what looks are that nobody asks for: "walk", "" (without the inventory) or None (not taken at all).
     """
 
     time: float
     devices: tuple[AllocatorStatistics, ...]
     pinned_bytes: int | None
     problems: tuple[str, ...] = ()
-    unasked: str | None = "walk"
+    automatic: str | None = "walk"
     history: Recorder = Recorder.NOBODY
 
 
@@ -103,7 +103,7 @@ class Mark:
     label: str
 
 
-class ActName(str, Enum):
+class ActionName(str, Enum):
     """What a viewer may have the probe do to the program."""
 
     COLLECT = "collect"
@@ -113,8 +113,8 @@ class ActName(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ActedDevice:
-    """A device's counters right before an act and right after it."""
+class ActionCounters:
+    """A device's counters right before an action and right after it."""
 
     device: int
     reserved_before_bytes: int
@@ -124,17 +124,17 @@ class ActedDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
-    """What came of an act; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
+class ActionResult:
+    """What came of an action; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
 
-    `took_s` is the act alone. `map` is the allocator's of right before an `empty_cache()`: by it one tells what was to
+    `took_s` is the action alone. `map` is the allocator's of right before an `empty_cache()`: by it one tells what was to
     be expected. `collected` is how many objects `gc.collect()` found unreachable.
     """
 
     time: float
-    name: ActName
+    name: ActionName
     took_s: float
-    devices: tuple[ActedDevice, ...]
+    devices: tuple[ActionCounters, ...]
     map: AllocatorMap | None = None
     collected: int | None = None
     reason: str = ""

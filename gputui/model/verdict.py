@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gputui.model.allocator import Block, Segment
 from gputui.model.reading import Absent, Reading
-from gputui.model.target import ActName
+from gputui.model.target import ActionName
 from gputui.model.tensors import Category
 
 
@@ -23,7 +23,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class Blocker:
     """A live block that keeps its segment or pages; `releases_bytes` is what its end alone would add to a release."""
 
     block: Block
@@ -42,7 +42,7 @@ class SegmentRelease:
     segment: Segment
     releasable_bytes: int
     stuck_bytes: int
-    pins: tuple[Pin, ...]
+    blockers: tuple[Blocker, ...]
     ranges: tuple[tuple[int, int], ...]
     held_bytes: int = 0
     held_by: str = ""
@@ -143,12 +143,12 @@ class DriverFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an act in the program, in sentences: what was predicted, what happened, how long it took.
+    """What came of an action in the program, in sentences: what was predicted, what happened, how long it took.
 
     `is_as_predicted` is False also where it was not done.
     """
 
     time: float
-    name: ActName
+    name: ActionName
     sentences: tuple[str, ...]
     is_as_predicted: bool

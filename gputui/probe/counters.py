@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe import program
-from gputui.probe.errand import Errand
+from gputui.probe.mainthread_call import MainThreadCall
 
 WAIT_S = 0.5
 """So long the main thread is waited for, once in each of its absences: most device allocations take less."""
@@ -23,7 +23,7 @@ class Counters:
     """Reads them, one read at a time, in the main thread or, where that does not come, in the probe's own."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
-        self._errand: Errand[dict[str, Any]] = Errand(wake)
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._began_at = 0.0
         self.newest: list[dict[str, Any]] = []
         """Of each device, as they were read last."""
@@ -33,7 +33,7 @@ class Counters:
     @property
     def deadline(self) -> float | None:
         """When (`perf_counter`) to stop waiting for the main thread, None where nothing is being read."""
-        return self._errand.deadline
+        return self._call.deadline
 
     def begin(self) -> None:
         """Ask for them, unless that was done already; the wake function is called once they are there."""
@@ -42,21 +42,21 @@ class Counters:
         torch = _torch()
         self._began_at = perf_counter()
         if not program.has_cuda(torch):
-            self._errand.settle(read(torch))  # there is no lock to wait for
+            self._call.settle(read(torch))  # there is no lock to wait for
             return
-        wait_s = 0.0 if self._errand.is_main_thread_absent else WAIT_S
-        self._errand.begin(lambda: read(torch), wait_s, _nothing() | {"devices": self.newest})
+        wait_s = 0.0 if self._call.is_main_thread_absent else WAIT_S
+        self._call.begin(lambda: read(torch), wait_s, _nothing() | {"devices": self.newest})
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.Statistics` that are read, once they were."""
-        taken = self._errand.finished(lambda: read(_torch()))
+        taken = self._call.finished(lambda: read(_torch()))
         if taken is not None:
             self.newest, self.newest_at = taken["devices"], self._began_at
         return taken
 
     def leave(self) -> None:
         """Nobody looks any more."""
-        self._errand.leave()
+        self._call.leave()
         self.newest, self.newest_at = [], float("-inf")
 
 

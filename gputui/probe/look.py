@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui.probe import program
 from gputui.probe.budget import RECORDS, Budget
-from gputui.probe.errand import Errand
+from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
     from gputui.probe.counters import Counters
@@ -28,7 +28,7 @@ class Looker:
     """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
 
     def __init__(self, wake: Callable[[], object], counters: Counters) -> None:
-        self._errand: Errand[dict[str, Any]] = Errand(wake)
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._counters = counters
         self._reader: Reader | None = None
         self._wait_s = 0.0
@@ -42,7 +42,7 @@ class Looker:
     @property
     def deadline(self) -> float | None:
         """When (`perf_counter`) to stop waiting for the main thread, None where no look is under way."""
-        return self._errand.deadline
+        return self._call.deadline
 
     def begin(self, how: str, wait_s: float, *, is_urgent: bool) -> None:
         """Ask the main thread for a look; the wake function is called once it is there.
@@ -52,11 +52,11 @@ class Looker:
         torch = self._torch()
         way = how if is_urgent else self.way(how)[0]
         self.how, self._wait_s, self._is_urgent = how, wait_s, is_urgent
-        self._errand.begin(lambda: self._take(torch, way or "", []), wait_s, _empty([_INTERRUPTED]))
+        self._call.begin(lambda: self._take(torch, way or "", []), wait_s, _empty([_INTERRUPTED]))
 
     def finished(self) -> dict[str, Any] | None:
         """The look, once it was taken or the wait for it is over; afterwards another may begin."""
-        taken = self._errand.finished(lambda: self._take(self._torch(), "", [self._why_not()]))
+        taken = self._call.finished(lambda: self._take(self._torch(), "", [self._why_not()]))
         if taken is not None:
             self._learn(taken)
             self._describe(taken)
@@ -70,7 +70,7 @@ class Looker:
 
     def leave(self) -> None:
         """Nobody looks any more."""
-        self._errand.leave()
+        self._call.leave()
         self.how = None
 
     def way(self, how: str) -> tuple[str | None, str]:
@@ -98,7 +98,7 @@ class Looker:
 
         way, why_less = self.way("walk")
         problems = [*([why_less] if why_less else []), *counters["problems"]]
-        return counters | {"problems": problems, "unasked": way, "history": recording.who(torch)}
+        return counters | {"problems": problems, "automatic": way, "history": recording.who(torch)}
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
         """What differs once memory came or went, of these statistics or of the newest counters."""

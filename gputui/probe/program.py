@@ -9,7 +9,7 @@ from types import ModuleType
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
-ACTS = ("collect", "empty_cache", "history_on", "history_off")
+ACTIONS = ("collect", "empty_cache", "history_on", "history_off")
 """What viewers may have done in the program, in the words of `model.target.ActName`."""
 
 
@@ -25,7 +25,7 @@ def has_cuda(torch: ModuleType | None) -> bool:
     return torch is not None and bool(torch.cuda.is_initialized()) and not torch.cuda._is_in_bad_fork()
 
 
-def takes_acts() -> bool:
+def takes_actions() -> bool:
     """Whether anything may be done in this program; who runs it can say no in its environment."""
     return os.environ.get("GPUTUI_PROBE_ACTS") != "0"
 
@@ -43,7 +43,7 @@ def greeting() -> dict[str, object]:
         "world_size": world_size if rank is not None and world_size is not None and world_size > 1 else None,
         "is_cuda_initialized": has_cuda(torch),
         "devices": _devices(torch),
-        "acts": list(ACTS) if takes_acts() else [],
+        "actions": list(ACTIONS) if takes_actions() else [],
     }
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.program import ACTS
+from gputui.probe.program import ACTIONS
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -24,7 +24,7 @@ class Request(str, Enum):
     STATISTICS = "statistics"
     LOOK = "look"
     MARK = "mark"
-    ACT = "act"
+    ACTION = "action"
     BYE = "bye"
 
 
@@ -36,7 +36,7 @@ class LookRequest(NamedTuple):
     wait_s: float
 
 
-class ActRequest(NamedTuple):
+class ActionRequest(NamedTuple):
     """`name` is one of `program.ACTS`; the main thread is waited for so long."""
 
     name: str
@@ -67,11 +67,11 @@ def _look(message: dict[str, Any]) -> LookRequest:
     return LookRequest(how, when == "now", _number({"wait_s": 3.0, **message}, "wait_s", 0.0, 60.0))
 
 
-def _act(message: dict[str, Any]) -> ActRequest:
+def _run_action(message: dict[str, Any]) -> ActionRequest:
     name = message.get("name")
-    if name not in ACTS:
+    if name not in ACTIONS:
         raise RequestError(_of("name", name))
-    return ActRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
+    return ActionRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
 
 
 def _label(message: dict[str, Any]) -> str:
@@ -106,6 +106,6 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
     Request.STATISTICS: _interval,
     Request.LOOK: _look,
     Request.MARK: _label,
-    Request.ACT: _act,
+    Request.ACTION: _run_action,
     Request.BYE: lambda _message: None,
 }

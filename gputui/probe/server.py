@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import gputui
 from gputui.probe import counters, program, sockets
-from gputui.probe.acts import BUSY, Actor, nothing_done
+from gputui.probe.actions import BUSY, ActionRunner, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import Counters
 from gputui.probe.encoding import encode_gently
 from gputui.probe.look import Looker
-from gputui.probe.requests import ActRequest, LookRequest, Request, RequestError, read_request
+from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
 from gputui.probe.viewer import Viewer
 from gputui.probe.wake import Wake
 from gputui.protocol import frames
@@ -43,14 +43,14 @@ class Server:
         self._viewers: list[Viewer] = []
         self._counters = Counters(wake.up)
         self._looker = Looker(wake.up, self._counters)
-        self._actor = Actor(wake.up)
-        self._acting_for: Viewer | None = None
+        self._action_runner = ActionRunner(wake.up)
+        self._action_viewer: Viewer | None = None
         self._requests: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
             Request.STATISTICS: self._subscribe,
             Request.LOOK: self._want_look,
             Request.MARK: lambda _viewer, label: mark(label),
-            Request.ACT: self._act,
+            Request.ACTION: self._run_action,
             Request.BYE: self._bye,
         }
 
@@ -68,7 +68,7 @@ class Server:
                 self._attempt(viewer, self._keep_up)
             self._serve_counters()
             self._serve_looks()
-            self._serve_acts()
+            self._serve_actions()
             if not self._viewers:
                 self._leave()
                 return
@@ -101,7 +101,7 @@ class Server:
 
     def _leave(self) -> None:
         """Keep nothing that was taken for viewers who have gone."""
-        for part in (self._counters, self._looker, self._actor):
+        for part in (self._counters, self._looker, self._action_runner):
             part.leave()
 
     def _wait(self) -> list[int]:
@@ -120,7 +120,7 @@ class Server:
         times = [now + _LONGEST_WAIT_S]
         if self._counters.deadline is None:
             times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None and viewer.hears]
-        deadlines = (part.deadline for part in (self._counters, self._looker, self._actor))
+        deadlines = (part.deadline for part in (self._counters, self._looker, self._action_runner))
         times += [deadline for deadline in deadlines if deadline is not None]
         return max(1, int((min(times) - now) * 1000) + 1)
 
@@ -255,18 +255,18 @@ class Server:
         if wanted.is_urgent or viewer.wanted is None or not viewer.wanted.is_urgent:
             viewer.wanted = wanted
 
-    def _act(self, viewer: Viewer, wanted: ActRequest) -> None:
-        if self._actor.name:
+    def _run_action(self, viewer: Viewer, wanted: ActionRequest) -> None:
+        if self._action_runner.name:
             viewer.send(nothing_done(wanted.name, BUSY))
         else:
-            self._acting_for = viewer
-            self._actor.begin(wanted)
+            self._action_viewer = viewer
+            self._action_runner.begin(wanted)
 
-    def _serve_acts(self) -> None:
-        acted = self._actor.finished()
-        viewer, self._acting_for = self._acting_for, self._acting_for if acted is None else None
-        if acted is not None and viewer is not None and viewer in self._viewers:
-            pieces = _encode_acted(acted)
+    def _serve_actions(self) -> None:
+        result = self._action_runner.finished()
+        viewer, self._action_viewer = self._action_viewer, self._action_viewer if result is None else None
+        if result is not None and viewer is not None and viewer in self._viewers:
+            pieces = _encode_result(result)
             self._attempt(viewer, lambda each: each.connection.send(*pieces))
 
     def _bye(self, _viewer: Viewer, _content: None) -> None:
@@ -283,10 +283,10 @@ def _is_answered(wanted: LookRequest | None, how: str, *, is_urgent: bool) -> bo
     return wanted is not None and wanted.how == how and (is_urgent or not wanted.is_urgent)
 
 
-def _encode_acted(acted: dict[str, Any]) -> list[bytes]:
-    """What came of an act as the pieces of a frame, without the map where that makes it too large."""
-    without_map = acted | {"map": None, "devices": list(acted["devices"])}
-    pieces = encode_gently(acted)
+def _encode_result(result: dict[str, Any]) -> list[bytes]:
+    """What came of an action as the pieces of a frame, without the map where that makes it too large."""
+    without_map = result | {"map": None, "devices": list(result["devices"])}
+    pieces = encode_gently(result)
     if sum(map(len, pieces)) > frames.MAX_REPLY_BYTES:
         pieces = encode_gently(without_map)
     return [frames.header(sum(map(len, pieces))), *pieces]

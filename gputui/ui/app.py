@@ -22,10 +22,10 @@ from gputui.sampler import Machine, Sampler
 from gputui.settings import Settings, keymap
 from gputui.ui.ascii_filter import AsciiFilter
 from gputui.ui.attaching import AttachingApp
+from gputui.ui.drawing.appearance import taste_of
 from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
-from gputui.ui.drawing.taste import taste_of
 from gputui.ui.key_names import is_key
 from gputui.ui.messages import SnapshotTaken
 from gputui.ui.recording import record
@@ -136,7 +136,7 @@ class GputuiApp(AttachingApp):
         """
         super().__init__(open_feed(lambda: self.snapshot))
         self.settings = settings
-        self.taste = taste_of(settings)
+        self.appearance = taste_of(settings)
         self.view = View(order=settings.sort, is_reversed=settings.reverse)
         self.history = History()
         self.keymap = keymap(settings, action_ids(), is_key)
@@ -172,12 +172,12 @@ class GputuiApp(AttachingApp):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's; without colours one that leaves attributes alone, and with --ascii one for ASCII."""
         filters = [NoColor()] if self.no_color else super().get_line_filters()
-        return [*filters, *([AsciiFilter()] if self.taste.is_ascii else [])]
+        return [*filters, *([AsciiFilter()] if self.appearance.is_ascii else [])]
 
     def get_key_display(self, binding: Binding) -> str:
         """Textual's sign of a key, with --ascii the key's name."""
         shown = super().get_key_display(binding)
-        return shown if shown.isascii() or not self.taste.is_ascii else binding.key
+        return shown if shown.isascii() or not self.appearance.is_ascii else binding.key
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that a key has on the screen below the palette, and two that have none."""

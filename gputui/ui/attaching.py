@@ -12,7 +12,7 @@ from gputui.model.timeline import Timeline
 from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeGrown
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.targets import Heard, OpenFeed, Targets
+from gputui.ui.targets import FeedMessage, OpenFeed, Targets
 from gputui.ui.terminal_app import TerminalApp
 from gputui.ui.tree_thread import TreeThread
 
@@ -54,7 +54,7 @@ class AttachingApp(TerminalApp):
             return False
         return True
 
-    def _deliver_heard(self, pid: int, heard: Heard) -> None:
+    def _deliver_heard(self, pid: int, heard: FeedMessage) -> None:
         if isinstance(heard, Timeline):
             self.post_message(TimelineTaken(pid, heard))
         else:

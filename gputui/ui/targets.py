@@ -9,11 +9,11 @@ from typing import Protocol, Union, runtime_checkable
 from gputui.errors import GputuiError
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
-from gputui.model.target import ActName, Mark, Recorder
+from gputui.model.target import ActionName, Mark, Recorder
 from gputui.model.timeline import Timeline
 from gputui.model.verdict import Outcome
 from gputui.ui.drawing.attach.changes import End
-from gputui.ui.tensor_growth import Grow, grow_now
+from gputui.ui.tensor_growth import BuildTree, build_tree_now
 from gputui.ui.tensor_view import TensorView
 
 
@@ -42,19 +42,19 @@ class Feed(Protocol):
         ...
 
 
-_SWITCHES: dict[Recorder, tuple[ActName, ...]] = {
-    Recorder.NOBODY: (ActName.HISTORY_ON,),
-    Recorder.PROBE: (ActName.HISTORY_OFF,),
+_SWITCHES: dict[Recorder, tuple[ActionName, ...]] = {
+    Recorder.NOBODY: (ActionName.HISTORY_ON,),
+    Recorder.PROBE: (ActionName.HISTORY_OFF,),
     Recorder.PROGRAM: (),
 }
 """What can be done about the memory history, by who records it."""
 
 
 @runtime_checkable
-class ActingFeed(Protocol):
+class ActionFeed(Protocol):
     """A feed through which something can be done in the program; that of a recording has no such method."""
 
-    def act(self, name: ActName) -> None:
+    def run_action(self, name: ActionName) -> None:
         """Have it done; the moments tell what came of it."""
         ...
 
@@ -94,14 +94,14 @@ class Replayed(Protocol):
         ...
 
 
-Heard = Union[TargetMoment, Timeline]
+FeedMessage = Union[TargetMoment, Timeline]
 """What a feed tells: one moment more, or (of a replay, which can go back) all that has happened until now."""
 
-OpenFeed = Callable[[int, Callable[[Heard], None]], Feed]
+OpenFeed = Callable[[int, Callable[[FeedMessage], None]], Feed]
 """From a PID and a listener to a feed; raises GputuiError with the sentence why there is none."""
 
 
-def no_feed(pid: int, _listener: Callable[[Heard], None]) -> Feed:
+def no_feed(pid: int, _listener: Callable[[FeedMessage], None]) -> Feed:
     """Where there are no probes to look for."""
     cause = f"Process {pid} cannot be attached to from here."
     raise GputuiError(cause)
@@ -121,7 +121,7 @@ class Target:
     device: int | None = None
     tensors: TensorView = field(default_factory=TensorView)
     read_outcome: Outcome | None = None
-    """What came of the last act that the user has put away."""
+    """What came of the last action that the user has put away."""
     compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
 
     @property
@@ -146,19 +146,19 @@ class Target:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What came of the last act, until the user has put it away."""
+        """What came of the last action, until the user has put it away."""
         latest = self.timeline.latest
         outcome = latest.outcome if latest else None
         return None if outcome == self.read_outcome else outcome
 
     @property
-    def acts(self) -> tuple[ActName, ...]:
+    def actions(self) -> tuple[ActionName, ...]:
         """What can be done in the process now."""
         latest = self.timeline.latest
-        if latest is None or latest.ended or not isinstance(self.feed, ActingFeed):
+        if latest is None or latest.ended or not isinstance(self.feed, ActionFeed):
             return ()
-        possible = (ActName.COLLECT, ActName.EMPTY_CACHE, *_SWITCHES[latest.history])
-        return tuple(name for name in possible if name.value in latest.greeting.acts)
+        possible = (ActionName.COLLECT, ActionName.EMPTY_CACHE, *_SWITCHES[latest.history])
+        return tuple(name for name in possible if name.value in latest.greeting.actions)
 
     @property
     def player(self) -> Player | None:
@@ -174,13 +174,13 @@ class Target:
 class Targets:
     """All attached processes, in the order they were attached to; one of them is on screen."""
 
-    def __init__(self, open_feed: OpenFeed, grow: Grow = grow_now) -> None:
+    def __init__(self, open_feed: OpenFeed, grow: BuildTree = build_tree_now) -> None:
         self._open_feed = open_feed
         self._grow = grow
         self._targets: dict[int, Target] = {}
         self._current = 0
 
-    def attach(self, pid: int, listener: Callable[[Heard], None]) -> None:
+    def attach(self, pid: int, listener: Callable[[FeedMessage], None]) -> None:
         """Attach to a process and look at it; one that is attached already is only looked at."""
         if pid not in self._targets:
             feed = self._open_feed(pid, listener)

@@ -29,7 +29,7 @@ OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Cate
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
+class TreeRequest:
     """What a tree is made of: a look, how it is grouped, sorted and filtered, and what is open in it.
 
     Without a filter the `opened` nodes are open; a filtered tree is open but for those in `closed`.
@@ -44,11 +44,11 @@ class Wish:
     opened: frozenset[Key] = OPEN_AT_FIRST
     closed: frozenset[Key] = frozenset()
 
-    def has_look_of(self, other: Wish) -> bool:
+    def has_look_of(self, other: TreeRequest) -> bool:
         """Whether both are about the same look."""
         return self.layout is other.layout and self.storages == other.storages
 
-    def has_nodes_of(self, other: Wish) -> bool:
+    def has_nodes_of(self, other: TreeRequest) -> bool:
         """Whether the same nodes come of both, open or closed."""
         return (
             self.has_look_of(other)
@@ -59,9 +59,9 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """What came of a wish: the nodes, the keys of those with others below them, and the rows that can be seen."""
+    """What came of a request: the nodes, the keys of those with others below them, and the rows that can be seen."""
 
-    wish: Wish = Wish()
+    request: TreeRequest = TreeRequest()
     blocks: tuple[LiveBlock, ...] = ()
     host_blocks: tuple[LiveBlock, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -77,35 +77,35 @@ class Tree:
         return sum(node.count for node in on_device), sum(node.bytes for node in on_device)
 
 
-Grow = Callable[[Wish, Tree, Callable[[Tree], None]], None]
-"""Make the tree of a wish out of an earlier tree, and hand it over, now or later."""
+BuildTree = Callable[[TreeRequest, Tree, Callable[[Tree], None]], None]
+"""Make the tree of a request out of an earlier tree, and hand it over, now or later."""
 
 
-def grow_now(wish: Wish, earlier: Tree, take: Callable[[Tree], None]) -> None:
+def build_tree_now(request: TreeRequest, earlier: Tree, take: Callable[[Tree], None]) -> None:
     """Make it in this thread."""
-    take(grown(wish, earlier))
+    take(build_tree(request, earlier))
 
 
-def grown(wish: Wish, earlier: Tree) -> Tree:
-    """The tree of a wish; what an `earlier` one has already is taken from that."""
-    if wish.has_look_of(earlier.wish):
+def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
+    """The tree of a request; what an `earlier` one has already is taken from that."""
+    if request.has_look_of(earlier.request):
         blocks, on_host = earlier.blocks, earlier.host_blocks
     else:
-        blocks, on_host = live_blocks(wish.layout) if wish.layout else (), host_blocks(wish.storages)
-    if wish.has_nodes_of(earlier.wish):
+        blocks, on_host = live_blocks(request.layout) if request.layout else (), host_blocks(request.storages)
+    if request.has_nodes_of(earlier.request):
         nodes, branches = earlier.nodes, earlier.branches
     else:
-        nodes = _nodes(wish, blocks, on_host)
+        nodes = _nodes(request, blocks, on_host)
         branches = frozenset(branch_keys(nodes))
-    opened = branches - wish.closed if wish.filter_text else wish.opened
-    return Tree(wish, blocks, on_host, nodes, branches, rows_of(nodes, opened), sum(block.bytes for block in blocks))
+    opened = branches - request.closed if request.filter_text else request.opened
+    return Tree(request, blocks, on_host, nodes, branches, rows_of(nodes, opened), sum(block.bytes for block in blocks))
 
 
-def _nodes(wish: Wish, blocks: Iterable[LiveBlock], on_host: Iterable[LiveBlock]) -> tuple[Node, ...]:
-    predicate = parse_filter(wish.filter_text, TENSOR_FIELDS) or (lambda _: True)
-    nodes = GROUPINGS[wish.grouping]([block for block in blocks if predicate(block)], ())
-    found = sorted_by(nodes, wish.order, is_reversed=wish.is_reversed)
+def _nodes(request: TreeRequest, blocks: Iterable[LiveBlock], on_host: Iterable[LiveBlock]) -> tuple[Node, ...]:
+    predicate = parse_filter(request.filter_text, TENSOR_FIELDS) or (lambda _: True)
+    nodes = GROUPINGS[request.grouping]([block for block in blocks if predicate(block)], ())
+    found = sorted_by(nodes, request.order, is_reversed=request.is_reversed)
     host = [block for block in on_host if predicate(block)]
     if host:
-        found += sorted_by((host_node(host, wish.grouping),), wish.order, is_reversed=wish.is_reversed)
+        found += sorted_by((host_node(host, request.grouping),), request.order, is_reversed=request.is_reversed)
     return found

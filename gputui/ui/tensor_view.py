@@ -10,7 +10,7 @@ from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Storage
 from gputui.ui.filtering import parse_filter
 from gputui.ui.tensor_fields import TENSOR_FIELDS
-from gputui.ui.tensor_growth import OPEN_AT_FIRST, Grow, Tree, Wish, grow_now
+from gputui.ui.tensor_growth import OPEN_AT_FIRST, BuildTree, Tree, TreeRequest, build_tree_now
 
 
 class TensorView:
@@ -20,16 +20,16 @@ class TensorView:
     makes trees, perhaps later: until then the one before stays.
     """
 
-    def __init__(self, grow: Grow = grow_now) -> None:
+    def __init__(self, grow: BuildTree = build_tree_now) -> None:
         self._grow = grow
-        self._wish = Wish()
-        self.tree = Tree(self._wish)
+        self._request = TreeRequest()
+        self.tree = Tree(self._request)
         self._rows: tuple[Row, ...] = ()
 
     def look_at(self, layout: DeviceLayout | None, storages: tuple[Storage, ...]) -> None:
         """Take a device's newest look and the storages in host memory; a tree is made once for each."""
-        if layout is not self._wish.layout or storages != self._wish.storages:
-            self._wish_for(replace(self._wish, layout=layout, storages=storages))
+        if layout is not self._request.layout or storages != self._request.storages:
+            self._ask_for(replace(self._request, layout=layout, storages=storages))
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -39,27 +39,27 @@ class TensorView:
     @property
     def filter_text(self) -> str:
         """The filter as it was typed last."""
-        return self._wish.filter_text
+        return self._request.filter_text
 
     @property
     def is_current(self) -> bool:
         """Whether the tree is of the newest look and choices."""
-        return self.tree.wish is self._wish
+        return self.tree.request is self._request
 
     @property
     def grouping(self) -> str:
         """How the tree is grouped."""
-        return self.tree.wish.grouping
+        return self.tree.request.grouping
 
     @property
     def order(self) -> str:
         """By what it is sorted."""
-        return self.tree.wish.order
+        return self.tree.request.order
 
     @property
     def is_reversed(self) -> bool:
         """Whether the other way round."""
-        return self.tree.wish.is_reversed
+        return self.tree.request.is_reversed
 
     @property
     def allocated_bytes(self) -> int:
@@ -78,38 +78,38 @@ class TensorView:
 
     def group_otherwise(self) -> None:
         """By modules, or by what looks alike."""
-        self._wish_for(replace(self._wish, grouping=_next(GROUPINGS, self._wish.grouping)))
+        self._ask_for(replace(self._request, grouping=_next(GROUPINGS, self._request.grouping)))
 
     def sort_otherwise(self) -> None:
         """By the next of the orders."""
-        self._wish_for(replace(self._wish, order=_next(ORDERS, self._wish.order)))
+        self._ask_for(replace(self._request, order=_next(ORDERS, self._request.order)))
 
     def reverse(self) -> None:
         """Turn the order round."""
-        self._wish_for(replace(self._wish, is_reversed=not self._wish.is_reversed))
+        self._ask_for(replace(self._request, is_reversed=not self._request.is_reversed))
 
     def filter(self, text: str) -> None:
         """Show only what matches; UsageError for an expression that is wrong, which changes nothing."""
         parse_filter(text, TENSOR_FIELDS)
-        self._wish_for(replace(self._wish, filter_text=text.strip(), closed=frozenset()))
+        self._ask_for(replace(self._request, filter_text=text.strip(), closed=frozenset()))
 
     def set_open(self, key: Key, *, is_open: bool) -> None:
         """Open or close a node: at once among the rows that are there."""
         was_current = self.is_current
-        self._wish = _turned(self._wish, (key,), is_open=is_open)
+        self._request = _turned(self._request, (key,), is_open=is_open)
         if was_current:
             self._rows = self._turned_rows(key)
-            self.tree = replace(self.tree, wish=self._wish, rows=self._rows)
+            self.tree = replace(self.tree, request=self._request, rows=self._rows)
         else:
-            self._wish_for(self._wish)
+            self._ask_for(self._request)
 
     def open_all(self) -> None:
         """Open every node; where all are open already, back to how it was at first."""
         every = self.tree.branches
-        wish = self._wish
-        is_all_open = not wish.closed if wish.filter_text else every <= wish.opened
+        request = self._request
+        is_all_open = not request.closed if request.filter_text else every <= request.opened
         opened = OPEN_AT_FIRST if is_all_open else every
-        self._wish_for(replace(wish, opened=opened, closed=frozenset()))
+        self._ask_for(replace(request, opened=opened, closed=frozenset()))
 
     def show(self, address: int) -> Key | None:
         """Open what leads to the block at an address, and drop a filter that hides it.
@@ -124,14 +124,14 @@ class TensorView:
             if found is None:
                 return None
         above = [found.key[:length] for length in range(1, len(found.key))]
-        wish = _turned(self._wish, above, is_open=True)
-        if (wish.opened, wish.closed) != (self._wish.opened, self._wish.closed):
-            self._wish_for(wish)
+        request = _turned(self._request, above, is_open=True)
+        if (request.opened, request.closed) != (self._request.opened, self._request.closed):
+            self._ask_for(request)
         return found.key
 
-    def _wish_for(self, wish: Wish) -> None:
-        self._wish = wish
-        self._grow(wish, self.tree, self._take)
+    def _ask_for(self, request: TreeRequest) -> None:
+        self._request = request
+        self._grow(request, self.tree, self._take)
 
     def _take(self, tree: Tree) -> None:
         """A tree is made; where more was wished for meanwhile, another one is under way."""
@@ -145,17 +145,17 @@ class TensorView:
         end = place + 1
         while end < len(self._rows) and self._rows[end].depth > row.depth:
             end += 1
-        wish = self._wish
-        opened = self.tree.branches - wish.closed if wish.filter_text else wish.opened
+        request = self._request
+        opened = self.tree.branches - request.closed if request.filter_text else request.opened
         return (*self._rows[:place], *rows_of((row.node,), opened, row.depth), *self._rows[end:])
 
 
-def _turned(wish: Wish, keys: Iterable[Key], *, is_open: bool) -> Wish:
-    """The same wish with these nodes open or closed."""
+def _turned(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:
+    """The same request with these nodes open or closed."""
     turned = frozenset(keys)
-    if wish.filter_text:
-        return replace(wish, closed=wish.closed - turned if is_open else wish.closed | turned)
-    return replace(wish, opened=wish.opened | turned if is_open else wish.opened - turned)
+    if request.filter_text:
+        return replace(request, closed=request.closed - turned if is_open else request.closed | turned)
+    return replace(request, opened=request.opened | turned if is_open else request.opened - turned)
 
 
 def _next(names: Iterable[str], name: str) -> str:

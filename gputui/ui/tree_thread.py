@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gputui.ui.tensor_growth import Tree, Wish, grown
+from gputui.ui.tensor_growth import Tree, TreeRequest, build_tree
 
 Take = Callable[[Tree], None]
 HandOver = Callable[[Tree, Take], object]
@@ -13,19 +13,19 @@ HandOver = Callable[[Tree, Take], object]
 
 
 class TreeThread:
-    """One daemon thread, started for the first wish; of the wishes of one view that wait, the newest is fulfilled."""
+    """One daemon thread, started for the first request; of the requests of one view that wait, the newest is fulfilled."""
 
     def __init__(self, hand_over: HandOver) -> None:
         self._hand_over = hand_over
-        self._waiting: dict[Take, tuple[Wish, Tree]] = {}
+        self._waiting: dict[Take, tuple[TreeRequest, Tree]] = {}
         self._is_stopped = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def grow(self, wish: Wish, earlier: Tree, take: Take) -> None:
-        """Make the tree of a wish in the thread; returns at once."""
+    def grow(self, request: TreeRequest, earlier: Tree, take: Take) -> None:
+        """Make the tree of a request in the thread; returns at once."""
         with self._changed:
-            self._waiting[take] = (wish, earlier)
+            self._waiting[take] = (request, earlier)
             self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gputui-trees", daemon=True)
@@ -44,7 +44,7 @@ class TreeThread:
                 if self._is_stopped:
                     return
                 take = next(iter(self._waiting))
-                wish, earlier = self._waiting.pop(take)
-            tree = grown(wish, earlier)
+                request, earlier = self._waiting.pop(take)
+            tree = build_tree(request, earlier)
             if not self._is_stopped:
                 self._hand_over(tree, take)

@@ -86,7 +86,7 @@ def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: P
     assert first.inventory is not None  # dear by cold caches, as far as anybody can tell
     assert second.inventory is not None
     assert (third and third.inventory) is None
-    assert statistics.unasked == ("" if device == "cuda" else None)
+    assert statistics.automatic == ("" if device == "cuda" else None)
     assert statistics.problems[0].startswith("Tensors are looked at on request only")
     assert asked_for.inventory is not None
     assert asked_for.problems == ()
@@ -118,7 +118,7 @@ def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Pyt
     with child.attach() as client:
         client.look()
         client.look()
-        assert client.statistics().unasked == (None if device == "cuda" else "walk")
+        assert client.statistics().automatic == (None if device == "cuda" else "walk")
 
 
 def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None:
@@ -127,7 +127,7 @@ def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None
     with child.attach() as client:
         client.look()
         look = client.look()
-        assert client.statistics().unasked == "walk"
+        assert client.statistics().automatic == "walk"
     assert look.problems == ()
     assert (look.map is not None) == (device == "cuda")
     assert look.cost.probe_cpu_ms > (30 if device == "cuda" else 0)
@@ -149,7 +149,7 @@ def test_where_every_look_is_dear_the_counters_say_so_and_a_look_asked_for_comes
         seen = [client.receive(60) for _ in range(20)]
         assert {type(each) for each in seen} == {Statistics}
         assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1]
-        assert seen[-1].unasked is None
+        assert seen[-1].automatic is None
         assert client.look().inventory is not None
         assert unasked_look(client).inventory is not None
 

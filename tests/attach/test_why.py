@@ -11,7 +11,7 @@ import pytest
 from gputui.explain.advice import findings
 from gputui.explain.advice.situation import saved_bytes
 from gputui.explain.advice.thresholds import FORWARD_BYTES, FORWARD_LOOKS
-from gputui.explain.moment import Heard, layouts_of, moment_of
+from gputui.explain.moment import ProbeState, layouts_of, moment_of
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.snapshot import Snapshot
@@ -75,12 +75,12 @@ class Watched:
 
     def _moment(self, client: ProbeClient) -> TargetMoment:
         look = client.look()
-        heard = Heard(client.greeting, look.statistics, look, layouts_of(look))
+        state = ProbeState(client.greeting, look.statistics, look, layouts_of(look))
         device = self._lab.state.dev[0]
         used = next((each.used[0] for each in self._lab.state.proc if each.pid == self._child.pid), 0)
         free = device.total - device.reserved - used
         drivers = {0: DriverFacts(0, device.total, used, used, free)}
-        return moment_of(look.time, heard, drivers, HostMoment())
+        return moment_of(look.time, state, drivers, HostMoment())
 
 
 @pytest.fixture

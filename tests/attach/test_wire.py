@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.target import Acted, Greeting, Look, Statistics
+from gputui.model.target import ActionResult, Greeting, Look, Statistics
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
@@ -68,9 +68,12 @@ GARBAGE = {
     "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
     "an interval that is none": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
     "a look that is none": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
-    "an act that is none": (HELLO + frame({"type": "act", "name": "eval"}), "name is 'eval'"),
-    "an act of no name": (HELLO + frame({"type": "act", "name": ["collect"]}), "name is"),
-    "an act's wait that is none": (HELLO + frame({"type": "act", "name": "collect", "wait_s": "1"}), "wait_s is '1'"),
+    "an act that is none": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
+    "an act of no name": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
+    "an act's wait that is none": (
+        HELLO + frame({"type": "action", "name": "collect", "wait_s": "1"}),
+        "wait_s is '1'",
+    ),
     "a label that is none": (HELLO + frame({"type": "mark", "label": [1]}), "label is '[1]'"),
 }
 
@@ -221,9 +224,9 @@ WRONG = {
     "infinity": (Statistics, {"time": float("inf"), "devices": [], "pinned_bytes": None}, "a number"),
     "a number too large": (Statistics, {"time": 1, "devices": [], "pinned_bytes": 2**70}, "an integer"),
     "an object for a list": (Statistics, {"time": 1, "devices": {}, "pinned_bytes": None}, "a list"),
-    "an act nobody knows": (Acted, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActName"),
+    "an act nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActName"),
     "a device without counters": (
-        Acted,
+        ActionResult,
         {"time": 1, "name": "collect", "took_s": 1, "devices": [{"device": 0}]},
         "ActedDevice.allocated_after_bytes",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gputui.explain.advice import findings
-from gputui.explain.moment import Heard, layouts_of, moment_of
+from gputui.explain.moment import ProbeState, layouts_of, moment_of
 from gputui.model.allocator import Segment
 from gputui.model.finding import Finding
 from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
@@ -66,13 +66,13 @@ def moment(
     look = Look(
         time, (counted,), made.settings, made, Inventory(tuple(storages), "walk", is_of_one_moment=True), Cost(1, 1)
     )
-    heard = Heard(replace(GREETING, world_size=world_size), (counted,), look, layouts_of(look), marks)
+    state = ProbeState(replace(GREETING, world_size=world_size), (counted,), look, layouts_of(look), marks)
     drivers = {}
     if used_mib is not None:
         used, device_used = int(used_mib * MIB), int((used_mib + others_mib) * MIB)
         total = int(total_mib * MIB)
         drivers[0] = DriverFacts(0, total, device_used, used, total - device_used)
-    return moment_of(time, heard, drivers, HostMoment())
+    return moment_of(time, state, drivers, HostMoment())
 
 
 @dataclass(frozen=True)

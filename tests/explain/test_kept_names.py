@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gputui.explain.moment import Heard, after, moment_of
+from gputui.explain.moment import ProbeState, after, moment_of
 from gputui.model.allocator import Segment
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.target import Cost, Look
@@ -26,9 +26,9 @@ def look(time: float, *rows: tuple[Segment, list[Storage]], is_bare: bool = True
     return Look(time, (counted,), made.settings, made, seen, Cost(1, 1))
 
 
-def heard(*looks: Look) -> list[TargetMoment]:
+def state(*looks: Look) -> list[TargetMoment]:
     """The moments after each look."""
-    known, moments = Heard(GREETING), []
+    known, moments = ProbeState(GREETING), []
     for each in looks:
         known = after(known, each)
         storages = tuple(s for s in known.look.inventory.storages if s.device == HOST) if known.look.inventory else ()
@@ -37,15 +37,15 @@ def heard(*looks: Look) -> list[TargetMoment]:
 
 
 def layout_after(*looks: Look):
-    return heard(*looks)[-1].devices[0].layout
+    return state(*looks)[-1].devices[0].layout
 
 
 def names(*looks: Look) -> dict[str, int]:
     """Owner, or category where there is none, of each live block, with its MiB."""
     return {
-        pin.owner.name or pin.owner.category.value: pin.block.size_bytes // MIB
+        blocker.owner.name or blocker.owner.category.value: blocker.block.size_bytes // MIB
         for release in layout_after(*looks).release.segments
-        for pin in release.pins
+        for blocker in release.blockers
     }
 
 
@@ -90,15 +90,15 @@ def test_workspaces_and_tensors_in_host_memory_stay_known():
     parts = [row(WEIGHT), (segment(("live", 4), address=1 << 40), [])]
     named = look(100, *parts, is_bare=False, known_sizes=(size,))
     assert names(named, look(101, *parts)) == {"model.w": 8, "cuBLAS workspace": 4}
-    assert heard(named, look(101, *parts))[-1].host.storages == (ON_HOST,)
+    assert state(named, look(101, *parts))[-1].host.storages == (ON_HOST,)
 
 
 def test_a_leak_is_told_although_only_one_look_had_time_for_the_tensors():
     growing = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(2 + count))) for count in range(9)]
-    moments = heard(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(growing)))
+    moments = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(growing)))
     leak = story(*moments).findings()["leak"]
     assert leak.title == "A leak: ever more tensors are kept, 56.0 MiB more since it was first looked at."
     assert leak.evidence[-1].startswith("3 became 10 x blocks that are neither parameters, gradients, states nor buff")
     steady = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(5 + count % 2))) for count in range(9)]
-    calm = heard(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(steady)))
+    calm = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(steady)))
     assert "leak" not in story(*calm).findings()

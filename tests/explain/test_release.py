@@ -97,7 +97,7 @@ PINS = {
 @pytest.mark.parametrize(("made", "expected"), PINS.values(), ids=PINS.keys())
 def test_what_the_end_of_each_pin_would_release(made, expected):
     (release,) = predict_device(layout(made), 0).segments
-    assert [pin.releases_bytes / MIB for pin in release.pins] == expected
+    assert [blocker.releases_bytes / MIB for blocker in release.blockers] == expected
 
 
 def test_a_kept_pool_says_who_keeps_it_and_how_much_would_go():
@@ -110,7 +110,7 @@ def test_pins_carry_their_owners():
     made = segment((LIVE, 1), (FREE, 19))
     owner = Owner(Category.PARAMETER, "model.fc.weight")
     (release,) = predict_device(layout(made), 0, {made.address: owner}).segments
-    assert [pin.owner for pin in release.pins] == [owner]
+    assert [blocker.owner for blocker in release.blockers] == [owner]
 
 
 def test_devices_are_told_apart():

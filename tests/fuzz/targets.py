@@ -11,19 +11,19 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from gputui.model.target import Acted, Greeting, Look, Mark, Statistics
+from gputui.model.target import ActionResult, Greeting, Look, Mark, Statistics
 from gputui.probe.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode
-from gputui.sources.recording.chunks import FIRST_LINE, Kind, write_chunk
+from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
 from gputui.sources.recording.index import NoRecordingError
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.records import Looked
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
-KINDS = {str(int(kind)).encode(): kind for kind in Kind}
-MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark, "acted": Acted}
+KINDS = {str(int(kind)).encode(): kind for kind in ChunkKind}
+MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark, "action_result": ActionResult}
 
 
 def read_requests(data: bytes) -> None:
@@ -72,13 +72,13 @@ def _recording(lines: bytes) -> bytes:
     for line in lines.split(b"\n"):
         kind = KINDS.get(line[:1])
         if kind is not None:
-            is_look = kind is not Kind.RECORDS
+            is_look = kind is not ChunkKind.RECORDS
             number += is_look
             chunks += _chunk(kind, line[1:], number if is_look else 0)
     return chunks
 
 
-def _chunk(kind: Kind, text: bytes, number: int) -> bytes:
+def _chunk(kind: ChunkKind, text: bytes, number: int) -> bytes:
     try:
         return write_chunk(kind, 7, 1.0, json.loads(text), number)
     except (ValueError, RecursionError):  # what is no JSON, or no number that JSON has

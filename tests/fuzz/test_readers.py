@@ -37,7 +37,7 @@ LEAVES = st.one_of(
 VALUES = st.recursive(
     LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(FIELDS, inner, max_size=6))
 )
-TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "act", "bye", "refused", "failed", "x"])
+TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "action", "bye", "refused", "failed", "x"])
 OBJECTS = st.builds(lambda kind, fields: {**fields, "type": kind}, TYPES, st.dictionaries(FIELDS, VALUES, max_size=12))
 PAYLOADS = st.one_of(
     OBJECTS.map(lambda message: json.dumps(message).encode()),

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.moment import Heard, after, moment_among
+from gputui.explain.moment import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Cost, Greeting, Look, Mark, Statistics
@@ -31,7 +31,7 @@ class Made:
     def __init__(self, *greetings: Greeting) -> None:
         greetings = greetings or (GREETING,)
         self._chunks = Chunks()
-        self._heard = {greeting.pid: Heard(greeting) for greeting in greetings}
+        self._heard = {greeting.pid: ProbeState(greeting) for greeting in greetings}
         self.chunks: list[bytes] = []
         self.moments: dict[int, list[TargetMoment]] = {greeting.pid: [] for greeting in greetings}
         self.note(BEGAN, 0, "about", {"gputui": "0.1", "hostname": "node7"})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
 from gputui.sources.recording import chunks
-from gputui.sources.recording.chunks import FIRST_LINE, HEADER_BYTES, Kind, write_chunk
+from gputui.sources.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
 from tests.explain.moments import GREETING
@@ -106,7 +106,11 @@ def test_damage_says_when_it_is(tmp_path):
 
 def test_a_lost_look_leaves_the_counters_until_the_next_whole_one(tmp_path):
     made = job(60)
-    looks = [n for n, each in enumerate(made.chunks) if chunks.read_header(each).kind in (Kind.LOOK, Kind.CHANGED_LOOK)]
+    looks = [
+        n
+        for n, each in enumerate(made.chunks)
+        if chunks.read_header(each).kind in (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
+    ]
     lost = looks[3]
     path = tmp_path / "job"
     path.write_bytes(FIRST_LINE + b"".join([*made.chunks[:lost], *made.chunks[lost + 1 :]]))
@@ -129,12 +133,12 @@ SENTENCES = {
     "a first line alone": (FIRST_LINE, ["holds nothing to show"]),
     "rubbish after it": (FIRST_LINE + b"\xff" * 5000, ["holds nothing to show", "cut off"]),
     "many that look like chunks": (FIRST_LINE + chunks.MAGIC * 500_000, ["holds nothing to show"]),
-    "an empty chunk": (FIRST_LINE + write_chunk(Kind.RECORDS, 7, 1.0, []), ["holds nothing to show"]),
+    "an empty chunk": (FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, []), ["holds nothing to show"]),
     "records of another form": (
-        FIRST_LINE + write_chunk(Kind.RECORDS, 7, 1.0, [[1.0, 7, "heard", {"type": "greeting", "pid": "x"}]]),
+        FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "heard", {"type": "greeting", "pid": "x"}]]),
         ["holds nothing to show"],
     ),
-    "a kind of a later version": (FIRST_LINE + write_chunk(Kind.LOOK, 7, 1.0, {}), ["holds nothing to show"]),
+    "a kind of a later version": (FIRST_LINE + write_chunk(ChunkKind.LOOK, 7, 1.0, {}), ["holds nothing to show"]),
 }
 
 
@@ -157,14 +161,14 @@ def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, name):
 
 
 def test_no_chunk_takes_more_memory_than_it_may():
-    header = chunks._HEADER.pack(chunks.MAGIC, Kind.RECORDS, 0, 0, 1.0, len(BOMB))
+    header = chunks._HEADER.pack(chunks.MAGIC, ChunkKind.RECORDS, 0, 0, 1.0, len(BOMB))
     checked = header + chunks._SUM.pack(zlib.crc32(BOMB, zlib.crc32(header)))
     with pytest.raises(chunks.DamagedError, match="more than a chunk may hold"):
         chunks.content_of(checked, BOMB)
 
 
 def test_no_chunk_holds_more_values_than_a_message_may():
-    chunk = write_chunk(Kind.RECORDS, 0, 1.0, [[]] * (chunks.MAX_PARTS // 2 + 10))
+    chunk = write_chunk(ChunkKind.RECORDS, 0, 1.0, [[]] * (chunks.MAX_PARTS // 2 + 10))
     with pytest.raises(chunks.DamagedError, match="more values than a chunk may hold"):
         chunks.content_of(chunk[:HEADER_BYTES], chunk[HEADER_BYTES:])
 
@@ -185,6 +189,6 @@ def test_texts_in_a_recording_cannot_command_a_terminal(tmp_path):
     path = tmp_path / "job"
     evil = json.loads(json.dumps({"gputui": "1", "hostname": "\x1b]0;evil\x07"}))
     made = Made()
-    made.chunks[0] = write_chunk(Kind.RECORDS, 0, BEGAN, [[BEGAN, 0, "about", evil]])
+    made.chunks[0] = write_chunk(ChunkKind.RECORDS, 0, BEGAN, [[BEGAN, 0, "about", evil]])
     recording = Recording(made.write(path))
     assert recording.about.hostname.isprintable()

@@ -8,7 +8,7 @@ import pytest
 from gputui.model.process import Rank
 from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
-from gputui.sources.processes.facts import Place, is_launcher, place_in_job
+from gputui.sources.processes.facts import JobPlace, is_launcher, place_in_job
 from gputui.sources.processes.rollup import Rollup, Rollups
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
@@ -179,13 +179,13 @@ def test_a_child_that_inherits_a_ranks_variables_is_no_rank():
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, Place(3, 8, 1)),
-        ({"RANK": "0", "WORLD_SIZE": "1"}, Place(0, 1, None)),
-        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, Place(2, 4, None)),
-        ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "16", "SLURM_LOCALID": "1"}, Place(5, 16, 1)),
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, JobPlace(3, 8, 1)),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, JobPlace(0, 1, None)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, JobPlace(2, 4, None)),
+        ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "16", "SLURM_LOCALID": "1"}, JobPlace(5, 16, 1)),
         ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, None),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),
-        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "7", "WORLD_SIZE": "16"}, Place(7, 16, None)),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "7", "WORLD_SIZE": "16"}, JobPlace(7, 16, None)),
         ({"RANK": "8", "WORLD_SIZE": "8"}, None),
         ({"RANK": "first", "WORLD_SIZE": "8"}, None),
         ({"RANK": "0"}, None),

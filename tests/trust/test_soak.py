@@ -8,7 +8,7 @@ from benchmarks.soak import Soak, descriptors, held_kib
 from tests import torches
 from tests.attach.children import wait_until
 
-ACTS = 45
+ACTIONS = 45
 GROWN_KIB = 16 * 1024
 """Over so few acts both sides still find their size: what is looked for is what would be ten times that in an hour."""
 
@@ -18,12 +18,12 @@ def test_a_short_soak(tmp_path: Path, sockets: Path) -> None:
     try:
         pids = [rank.process.pid for rank in soak.ranks]
         alone = [descriptors(pid) for pid in pids]
-        for _ in range(ACTS // 3):
-            soak.act()
+        for _ in range(ACTIONS // 3):
+            soak.run_action()
         soak.let_all_go()
         before = [held_kib(pid) for pid in pids]
-        for _ in range(ACTS):
-            soak.act()
+        for _ in range(ACTIONS):
+            soak.run_action()
         assert all(held_kib(pid) - kib < GROWN_KIB for pid, kib in zip(pids, before, strict=True))
         soak.let_all_go()
         wait_until(lambda: [descriptors(pid) for pid in pids] == alone, "the end of every connection")

@@ -155,7 +155,7 @@ async def test_the_process_screen_sends_signals_too():
 async def test_the_buttons_answer_to_the_mouse():
     async with open_monitor() as monitor:
         await monitor.press("T")
-        await monitor.pilot.click("#act")
+        await monitor.pilot.click("#confirm")
         await monitor.settle()
         assert monitor.machine.sent == [(FIRST, signal.SIGTERM)]
         await monitor.press("T")
@@ -167,4 +167,4 @@ async def test_the_buttons_answer_to_the_mouse():
 async def test_the_verb_stands_on_the_button():
     async with open_monitor() as monitor:
         await monitor.press("I")
-        assert str(monitor.app.screen.query_one("#act", Button).label) == "Send SIGINT"
+        assert str(monitor.app.screen.query_one("#confirm", Button).label) == "Send SIGINT"

@@ -7,11 +7,11 @@ import pytest
 from gputui.errors import UsageError
 from gputui.explain import tensor_tree
 from gputui.model.tensors import Category
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import DETAIL_LINES, draw_detail, draw_summary, tensor_columns
 from gputui.ui.drawing.columns import draw_row, lay_out
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.tensor_view import TensorView
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
@@ -141,38 +141,38 @@ def test_the_host_has_a_group_of_its_own_that_is_no_part_of_the_sum():
     assert made.allocated_bytes == MODEL.statistics.allocated_bytes
 
 
-def drawn(made: TensorView, width: int, taste: Taste) -> list[str]:
-    layout = lay_out(tensor_columns(made.allocated_bytes, made.grouping, width, taste), width)
-    lines = [draw_row(layout, row, taste.glyphs.ellipsis) for row in made.rows]
+def drawn(made: TensorView, width: int, appearance: Appearance) -> list[str]:
+    layout = lay_out(tensor_columns(made.allocated_bytes, made.grouping, width, appearance), width)
+    lines = [draw_row(layout, row, appearance.glyphs.ellipsis) for row in made.rows]
     assert {width_of(line) for line in lines} <= set(range(width + 1))
     return text_of(lines).splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("taste", [Taste(), Taste(ASCII)], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("taste", [Appearance(), Appearance(ASCII)], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("grouping", ["module", "shape"])
-def test_rows_fill_the_width(width, taste, grouping):
+def test_rows_fill_the_width(width, appearance, grouping):
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     if grouping == "shape":
         made.group_otherwise()
     made.open_all()
-    lines = drawn(made, width, taste)
+    lines = drawn(made, width, appearance)
     assert len(lines) == len(made.rows)
-    if taste.is_ascii:
+    if appearance.is_ascii:
         assert "".join(lines).isascii()
 
 
 def test_a_group_reads_as_people_print_it():
     made = view()
     made.group_otherwise()
-    lines = drawn(made, 100, Taste(ASCII))
+    lines = drawn(made, 100, Appearance(ASCII))
     assert any(line.startswith("P + 2 x (1048576,) float32 Tensor") and "8.0 MiB" in line for line in lines)
     assert any(line.startswith("U + 1 x 2.0 MiB blocks") for line in lines)
 
 
 def test_sums_have_bars_and_shares():
-    (line,) = [line for line in drawn(view(), 80, Taste(ASCII)) if "parameters" in line]
+    (line,) = [line for line in drawn(view(), 80, Appearance(ASCII)) if "parameters" in line]
     assert line.split() == ["P", "-", "parameters", "3", "9.0", "MiB", "32.1%", "####........"]
 
 
@@ -180,11 +180,11 @@ def test_the_detail_tells_all_that_is_known():
     made = view()
     made.open_all()
     (row,) = [row for row in made.rows if row.node.title == "1.w"]
-    first, second = text_of(draw_detail(row, made.allocated_bytes, 120, Taste())).splitlines()
+    first, second = text_of(draw_detail(row, made.allocated_bytes, 120, Appearance())).splitlines()
     assert first == " P m.layers.1.w  (parameter)"
     assert second == "   (1048576,) float32 Tensor, block 0x7f0000400000 of 4.0 MiB, 4,193,792 bytes asked for"
     (branch,) = [row for row in made.rows if row.node.title == "layers"]
-    first, second = text_of(draw_detail(branch, made.allocated_bytes, 120, Taste())).splitlines()
+    first, second = text_of(draw_detail(branch, made.allocated_bytes, 120, Appearance())).splitlines()
     assert (first, second) == (" P m.layers", "   2 blocks, 8.0 MiB, 28.6% of what is allocated")
 
 
@@ -194,7 +194,7 @@ def test_the_detail_fits_whatever_is_under_the_cursor(width):
     made.look_at(MODEL, HOST_STORAGES)
     made.open_all()
     for row in (None, *made.rows):
-        lines = draw_detail(row, made.allocated_bytes, width, Taste())
+        lines = draw_detail(row, made.allocated_bytes, width, Appearance())
         assert len(lines) == DETAIL_LINES
         assert all(width_of(line) <= width for line in lines)
 

@@ -22,7 +22,7 @@ NAMELESS = "blocks that are neither parameters, gradients, states nor buffers"
 
 KINDS_SHOWN = 3
 
-Kind = tuple[Category, str, tuple[int, ...], str]
+TensorKind = tuple[Category, str, tuple[int, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _elements(layout: DeviceLayout) -> Counter[str]:
     return Counter(filter(None, map(container, names)))
 
 
-def _kind_of(group: TensorGroup) -> Kind:
+def _kind_of(group: TensorGroup) -> TensorKind:
     return group.category, group.type, group.shape, group.dtype
 
 

@@ -102,7 +102,10 @@ def saved_bytes(layout: DeviceLayout) -> int:
     if not category_bytes(layout, Category.ACTIVATION):
         return 0
     return sum(
-        pin.block.size_bytes for segment in layout.release.segments for pin in segment.pins if pin.owner.saved_by
+        blocker.block.size_bytes
+        for segment in layout.release.segments
+        for blocker in segment.blockers
+        if blocker.owner.saved_by
     )
 
 

@@ -18,7 +18,7 @@ from gputui.explain.advice.thresholds import (
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category
-from gputui.model.verdict import Owner, Pin, SegmentRelease
+from gputui.model.verdict import Blocker, Owner, SegmentRelease
 from gputui.units import format_bytes
 
 EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -53,13 +53,13 @@ class _Holder:
 
     name: str
     category: Category
-    blocks: list[Pin] = field(default_factory=list)
+    blocks: list[Blocker] = field(default_factory=list)
     freed_bytes: int = 0
     stuck_bytes: int = 0
 
     @property
     def live_bytes(self) -> int:
-        return sum(pin.block.size_bytes for pin in self.blocks)
+        return sum(blocker.block.size_bytes for blocker in self.blocks)
 
 
 def stuck(situation: Situation) -> Finding | None:
@@ -102,7 +102,7 @@ def scattered(situation: Situation) -> Finding | None:
     holders = _holders(held)
     live = (
         f"Of their {format_bytes(size)} only {format_bytes(size - stuck_bytes)} live, in"
-        f" {counted(sum(len(s.pins) for s in held), 'block')}: {listed(holder.name for holder in holders)}."
+        f" {counted(sum(len(s.blockers) for s in held), 'block')}: {listed(holder.name for holder in holders)}."
     )
     pieces = (
         f"That is {stuck_bytes / reserved:.0%} of the reserved memory, in pieces of at most"
@@ -155,13 +155,13 @@ def _remedy(category: Category, *, is_named: bool) -> str:
 
 def _is_scattered(release: SegmentRelease) -> bool:
     segment = release.segment
-    live = sum(pin.block.size_bytes for pin in release.pins)
+    live = sum(blocker.block.size_bytes for blocker in release.blockers)
     is_plain = not segment.is_expandable and not segment.is_small and segment.pool_id == DEFAULT_POOL
     return is_plain and release.stuck_bytes > 0 and live <= SCATTERED_LIVE_SHARE * segment.size_bytes
 
 
 def _largest_free(release: SegmentRelease) -> int:
-    live = {pin.block.address for pin in release.pins}
+    live = {blocker.block.address for blocker in release.blockers}
     return max((b.size_bytes for b in release.segment.blocks if b.address not in live), default=0)
 
 
@@ -169,27 +169,27 @@ def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
     """Who holds these segments alone, those first whose end would free most; where nobody does, all who do together."""
     holders: dict[str, _Holder] = {}
     for segment in segments:
-        members: dict[str, list[Pin]] = defaultdict(list)
-        for pin in _holding(segment):
-            members[name_of(pin.owner)].append(pin)
-        for name, pins in members.items():
-            holder = holders.setdefault(name, _Holder(name, pins[0].owner.category))
-            holder.blocks += pins
+        members: dict[str, list[Blocker]] = defaultdict(list)
+        for blocker in _holding(segment):
+            members[name_of(blocker.owner)].append(blocker)
+        for name, blockers in members.items():
+            holder = holders.setdefault(name, _Holder(name, blockers[0].owner.category))
+            holder.blocks += blockers
             holder.stuck_bytes += segment.stuck_bytes // len(members)
-            holder.freed_bytes += _freed_without(segment, pins, is_alone=len(members) == 1)
+            holder.freed_bytes += _freed_without(segment, blockers, is_alone=len(members) == 1)
     alone = [holder for holder in holders.values() if holder.freed_bytes] or list(holders.values())
     return sorted(alone, key=lambda holder: (-holder.freed_bytes, -holder.stuck_bytes, holder.name))
 
 
-def _holding(release: SegmentRelease) -> list[Pin]:
+def _holding(release: SegmentRelease) -> list[Blocker]:
     """The blocks that keep a segment: all of a native one; of an expandable one those that keep a page alone."""
-    alone = [pin for pin in release.pins if pin.releases_bytes]
-    return alone if alone and release.segment.is_expandable else list(release.pins)
+    alone = [blocker for blocker in release.blockers if blocker.releases_bytes]
+    return alone if alone and release.segment.is_expandable else list(release.blockers)
 
 
-def _freed_without(release: SegmentRelease, pins: list[Pin], *, is_alone: bool) -> int:
+def _freed_without(release: SegmentRelease, blockers: list[Blocker], *, is_alone: bool) -> int:
     if release.segment.is_expandable:
-        return sum(pin.releases_bytes for pin in pins)
+        return sum(blocker.releases_bytes for blocker in blockers)
     return release.segment.size_bytes if is_alone else 0
 
 
@@ -201,12 +201,12 @@ def name_of(owner: Owner) -> str:
 
 
 def _segment(release: SegmentRelease) -> str:
-    live = sum(pin.block.size_bytes for pin in release.pins)
-    pins = sorted(_holding(release), key=lambda pin: -pin.block.size_bytes)
+    live = sum(blocker.block.size_bytes for blocker in release.blockers)
+    blockers = sorted(_holding(release), key=lambda blocker: -blocker.block.size_bytes)
     return (
         f"Segment {release.segment.address:#x} ({format_bytes(release.segment.size_bytes)}):"
         f" {format_bytes(release.stuck_bytes)} stuck beside {format_bytes(live)} of"
-        f" {listed(pin.owner.name or name_of(pin.owner) for pin in pins)}."
+        f" {listed(blocker.owner.name or name_of(blocker.owner) for blocker in blockers)}."
     )
 
 

@@ -153,7 +153,7 @@ def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[See
 
 def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
     """The blocks of a category, the largest first."""
-    blocks = [(pin.block, pin.owner) for segment in layout.release.segments for pin in segment.pins]
+    blocks = [(blocker.block, blocker.owner) for segment in layout.release.segments for blocker in segment.blockers]
     found = sorted((block for block, owner in blocks if owner.category is category), key=lambda b: -b.size_bytes)
     return tuple(block.address for block in found)
 

@@ -12,25 +12,25 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.target import Acted, ActName, Ending, Greeting, Look, Mark, Statistics
+from gputui.model.target import ActionName, ActionResult, Ending, Greeting, Look, Mark, Statistics
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
-from gputui.sources.probe.fate import sentence_of
+from gputui.sources.probe.exit_reason import sentence_of
 
-Message = Union[Greeting, Statistics, Look, Mark, Acted]
-M = TypeVar("M", Greeting, Statistics, Look, Mark, Acted)
+Message = Union[Greeting, Statistics, Look, Mark, ActionResult]
+M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult)
 
 _MESSAGES: dict[str, type[Message]] = {
     "greeting": Greeting,
     "statistics": Statistics,
     "look": Look,
     "mark": Mark,
-    "acted": Acted,
+    "action_result": ActionResult,
 }
 _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
-ACT_WITHIN_S = 10.0
-"""How long the program's main thread may take to come back to Python for an act."""
+ACTION_WAIT_S = 10.0
+"""How long the program's main thread may take to come back to Python for an action."""
 
 
 def message_of(message: dict[str, object]) -> Message | None:
@@ -110,9 +110,9 @@ class ProbeClient:
         """Name this moment, for all viewers of the process."""
         self._send({"type": "mark", "label": label})
 
-    def ask_act(self, name: ActName, *, wait_s: float = ACT_WITHIN_S) -> None:
+    def ask_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> None:
         """Have something done in the program, unless its main thread does not come back to Python within `wait_s`."""
-        self._send({"type": "act", "name": name.value, "wait_s": wait_s})
+        self._send({"type": "action", "name": name.value, "wait_s": wait_s})
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None where none arrives within `timeout_s`."""
@@ -145,10 +145,10 @@ class ProbeClient:
         self.ask_look(how, wait_s=wait_s)
         return self._await(Look, wait_s + ANSWER_WITHIN_S)
 
-    def act(self, name: ActName, *, wait_s: float = ACT_WITHIN_S) -> Acted:
+    def run_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> ActionResult:
         """Have something done in the program, and wait for what comes of it: as long as the thing itself takes."""
-        self.ask_act(name, wait_s=wait_s)
-        return self._await(Acted, wait_s + ANSWER_WITHIN_S)
+        self.ask_action(name, wait_s=wait_s)
+        return self._await(ActionResult, wait_s + ANSWER_WITHIN_S)
 
     def statistics(self) -> Statistics:
         """The statistics, now."""

@@ -10,10 +10,10 @@ from queue import Empty, SimpleQueue
 
 from gputui.errors import GputuiError
 from gputui.explain.drivers import driver_facts
-from gputui.explain.moment import Heard, after, moment_among
+from gputui.explain.moment import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import Acted, ActName, Greeting, Look, Statistics
+from gputui.model.target import ActionName, ActionResult, Greeting, Look, Statistics
 from gputui.sources.probe.client import Message, ProbeClient
 from gputui.sources.probe.resident import resident_bytes
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
@@ -51,10 +51,10 @@ class TargetFeed:
         self._is_stopped = False
         self._is_waiting = False
         """Whether the probe was asked for a look once there is something new."""
-        self._unasked: str | None = "walk"
+        self._automatic: str | None = "walk"
         self._keeper = keeper
         keeper.listen_to(client)
-        self._heard = Heard(client.greeting)
+        self._heard = ProbeState(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
     @property
@@ -78,9 +78,9 @@ class TargetFeed:
         """Name this moment, for all viewers."""
         self._requests.put(lambda client: client.mark(label))
 
-    def act(self, name: ActName) -> None:
+    def run_action(self, name: ActionName) -> None:
         """Have something done in the program; the moments tell that it is under way, and what came of it."""
-        self._requests.put(lambda client: self._ask_act(client, name))
+        self._requests.put(lambda client: self._ask_action(client, name))
 
     def _run(self) -> None:
         try:
@@ -106,29 +106,29 @@ class TargetFeed:
             return
         self._heard = after(self._heard, message)
         if isinstance(message, Statistics):
-            self._unasked = message.unasked
+            self._automatic = message.automatic
             self._await_change(client)
             self._deliver()
         elif isinstance(message, Look):
             self._is_waiting = False
             self._await_change(client)
             self._deliver()
-        elif isinstance(message, Acted):
-            self._take_acted(client, message)
+        elif isinstance(message, ActionResult):
+            self._take_result(client, message)
 
-    def _ask_act(self, client: ProbeClient, name: ActName) -> None:
-        if self._heard.acting is None:
-            client.ask_act(name)
-            self._heard = replace(self._heard, acting=name, outcome=None)
+    def _ask_action(self, client: ProbeClient, name: ActionName) -> None:
+        if self._heard.pending_action is None:
+            client.ask_action(name)
+            self._heard = replace(self._heard, pending_action=name, outcome=None)
             self._deliver()
 
-    def _take_acted(self, client: ProbeClient, acted: Acted) -> None:
-        if not acted.reason:
-            client.ask_look()  # the last one shows what is gone, and the next unasked one may be long in coming
+    def _take_result(self, client: ProbeClient, result: ActionResult) -> None:
+        if not result.reason:
+            client.ask_look()  # the last one shows what is gone, and the next automatic one may be long in coming
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
-        if not self._is_waiting and self._unasked is not None:
+        if not self._is_waiting and self._automatic is not None:
             self._is_waiting = True
             client.ask_look("walk", when="changed")
 

@@ -41,7 +41,7 @@ _LAUNCHER_MODULES = (
 )
 
 
-class Place(NamedTuple):
+class JobPlace(NamedTuple):
     """A process's place in a distributed job."""
 
     rank: int
@@ -54,7 +54,7 @@ class Facts(NamedTuple):
 
     user: Reading[str]
     command: Reading[str]
-    place: Place | None
+    place: JobPlace | None
     name: str
     until: float
 
@@ -89,7 +89,7 @@ class FactsOfProcesses:
             until=now + _RENEW_S,
         )
 
-    def _place(self, pid: int) -> Place | None:
+    def _place(self, pid: int) -> JobPlace | None:
         try:
             return place_in_job(dict(self._proc.environment(pid)))
         except OSError:
@@ -112,14 +112,14 @@ def command(proc: ProcFs, stat: Stat) -> Reading[str]:
         return proc.why_unreadable(stat.pid, error)
 
 
-def place_in_job(environment: Mapping[str, str]) -> Place | None:
+def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
     """Rank and world size as the launcher put them into the environment."""
     for rank_name, size_name, local_name in _RANK_VARIABLES:
         rank, size = _number(environment, rank_name), _number(environment, size_name)
         if rank is None or size is None or not 0 <= rank < size:
             continue
         if size > 1 or rank_name == "RANK":
-            return Place(rank, size, _number(environment, local_name))
+            return JobPlace(rank, size, _number(environment, local_name))
     return None
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gputui.model.process import Rank
-from gputui.sources.processes.facts import Place, is_launcher
+from gputui.sources.processes.facts import JobPlace, is_launcher
 from gputui.sources.processes.family import Family
 from gputui.sources.procfs import ProcFs
 
@@ -22,7 +22,7 @@ class Ranks:
         """PIDs may mean other processes now."""
         self._is_launcher.clear()
 
-    def of(self, places: Mapping[int, Place], parents: Mapping[int, int]) -> dict[int, Rank]:
+    def of(self, places: Mapping[int, JobPlace], parents: Mapping[int, int]) -> dict[int, Rank]:
         """The rank of each process that has a place in a job, by PID; `parents` are the parents of those."""
         places = {pid: place for pid, place in places.items() if not self._inherits(pid, place, places)}
         ranks_below = Counter(parents[pid] for pid in places)
@@ -35,11 +35,11 @@ class Ranks:
             ranks[pid] = Rank(place.rank, place.world_size, place.local_rank, launcher)
         return ranks
 
-    def _inherits(self, pid: int, place: Place, places: Mapping[int, Place]) -> bool:
+    def _inherits(self, pid: int, place: JobPlace, places: Mapping[int, JobPlace]) -> bool:
         """Whether it is a child of that rank, with the rank's variables, and no rank itself."""
         return any(places.get(ancestor) == place for ancestor in self._family.ancestors(pid))
 
-    def _launcher(self, pid: int, places: Mapping[int, Place]) -> int | None:
+    def _launcher(self, pid: int, places: Mapping[int, JobPlace]) -> int | None:
         ancestors = (ancestor for ancestor in self._family.ancestors(pid) if ancestor not in places)
         return next((ancestor for ancestor in ancestors if self._launches(ancestor)), None)
 

@@ -31,7 +31,7 @@ _SUM = Struct(">I")
 HEADER_BYTES = _HEADER.size + _SUM.size
 
 
-class Kind(IntEnum):
+class ChunkKind(IntEnum):
     """What a chunk holds; chunks of kinds that a reader does not know are left out."""
 
     RECORDS = 1
@@ -61,7 +61,7 @@ class Header:
     checksum: int
 
 
-def write_chunk(kind: Kind, pid: int, time: float, content: object, number: int = 0) -> bytes:
+def write_chunk(kind: ChunkKind, pid: int, time: float, content: object, number: int = 0) -> bytes:
     """A chunk as it stands in the file; raises ValueError where the content is larger than a reader takes."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_CONTENT_BYTES:

@@ -37,7 +37,7 @@ class NoRecordingError(GputuiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkPlace:
     """A chunk in the file: where its header begins, and what that says."""
 
     offset: int
@@ -77,9 +77,9 @@ def _why_not(path: Path, first: bytes) -> tuple[str, str]:
     return f"{path} is not a recording of gputui.", make
 
 
-def places_of(file: BinaryIO) -> tuple[list[Place], list[str]]:
+def places_of(file: BinaryIO) -> tuple[list[ChunkPlace], list[str]]:
     """The chunks that are whole, and a sentence for each thing that is not."""
-    places: list[Place] = []
+    places: list[ChunkPlace] = []
     notices: list[str] = []
     at, size = file.tell(), _size_of(file)
     while at < size and len(places) < CHUNKS_AT_MOST:
@@ -91,12 +91,12 @@ def places_of(file: BinaryIO) -> tuple[list[Place], list[str]]:
                 break
             at = found
         else:
-            places.append(Place(at, header))
+            places.append(ChunkPlace(at, header))
             at += HEADER_BYTES + header.payload_bytes
     return places, notices
 
 
-def _damage(places: list[Place], file: BinaryIO, found: int | None, size: int) -> str:
+def _damage(places: list[ChunkPlace], file: BinaryIO, found: int | None, size: int) -> str:
     before = _clock(places[-1].header.time) if places else "its beginning"
     if found is None:
         return f"The recording was cut off: what came after {before} is lost, as a rule less than a second."

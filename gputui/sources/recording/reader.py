@@ -13,8 +13,8 @@ from gputui.explain.moment import Layouts, layouts_of
 from gputui.model.target import Greeting, Look, Mark
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError
-from gputui.sources.recording.chunks import HEADER_BYTES, DamagedError, Kind, content_of
-from gputui.sources.recording.index import NoRecordingError, Place, open_file, places_of
+from gputui.sources.recording.chunks import HEADER_BYTES, ChunkKind, DamagedError, content_of
+from gputui.sources.recording.index import ChunkPlace, NoRecordingError, open_file, places_of
 from gputui.sources.recording.patch import PatchError, patched
 from gputui.sources.recording.records import About, Record, record_of
 
@@ -40,7 +40,7 @@ class Recording:
             cause = f"{path} cannot be read: {error.strerror}."
             raise NoRecordingError(cause) from None
         self.notices = tuple(notices)
-        looks = (Kind.LOOK, Kind.CHANGED_LOOK)
+        looks = (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
         self._look_places = {(p.header.pid, p.header.number): p for p in self._places if p.header.kind in looks}
         self._texts: dict[int, tuple[int, dict[str, Any]]] = {}
         """Of each process the number of the look read last, and the look as JSON."""
@@ -51,7 +51,7 @@ class Recording:
         self.greetings: dict[int, Greeting] = {}
         """The first of each process."""
         for place in self._places:
-            if place.header.kind == Kind.RECORDS and place.header.pid:
+            if place.header.kind == ChunkKind.RECORDS and place.header.pid:
                 for record in self._records_at(place):
                     if isinstance(record.said, Greeting):
                         self.greetings.setdefault(record.pid, record.said)
@@ -66,14 +66,14 @@ class Recording:
 
     def _last_records(self) -> Iterator[Record]:
         for place in reversed(self._places):
-            if place.header.kind == Kind.RECORDS:
+            if place.header.kind == ChunkKind.RECORDS:
                 yield from self._records_at(place)
                 return
 
     def records(self, since: float = 0.0) -> Iterator[Record]:
         """All records in order; with `since` (epoch seconds) those of chunks that begin then or later."""
         for place in self._places:
-            if place.header.kind == Kind.RECORDS and place.header.time >= since:
+            if place.header.kind == ChunkKind.RECORDS and place.header.time >= since:
                 yield from self._records_at(place)
 
     def next_mark(self, since: float) -> float | None:
@@ -124,7 +124,7 @@ class Recording:
             place = self._look_places.get((pid, at))
             if place is None or len(changes) > CHANGES_AT_MOST:
                 raise DamagedError("the look before it is lost")
-            if place.header.kind == Kind.LOOK:
+            if place.header.kind == ChunkKind.LOOK:
                 text = self._read(place)
             else:
                 changes.append(self._read(place))
@@ -136,7 +136,7 @@ class Recording:
         self._texts[pid] = (number, text)
         return text
 
-    def _records_at(self, place: Place) -> Iterator[Record]:
+    def _records_at(self, place: ChunkPlace) -> Iterator[Record]:
         try:
             content = self._read(place)
             records = [record_of(each) for each in content] if isinstance(content, list) else []
@@ -144,7 +144,7 @@ class Recording:
             return
         yield from filter(None, records)
 
-    def _read(self, place: Place) -> object:
+    def _read(self, place: ChunkPlace) -> object:
         try:
             self._file.seek(place.offset)
             header = self._file.read(HEADER_BYTES)

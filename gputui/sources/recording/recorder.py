@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.model.moment import Surroundings
-from gputui.sources.recording.chunks import FIRST_LINE, Kind, write_chunk
+from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
 from gputui.sources.recording.patch import difference
 from gputui.sources.recording.records import plain
 
@@ -179,16 +179,16 @@ class Chunks:
         number = self._numbers[pid]
         since, last = self._last.get(pid, (0, look))
         if since != number - 1 or number % WHOLE_EVERY == 1:
-            chunk = write_chunk(Kind.LOOK, pid, look["time"], look, number)
+            chunk = write_chunk(ChunkKind.LOOK, pid, look["time"], look, number)
         else:
-            chunk = write_chunk(Kind.CHANGED_LOOK, pid, look["time"], difference(last, look), number)
+            chunk = write_chunk(ChunkKind.CHANGED_LOOK, pid, look["time"], difference(last, look), number)
         self._last[pid] = number, look
         return chunk
 
 
 def _records(pid: int, records: list[_Noted]) -> Iterable[bytes]:
     if records:
-        yield write_chunk(Kind.RECORDS, pid, records[0][0], records)
+        yield write_chunk(ChunkKind.RECORDS, pid, records[0][0], records)
 
 
 def _open_new(path: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Union
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import Surroundings
 from gputui.model.reading import Absent
-from gputui.model.target import Acted, Greeting, Mark, Statistics
+from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
 from gputui.sources.recording.chunks import DamagedError
@@ -36,7 +36,7 @@ class Looked:
     named: int = 0
 
 
-Said = Union[Greeting, Statistics, Mark, Acted, Surroundings, About, Looked]
+Said = Union[Greeting, Statistics, Mark, ActionResult, Surroundings, About, Looked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +80,5 @@ def _said(kind: object, content: object) -> Said | None:
         return decode(Surroundings, content)
     if kind == "heard" and isinstance(content, dict) and isinstance(content.get("type"), str):
         message = message_of(content)
-        return message if isinstance(message, (Greeting, Statistics, Mark, Acted)) else None
+        return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult)) else None
     return None

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gputui.explain.moment import Heard, after, moment_among
+from gputui.explain.moment import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
-from gputui.model.target import Acted, Greeting, Mark, Statistics
+from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.model.timeline import MARKED_MOMENTS, POINTS, WHOLE_MOMENTS, Timeline
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.records import Looked, Record
@@ -23,7 +23,7 @@ Rename = Callable[[Greeting], Greeting]
 class _Sketch:
     """A moment of which the look is not read yet: the time of `looked` is 0 where there was none."""
 
-    heard: Heard
+    state: ProbeState
     looked: Looked
     around: Surroundings
 
@@ -36,7 +36,7 @@ class Story:
         self._recording = recording
         self._records = recording.records()
         self._next = next(self._records, None)
-        self._heard = {pid: Heard(rename(greeting)) for pid, greeting in recording.greetings.items()}
+        self._heard = {pid: ProbeState(rename(greeting)) for pid, greeting in recording.greetings.items()}
         self._looked: dict[int, Looked] = {}
         self._timelines = {pid: Timeline() for pid in recording.greetings}
         self.position = recording.begins
@@ -72,18 +72,18 @@ class Story:
             self._next = next(self._records, None)
 
     def _take(self, record: Record) -> _Sketch | None:
-        heard, said = self._heard.get(record.pid), record.said
-        if heard is None:
+        state, said = self._heard.get(record.pid), record.said
+        if state is None:
             return None
         if isinstance(said, Surroundings):
-            return _Sketch(heard, self._looked.get(record.pid, NOT_LOOKED), said)
+            return _Sketch(state, self._looked.get(record.pid, NOT_LOOKED), said)
         if isinstance(said, Looked):
             self._looked[record.pid] = said
-            self._heard[record.pid] = replace(heard, statistics=said.statistics or heard.statistics)
+            self._heard[record.pid] = replace(state, statistics=said.statistics or state.statistics)
         elif isinstance(said, Greeting):
-            self._heard[record.pid] = after(heard, self._rename(said))
-        elif isinstance(said, (Statistics, Mark, Acted)):
-            self._heard[record.pid] = after(heard, said)
+            self._heard[record.pid] = after(state, self._rename(said))
+        elif isinstance(said, (Statistics, Mark, ActionResult)):
+            self._heard[record.pid] = after(state, said)
         return None
 
     def _add(self, pid: int, told: deque[_Sketch], whole: int) -> None:
@@ -92,16 +92,16 @@ class Story:
         for number, sketch in enumerate(told):
             is_newest = number >= len(told) - whole
             is_marked = whole > 1 and any(
-                looked < mark.time <= sketch.looked.time for mark in sketch.heard.marks[-MARKED_MOMENTS:]
+                looked < mark.time <= sketch.looked.time for mark in sketch.state.marks[-MARKED_MOMENTS:]
             )
             timeline.add(self._moment(pid, sketch, is_whole=is_newest or is_marked))
             looked = sketch.looked.time
 
     def _moment(self, pid: int, sketch: _Sketch, *, is_whole: bool) -> TargetMoment:
-        heard, looked = sketch.heard, sketch.looked
+        state, looked = sketch.state, sketch.looked
         seen = self._recording.look(pid, looked.number, looked.named) if is_whole and looked.number else None
         if seen is not None:
-            heard = replace(heard, look=seen[0], layouts=seen[1])
-        moment = moment_among(heard, sketch.around)
+            state = replace(state, look=seen[0], layouts=seen[1])
+        moment = moment_among(state, sketch.around)
         ended = moment.ended.replace(f"Process {pid} ", f"Process {moment.pid} ", 1)  # renamed, it has another PID
         return replace(moment, problems=(*moment.problems, *self._recording.notices), ended=ended)

@@ -8,10 +8,10 @@ from gputui.model.device import Device
 from gputui.model.history import SPANS_S, History
 from gputui.model.reading import Absent, Reading
 from gputui.model.throttle import THROTTLE_SENTENCES
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label, memory_of
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
 from gputui.ui.drawing.line import Line, fit, join, wrap
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes, format_rate
 
 Fact = tuple[str, Callable[[Device], Reading[str]]]
@@ -145,21 +145,23 @@ CLOCKED = (
 """Graphs whose top is another reading."""
 
 
-def draw_device_page(device: Device, history: History, zoom: int, size: tuple[int, int], taste: Taste) -> list[Line]:
+def draw_device_page(
+    device: Device, history: History, zoom: int, size: tuple[int, int], appearance: Appearance
+) -> list[Line]:
     """The page for a screen of `size` (width, height); it may be longer than the screen."""
     width, height = size
     head = f"Device {label(device)}  {device.name}"
     lines: list[Line] = [((fit(head, width), "title"),)]
     if device.lost:
-        lines += wrap(f"{taste.glyphs.alarm} {device.lost}", width, "alarm")
+        lines += wrap(f"{appearance.glyphs.alarm} {device.lost}", width, "alarm")
     lines += _sentences(device, width)
     graphs = _graphs(device, history, zoom, width)
     rows = -(-len(graphs) * (graph_width(width, len(graphs)) + 2) // (width + 2))
     tall = max(2, min(8, (height - 12) // max(1, rows) - 1))
-    lines += draw_graphs(graphs, width, tall, taste)
+    lines += draw_graphs(graphs, width, tall, appearance)
     span = SPANS_S[zoom]
     lines.append(((fit(f"each cell {span:g} s; z zooms", width, ">"), "dim"),))
-    return lines + _facts(device, width, taste)
+    return lines + _facts(device, width, appearance)
 
 
 def _graphs(device: Device, history: History, zoom: int, width: int) -> list[Graph]:
@@ -221,11 +223,11 @@ def _sentences(device: Device, width: int) -> list[Line]:
     return [line for sentence, role in sentences for line in wrap(sentence, width, role)]
 
 
-def _facts(device: Device, width: int, taste: Taste) -> list[Line]:
+def _facts(device: Device, width: int, appearance: Appearance) -> list[Line]:
     """Groups of readings flowed into columns, a group never torn apart."""
     abreast = max(1, min(4, width // 38))
     each = (width - 2 * (abreast - 1)) // abreast
-    blocks = [_group(title, facts, device, each, taste) for title, facts in FACTS]
+    blocks = [_group(title, facts, device, each, appearance) for title, facts in FACTS]
     columns: list[list[Line]] = [[] for _ in range(abreast)]
     for block in blocks:
         shortest = min(columns, key=len)
@@ -241,13 +243,13 @@ def _row(parts: Iterable[Line]) -> Line:
     return join(pieces[:-1])
 
 
-def _group(title: str, facts: tuple[Fact, ...], device: Device, width: int, taste: Taste) -> list[Line]:
-    lines: list[Line] = [((fit(f"{title} ".ljust(width, taste.glyphs.rule), width), "title"),)]
+def _group(title: str, facts: tuple[Fact, ...], device: Device, width: int, appearance: Appearance) -> list[Line]:
+    lines: list[Line] = [((fit(f"{title} ".ljust(width, appearance.glyphs.rule), width), "title"),)]
     for name, read in facts:
         reading = read(device)
         shown, role = (reading.reason, "dim") if isinstance(reading, Absent) else (reading, "plain")
-        shown = shown.replace("°", "") if taste.is_ascii else shown
+        shown = shown.replace("°", "") if appearance.is_ascii else shown
         lines.append(
-            join(((fit(f"{name} ", 19), "dim"), (fit(shown, width - 19, ellipsis=taste.glyphs.ellipsis), role)))
+            join(((fit(f"{name} ", 19), "dim"), (fit(shown, width - 19, ellipsis=appearance.glyphs.ellipsis), role)))
         )
     return [*lines, ((" " * width, "plain"),)]

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceMemory
 from gputui.model.reading import Absent
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.roles import level_role
 from gputui.units import format_bytes_short
 
@@ -24,7 +24,7 @@ class DeviceRow(NamedTuple):
 
     device: Device
     history: tuple[float | None, ...]
-    taste: Taste
+    appearance: Appearance
 
 
 def short_name(name: str) -> str:
@@ -82,7 +82,7 @@ def _index(row: DeviceRow) -> Piece:
 def _reading(field: str, shown: Callable[[float], str], role: str) -> Callable[[DeviceRow], Piece]:
     def text(row: DeviceRow) -> Piece:
         value = getattr(row.device, field)
-        return (row.taste.absent, "dim") if isinstance(value, Absent) else (shown(value), role)
+        return (row.appearance.absent, "dim") if isinstance(value, Absent) else (shown(value), role)
 
     return text
 
@@ -91,24 +91,26 @@ def _utilization_meter(row: DeviceRow, width: int) -> Line:
     value = row.device.gpu_utilization_percent
     if isinstance(value, Absent):
         return ((" " * width, "plain"),)
-    return meter(value / 100, width, "good", row.taste.glyphs)
+    return meter(value / 100, width, "good", row.appearance.glyphs)
 
 
 def _memory_role(row: DeviceRow) -> str:
-    return level_role(100 * (memory_fraction(row.device) or 0), *row.taste.memory_percent)
+    return level_role(100 * (memory_fraction(row.device) or 0), *row.appearance.memory_percent)
 
 
 def _memory_meter(row: DeviceRow, width: int) -> Line:
     fraction = memory_fraction(row.device)
     return (
-        ((" " * width, "plain"),) if fraction is None else meter(fraction, width, _memory_role(row), row.taste.glyphs)
+        ((" " * width, "plain"),)
+        if fraction is None
+        else meter(fraction, width, _memory_role(row), row.appearance.glyphs)
     )
 
 
 def _memory(row: DeviceRow, width: int) -> Line:
     memory = memory_of(row.device)
     if memory is None:
-        return ((fit("host memory" if row.device.shares_host_memory else row.taste.absent, width, ">"), "dim"),)
+        return ((fit("host memory" if row.device.shares_host_memory else row.appearance.absent, width, ">"), "dim"),)
     used = format_bytes_short(memory.used_bytes)
     total = f"/{format_bytes_short(memory.total_bytes)}"
     return join(((fit(used, width - len(total), ">"), _memory_role(row)), (total, "dim")))
@@ -116,27 +118,30 @@ def _memory(row: DeviceRow, width: int) -> Line:
 
 def _memory_percent(row: DeviceRow) -> Piece:
     fraction = memory_fraction(row.device)
-    return (row.taste.absent, "dim") if fraction is None else (f"{100 * fraction:.0f}%", _memory_role(row))
+    return (row.appearance.absent, "dim") if fraction is None else (f"{100 * fraction:.0f}%", _memory_role(row))
 
 
-def temperature_role(device: Device, value: float, taste: Taste) -> str:
+def temperature_role(device: Device, value: float, appearance: Appearance) -> str:
     """Fair 15 °C and poor 5 °C below the slowdown temperature, by the user's numbers where the device tells none."""
     slowdown = device.slowdown_temperature_c
-    fair, poor = taste.temperature_c if isinstance(slowdown, Absent) else (slowdown - 15, slowdown - 5)
+    fair, poor = appearance.temperature_c if isinstance(slowdown, Absent) else (slowdown - 15, slowdown - 5)
     return level_role(value, fair, poor)
 
 
 def _temperature(row: DeviceRow) -> Piece:
     value = row.device.temperature_c
     if isinstance(value, Absent):
-        return (row.taste.absent, "dim")
-    return (f"{value}C" if row.taste.is_ascii else f"{value}°C", temperature_role(row.device, value, row.taste))
+        return (row.appearance.absent, "dim")
+    return (
+        f"{value}C" if row.appearance.is_ascii else f"{value}°C",
+        temperature_role(row.device, value, row.appearance),
+    )
 
 
 def _power(row: DeviceRow, width: int) -> Line:
     power, limit = row.device.power_w, row.device.power_limit_w
     if isinstance(power, Absent):
-        return ((fit(row.taste.absent, width, ">"), "dim"),)
+        return ((fit(row.appearance.absent, width, ">"), "dim"),)
     if isinstance(limit, Absent):
         return ((fit(f"{power:.0f}W", width, ">"), "plain"),)
     behind = f"/{limit:.0f}W"
@@ -144,7 +149,7 @@ def _power(row: DeviceRow, width: int) -> Line:
 
 
 def _history(row: DeviceRow, width: int) -> Line:
-    return ((fit(sparkline(row.history[-width:], row.taste.glyphs), width, ">"), "good"),)
+    return ((fit(sparkline(row.history[-width:], row.appearance.glyphs), width, ">"), "good"),)
 
 
 def _notes(row: DeviceRow, width: int) -> Line:
@@ -154,7 +159,7 @@ def _notes(row: DeviceRow, width: int) -> Line:
     text = "".join(text for text, _ in pieces)
     if len(text) <= width:
         return join((*pieces, (" " * (width - len(text)), "plain")))
-    return ((fit(text, width, ellipsis=row.taste.glyphs.ellipsis), pieces[0][1]),)
+    return ((fit(text, width, ellipsis=row.appearance.glyphs.ellipsis), pieces[0][1]),)
 
 
 def _number(
@@ -193,7 +198,9 @@ def draw_lost(row: DeviceRow, width: int) -> Line:
     name = fit(short_name(row.device.name) or "device", 20)
     room = max(1, width - 26)
     sentence, reason = row.device.lost or "", (row.device.lost or "").partition(": ")[0]
-    forms = (f"{row.taste.glyphs.alarm} {words}" for words in (sentence, f"{reason}: Enter says what to do", reason))
-    alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.taste.glyphs.alarm} {reason}")
-    shown = fit(alarm, room, ellipsis=row.taste.glyphs.ellipsis)
+    forms = (
+        f"{row.appearance.glyphs.alarm} {words}" for words in (sentence, f"{reason}: Enter says what to do", reason)
+    )
+    alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.appearance.glyphs.alarm} {reason}")
+    shown = fit(alarm, room, ellipsis=row.appearance.glyphs.ellipsis)
     return join(((f"{head} ", "title"), (f"{name} ", "dim"), (shown, "alarm")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join
 from gputui.ui.drawing.meters import area
-from gputui.ui.drawing.taste import Taste
 
 NARROWEST = 34
 GAP = 2
@@ -35,15 +35,15 @@ def graph_width(width: int, count: int) -> int:
     return (width - GAP * (abreast - 1)) // abreast
 
 
-def draw_graphs(graphs: Sequence[Graph], width: int, height: int, taste: Taste) -> list[Line]:
+def draw_graphs(graphs: Sequence[Graph], width: int, height: int, appearance: Appearance) -> list[Line]:
     """A grid of graphs, each `height` lines of area under its title."""
     abreast = graphs_abreast(width, len(graphs))
     each = graph_width(width, len(graphs))
     lines: list[Line] = []
     for start in range(0, len(graphs), abreast):
         band = graphs[start : start + abreast]
-        lines.append(_beside([_title(graph, each, taste) for graph in band]))
-        bodies = [_body(graph, each, height, taste) for graph in band]
+        lines.append(_beside([_title(graph, each, appearance) for graph in band]))
+        bodies = [_body(graph, each, height, appearance) for graph in band]
         lines += [_beside([body[row] for body in bodies]) for row in range(height)]
     return lines
 
@@ -55,13 +55,13 @@ def _beside(parts: Sequence[Line]) -> Line:
     return join(pieces)
 
 
-def _title(graph: Graph, width: int, taste: Taste) -> Line:
-    rule = taste.glyphs.rule * max(0, width - len(graph.title) - len(graph.shown) - 2)
+def _title(graph: Graph, width: int, appearance: Appearance) -> Line:
+    rule = appearance.glyphs.rule * max(0, width - len(graph.title) - len(graph.shown) - 2)
     text = fit(f"{graph.title} ", min(width, len(graph.title) + 1))
     return join(((text, "title"), (rule, "dim"), (fit(f" {graph.shown}", width - len(text) - len(rule), ">"), "plain")))
 
 
-def _body(graph: Graph, width: int, height: int, taste: Taste) -> list[Line]:
+def _body(graph: Graph, width: int, height: int, appearance: Appearance) -> list[Line]:
     top = graph.top or 1.0
     fractions = [None if point is None else point / top for point in graph.points[-width:]]
-    return [((fit(text, width, ">"), graph.role),) for text in area(fractions, height, taste.glyphs)]
+    return [((fit(text, width, ">"), graph.role),) for text in area(fractions, height, appearance.glyphs)]

@@ -6,23 +6,28 @@ from collections.abc import Iterable
 
 from gputui.model.host import Host, HostMemory, Space
 from gputui.model.reading import Absent, Reading
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.roles import level_role
 from gputui.units import format_bytes_short
 
 LABEL = "dim"
 
 
-def draw_host(host: Host, width: int, taste: Taste) -> tuple[Line, Line]:
+def draw_host(host: Host, width: int, appearance: Appearance) -> tuple[Line, Line]:
     """Two lines of `width` cells: what is busy, and what is full or flows; parts that do not fit are left out."""
     meter_width = 0 if width < 100 else 10 if width < 140 else 20
-    first = (_cpu(host, meter_width, taste), _load(host), _rates(host, taste), _cores(host, width, taste))
+    first = (
+        _cpu(host, meter_width, appearance),
+        _load(host),
+        _rates(host, appearance),
+        _cores(host, width, appearance),
+    )
     second = (
-        _memory(host.memory, meter_width, taste),
-        _space("swap", host.swap, taste),
-        _space("/dev/shm", host.shm, taste),
+        _memory(host.memory, meter_width, appearance),
+        _space("swap", host.swap, appearance),
+        _space("/dev/shm", host.shm, appearance),
         _uptime(host),
     )
     return _fitting(first, width), _fitting(second, width)
@@ -37,15 +42,15 @@ def _fitting(parts: Iterable[tuple[Piece, ...]], width: int) -> Line:
     return join(line)
 
 
-def _cpu(host: Host, meter_width: int, taste: Taste) -> tuple[Piece, ...]:
+def _cpu(host: Host, meter_width: int, appearance: Appearance) -> tuple[Piece, ...]:
     if isinstance(host.cpu_percent, Absent):
-        return (("CPU ", LABEL), (f"{taste.absent:>4}", "dim"))
-    role = level_role(host.cpu_percent, *taste.cpu_percent)
-    bar = (*meter(host.cpu_percent / 100, meter_width, role, taste.glyphs), (" ", "plain")) if meter_width else ()
+        return (("CPU ", LABEL), (f"{appearance.absent:>4}", "dim"))
+    role = level_role(host.cpu_percent, *appearance.cpu_percent)
+    bar = (*meter(host.cpu_percent / 100, meter_width, role, appearance.glyphs), (" ", "plain")) if meter_width else ()
     return (("CPU ", LABEL), *bar, (f"{host.cpu_percent:3.0f}%", role))
 
 
-def _cores(host: Host, width: int, taste: Taste) -> tuple[Piece, ...]:
+def _cores(host: Host, width: int, appearance: Appearance) -> tuple[Piece, ...]:
     """Each core as one rising cell, or so many of the busiest that there is room for."""
     if isinstance(host.core_percents, Absent):
         return ()
@@ -55,7 +60,7 @@ def _cores(host: Host, width: int, taste: Taste) -> tuple[Piece, ...]:
     if len(percents) > room:
         percents = tuple(sorted(percents, reverse=True)[:room])
         label = f"busiest {room} of {len(host.core_percents)} cores "
-    return ((label, LABEL), (sparkline([percent / 100 for percent in percents], taste.glyphs), "good"))
+    return ((label, LABEL), (sparkline([percent / 100 for percent in percents], appearance.glyphs), "good"))
 
 
 def _load(host: Host) -> tuple[Piece, ...]:
@@ -64,33 +69,35 @@ def _load(host: Host) -> tuple[Piece, ...]:
     return (("load ", LABEL), (" ".join(f"{value:.1f}" for value in host.load), "plain"))
 
 
-def _rates(host: Host, taste: Taste) -> tuple[Piece, ...]:
+def _rates(host: Host, appearance: Appearance) -> tuple[Piece, ...]:
     pairs = (
         ("disk ", host.disk_read_bytes_per_s, host.disk_write_bytes_per_s),
         ("net ", host.network_receive_bytes_per_s, host.network_send_bytes_per_s),
     )
     pieces: list[Piece] = []
     for label, first, second in pairs:
-        texts = [taste.absent if isinstance(rate, Absent) else format_bytes_short(rate) for rate in (first, second)]
+        texts = [
+            appearance.absent if isinstance(rate, Absent) else format_bytes_short(rate) for rate in (first, second)
+        ]
         pieces += [("   " if pieces else "", "plain"), (label, LABEL), (f"{texts[0]:>5} in {texts[1]:>5} out", "plain")]
     return tuple(pieces)
 
 
-def _memory(memory: Reading[HostMemory], meter_width: int, taste: Taste) -> tuple[Piece, ...]:
+def _memory(memory: Reading[HostMemory], meter_width: int, appearance: Appearance) -> tuple[Piece, ...]:
     if isinstance(memory, Absent):
-        return (("RAM ", LABEL), (taste.absent, "dim"))
+        return (("RAM ", LABEL), (appearance.absent, "dim"))
     fraction = memory.used_bytes / memory.total_bytes
-    role = level_role(100 * fraction, *taste.memory_percent)
-    bar = (*meter(fraction, meter_width, role, taste.glyphs), (" ", "plain")) if meter_width else ()
+    role = level_role(100 * fraction, *appearance.memory_percent)
+    bar = (*meter(fraction, meter_width, role, appearance.glyphs), (" ", "plain")) if meter_width else ()
     used, total, cache = map(format_bytes_short, (memory.used_bytes, memory.total_bytes, memory.cache_bytes))
     behind = (f"/{total}", "dim"), (f" {cache} cache {format_bytes_short(memory.shared_bytes)} shared", "dim")
     return (("RAM ", LABEL), *bar, (f"{100 * fraction:3.0f}% {used}", role), *behind)
 
 
-def _space(name: str, space: Reading[Space], taste: Taste) -> tuple[Piece, ...]:
+def _space(name: str, space: Reading[Space], appearance: Appearance) -> tuple[Piece, ...]:
     if isinstance(space, Absent) or not space.total_bytes:
         return ()
-    role = level_role(100 * space.used_bytes / space.total_bytes, *taste.memory_percent)
+    role = level_role(100 * space.used_bytes / space.total_bytes, *appearance.memory_percent)
     used, total = format_bytes_short(space.used_bytes), format_bytes_short(space.total_bytes)
     return ((f"{name} ", LABEL), (used, role), (f"/{total}", "dim"))
 

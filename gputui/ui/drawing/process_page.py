@@ -8,10 +8,10 @@ from gputui.model.history import SPANS_S, History
 from gputui.model.process import Process, ProcessDetails, TreeEntry
 from gputui.model.reading import Absent, Reading
 from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label, memory_of
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
 from gputui.ui.drawing.line import Line, fit, join, wrap
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes, format_bytes_short, format_duration, format_rate
 
 ENVIRONMENT = "Environment"
@@ -30,19 +30,19 @@ def draw_process_page(
     history: History,
     zoom: int,
     size: tuple[int, int],
-    taste: Taste,
+    appearance: Appearance,
 ) -> list[Line]:
     """The page for a screen of `size` (width, height), which it may be longer than; or why there are no details."""
     width, height = size
     lines: list[Line] = [((fit(f"Process {process.pid}  {_words(process.command)}", width), "title"),)]
     graphs = _graphs(process, snapshot, history, zoom, width)
-    lines += draw_graphs(graphs, width, max(2, min(6, height // 5)), taste)
+    lines += draw_graphs(graphs, width, max(2, min(6, height // 5)), appearance)
     lines.append(((fit(f"each cell {SPANS_S[zoom]:g} s; z zooms", width, ">"), "dim"),))
     lines += _facts(process, None if isinstance(details, str) else details, snapshot.time, width)
     if isinstance(details, str):
         return [*lines, *wrap(details, width, "dim")]
-    lines += [_heading("Tree", width, taste), *(_branch(entry, details, width) for entry in details.tree)]
-    return lines + _environment(details, width, taste)
+    lines += [_heading("Tree", width, appearance), *(_branch(entry, details, width) for entry in details.tree)]
+    return lines + _environment(details, width, appearance)
 
 
 def _graphs(process: Process, snapshot: Snapshot, history: History, zoom: int, width: int) -> list[Graph]:
@@ -112,8 +112,8 @@ def _all_facts(process: Process, details: ProcessDetails | None, now: float) -> 
     yield "command line", arguments.reason if isinstance(arguments, Absent) else " ".join(arguments)
 
 
-def _heading(title: str, width: int, taste: Taste) -> Line:
-    return ((fit(f"{title} ".ljust(width, taste.glyphs.rule), width), "title"),)
+def _heading(title: str, width: int, appearance: Appearance) -> Line:
+    return ((fit(f"{title} ".ljust(width, appearance.glyphs.rule), width), "title"),)
 
 
 def _branch(entry: TreeEntry, details: ProcessDetails, width: int) -> Line:
@@ -124,8 +124,8 @@ def _branch(entry: TreeEntry, details: ProcessDetails, width: int) -> Line:
     return join(((head, "dim"), (fit(entry.command, max(1, width - len(head))), role)))
 
 
-def _environment(details: ProcessDetails, width: int, taste: Taste) -> list[Line]:
-    lines = [_heading(ENVIRONMENT, width, taste)]
+def _environment(details: ProcessDetails, width: int, appearance: Appearance) -> list[Line]:
+    lines = [_heading(ENVIRONMENT, width, appearance)]
     if isinstance(details.environment, Absent):
         return [*lines, *wrap(details.environment.reason, width, "dim")]
     for name, value in details.environment:

@@ -10,9 +10,9 @@ from gputui.model.device import Device, DeviceUse
 from gputui.model.process import Identity, Process, Workers
 from gputui.model.reading import NOT_READ, Absent, Reading, value_of
 from gputui.model.snapshot import Snapshot
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label, memory_of
 from gputui.ui.drawing.meters import Glyphs
-from gputui.ui.drawing.taste import Taste
 
 
 class ProcessRow(NamedTuple):
@@ -32,7 +32,7 @@ class ProcessRow(NamedTuple):
     note: str = ""
     prefix: str = ""
     time: float = 0.0
-    taste: Taste = Taste()
+    appearance: Appearance = Appearance()
 
     @property
     def identity(self) -> Identity | None:
@@ -97,11 +97,11 @@ class View(NamedTuple):
     is_tree: bool = False
 
 
-def rows_of(snapshot: Snapshot, view: View, taste: Taste) -> tuple[ProcessRow, ...]:
+def rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> tuple[ProcessRow, ...]:
     """The rows of the table, in order."""
     places = {device.key: (position, device) for position, device in enumerate(snapshot.devices.devices)}
     rows = [
-        _process_row(process, use, *places[use.device], snapshot.time, taste)
+        _process_row(process, use, *places[use.device], snapshot.time, appearance)
         for process in snapshot.processes.processes
         for use in process.uses
         if use.device in places
@@ -113,7 +113,7 @@ def rows_of(snapshot: Snapshot, view: View, taste: Taste) -> tuple[ProcessRow, .
             device_total_bytes=_total(places[rest.device][1]),
             used_bytes=rest.used_bytes,
             note=f"unattributed: {rest.cause}",
-            taste=taste,
+            appearance=appearance,
         )
         for rest in snapshot.processes.unattributed
         if rest.device in places
@@ -124,11 +124,11 @@ def rows_of(snapshot: Snapshot, view: View, taste: Taste) -> tuple[ProcessRow, .
     rows.sort(key=lambda row: (row.key[0], _pid(row)))
     rows.sort(key=order.value, reverse=order.is_descending != view.is_reversed)
     rows.sort(key=lambda row: row.process is None)
-    return tuple(_as_tree(rows, taste)) if view.is_tree else tuple(rows)
+    return tuple(_as_tree(rows, appearance)) if view.is_tree else tuple(rows)
 
 
 def _process_row(
-    process: Process, use: DeviceUse, position: int, device: Device, time: float, taste: Taste
+    process: Process, use: DeviceUse, position: int, device: Device, time: float, appearance: Appearance
 ) -> ProcessRow:
     return ProcessRow(
         (position, process.identity),
@@ -140,7 +140,7 @@ def _process_row(
         process.cpu_percent,
         process.rss_bytes,
         time=time,
-        taste=taste,
+        appearance=appearance,
     )
 
 
@@ -149,7 +149,7 @@ def _total(device: Device) -> int | None:
     return memory.total_bytes if memory else None
 
 
-def _as_tree(rows: Iterable[ProcessRow], taste: Taste) -> Iterable[ProcessRow]:
+def _as_tree(rows: Iterable[ProcessRow], appearance: Appearance) -> Iterable[ProcessRow]:
     """Ranks under their launcher, workers under their process; jobs in the order of their first row."""
     rows = list(rows)
     first: dict[int, int] = {}
@@ -160,8 +160,8 @@ def _as_tree(rows: Iterable[ProcessRow], taste: Taste) -> Iterable[ProcessRow]:
         members = [row for _, row in group]
         launcher = _launcher(members[0])
         if launcher is not None:
-            yield _heading(launcher, members, taste)
-        yield from _branches(members, taste.glyphs, is_nested=launcher is not None)
+            yield _heading(launcher, members, appearance)
+        yield from _branches(members, appearance.glyphs, is_nested=launcher is not None)
 
 
 def _launcher(row: ProcessRow) -> int | None:
@@ -173,13 +173,13 @@ def _job_of(row: ProcessRow, position: int) -> int:
     return launcher if launcher is not None else -1 - position
 
 
-def _heading(launcher: int, members: list[ProcessRow], taste: Taste) -> ProcessRow:
+def _heading(launcher: int, members: list[ProcessRow], appearance: Appearance) -> ProcessRow:
     known = [row.used_bytes for row in members if not isinstance(row.used_bytes, Absent)]
     pids = {row.process.pid for row in members if row.process}
     world = next((row.process.rank.world_size for row in members if row.process and row.process.rank), len(pids))
     note = f"job of launcher {launcher}: {len(pids)} of {world} ranks here"
     total: Reading[int] = sum(known) if known else Absent("no rank's memory is known")
-    return ProcessRow(("job", launcher), used_bytes=total, note=note, taste=taste)
+    return ProcessRow(("job", launcher), used_bytes=total, note=note, appearance=appearance)
 
 
 def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> Iterable[ProcessRow]:
@@ -202,6 +202,6 @@ def _workers_row(row: ProcessRow, workers: Workers, prefix: str) -> ProcessRow:
         rss_bytes=workers.resident_bytes,
         note=note,
         prefix=prefix,
-        taste=row.taste,
+        appearance=row.appearance,
         used_bytes=Absent("workers hold no device memory"),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gputui.model.process import Process, ProcessState
 from gputui.model.reading import Absent, Reading, value_of
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join
 from gputui.ui.drawing.process_rows import ProcessRow
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes_short, format_duration
 
 BLANK: Piece = ("", "plain")
@@ -16,16 +16,16 @@ GONE = {ProcessState.VANISHED, ProcessState.ZOMBIE, ProcessState.ELSEWHERE}
 """States in which the host knows nothing more about the PID."""
 
 
-def _amount(reading: Reading[int], taste: Taste, role: str = "plain") -> Piece:
-    return (taste.absent, "dim") if isinstance(reading, Absent) else (format_bytes_short(reading), role)
+def _amount(reading: Reading[int], appearance: Appearance, role: str = "plain") -> Piece:
+    return (appearance.absent, "dim") if isinstance(reading, Absent) else (format_bytes_short(reading), role)
 
 
-def _percent(reading: Reading[float], taste: Taste) -> Piece:
-    return (taste.absent, "dim") if isinstance(reading, Absent) else (f"{reading:.0f}", "plain")
+def _percent(reading: Reading[float], appearance: Appearance) -> Piece:
+    return (appearance.absent, "dim") if isinstance(reading, Absent) else (f"{reading:.0f}", "plain")
 
 
 def _used(row: ProcessRow) -> Piece:
-    return _amount(row.used_bytes, row.taste, "accent") if row.use or row.device or row.process is None else BLANK
+    return _amount(row.used_bytes, row.appearance, "accent") if row.use or row.device or row.process is None else BLANK
 
 
 def _share(row: ProcessRow) -> Piece:
@@ -60,18 +60,18 @@ def _if_process(row: ProcessRow, piece: Piece) -> Piece:
 
 def draw_command(row: ProcessRow, width: int) -> Line:
     """The command, or the words that stand for it, with the sign of a probe before it and the tree's branches."""
-    process, taste = row.process, row.taste
+    process, appearance = row.process, row.appearance
     prefix: list[Piece] = [(row.prefix, "dim")] if row.prefix else []
     if process is None:
         words: Piece = (row.note, "dim")
     else:
         if process.has_probe:
-            prefix.append((f"{taste.glyphs.probe} ", "accent"))
+            prefix.append((f"{appearance.glyphs.probe} ", "accent"))
         words = _words_of(process)
     room = width - sum(len(text) for text, _ in prefix)
     if room <= 0:
         return ((" " * width, "plain"),)
-    return join((*prefix, (fit(words[0], room, ellipsis=taste.glyphs.ellipsis), words[1])))
+    return join((*prefix, (fit(words[0], room, ellipsis=appearance.glyphs.ellipsis), words[1])))
 
 
 def _words_of(process: Process) -> Piece:
@@ -94,9 +94,9 @@ COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column("type", "Type", 4, lambda row: (row.use.kind if row.use else "", "dim"), from_width=96),
     Column("memory", "GPU mem", 7, _used, align=">"),
     Column("share", "%", 4, _share, align=">", from_width=96),
-    Column("sm", "SM%", 4, lambda row: _percent(row.use.sm_percent, row.taste) if row.use else BLANK, align=">"),
-    Column("cpu", "CPU%", 5, lambda row: _if_process(row, _percent(row.cpu_percent, row.taste)), align=">"),
-    Column("rss", "RSS", 6, lambda row: _if_process(row, _amount(row.rss_bytes, row.taste)), align=">"),
+    Column("sm", "SM%", 4, lambda row: _percent(row.use.sm_percent, row.appearance) if row.use else BLANK, align=">"),
+    Column("cpu", "CPU%", 5, lambda row: _if_process(row, _percent(row.cpu_percent, row.appearance)), align=">"),
+    Column("rss", "RSS", 6, lambda row: _if_process(row, _amount(row.rss_bytes, row.appearance)), align=">"),
     Column("workers", "Wrk", 3, _workers, align=">", from_width=110),
     Column("time", "Time", 6, _time, align=">"),
     Column("rank", "Rank", 6, _rank, align=">", from_width=120),

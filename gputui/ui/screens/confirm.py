@@ -1,4 +1,4 @@
-"""A question before an act: Cancel has the focus."""
+"""A question before an action: Cancel has the focus."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Confirm(LeftOnce[bool], ModalScreen[bool]):
                 yield Label(self._warning, id="warning", markup=False)
             with Horizontal(id="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
-                yield Button(self._verb, id="act", variant="error", compact=True)
+                yield Button(self._verb, id="confirm", variant="error", compact=True)
 
     def on_mount(self) -> None:
         """The harmless button has the keyboard."""
@@ -51,11 +51,11 @@ class Confirm(LeftOnce[bool], ModalScreen[bool]):
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Either button ends the question."""
-        self.dismiss(event.button.id == "act")
+        self.dismiss(event.button.id == "confirm")
 
     def action_other(self) -> None:
         """The other button."""
-        self.query_one("#act" if self.query_one("#cancel").has_focus else "#cancel", Button).focus()
+        self.query_one("#confirm" if self.query_one("#cancel").has_focus else "#cancel", Button).focus()
 
     def action_cancel(self) -> None:
         """No."""

@@ -64,4 +64,4 @@ class DeviceScreen(SubScreen):
         if device is None:
             return wrap("This device is not there any more.", width, "fair")
         monitor = self.monitor
-        return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.taste)
+        return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.appearance)

@@ -22,7 +22,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("device.", "One device"),
     ("graph.", "Graphs"),
     ("attach.", "An attached process"),
-    ("acts.", "Acts in it"),
+    ("actions.", "Actions in it"),
     ("memory.", "Its memory over time"),
     ("map.", "The map of its segments"),
     ("changes.", "What changed in it"),
@@ -32,7 +32,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
 )
 """The first part of a binding's id, and the heading it stands under."""
 
-ACTING = ("signal.", "acts.", "processes.tag")
+ACTING = ("signal.", "actions.", "processes.tag")
 """Actions that --readonly takes away: how their names begin."""
 
 NOTES: tuple[str, ...] = (

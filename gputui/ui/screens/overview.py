@@ -84,12 +84,12 @@ class Overview(MonitorScreen):
 
     def compose_body(self) -> ComposeResult:
         """From top to bottom."""
-        taste = self.monitor.taste
+        appearance = self.monitor.appearance
         yield Banner(id="banner")
-        yield DeviceList(taste, self.monitor.settings.graph, id="devices")
-        yield HostPanel(taste, id="host")
-        yield GraphBand(taste, id="band")
-        yield ProcessTable(taste, self.monitor.settings.columns, id="processes")
+        yield DeviceList(appearance, self.monitor.settings.graph, id="devices")
+        yield HostPanel(appearance, id="host")
+        yield GraphBand(appearance, id="band")
+        yield ProcessTable(appearance, self.monitor.settings.columns, id="processes")
         yield FilterLine(
             lambda text: parse_filter(text, PROCESS_FIELDS), "words, or an expression: user==ana and mem>10GiB"
         )
@@ -114,7 +114,7 @@ class Overview(MonitorScreen):
             band.set_snapshot(snapshot, monitor.history)
         table = self.query_one(ProcessTable)
         table.set_view(monitor.view, self._tagged)
-        table.set_entries(rows_of(snapshot, monitor.view, monitor.taste))
+        table.set_entries(rows_of(snapshot, monitor.view, monitor.appearance))
 
     def draw_status(self) -> None:
         """The status, with as many tagged processes as there still are."""

@@ -107,7 +107,7 @@ class ProcessScreen(SubScreen):
             monitor.history,
             self._zoom,
             (width, height),
-            monitor.taste,
+            monitor.appearance,
         )
         if self._is_gone:
             gone = "This process holds no device memory any more, or has ended; these are its last readings."

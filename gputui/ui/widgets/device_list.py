@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable
 from gputui.model.device import Device
 from gputui.model.history import History
 from gputui.model.reading import Absent, Reading
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
 from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_lost
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.widgets.listing import Listing
 
 HISTORY_CELLS = 60
@@ -34,16 +34,18 @@ GRAPHS: dict[str, tuple[str, Callable[[Device], Reading[float]]]] = {
 class DeviceList(Listing[DeviceRow]):
     """One line a device: readings from 80 columns, meters from 100, history from 120."""
 
-    def __init__(self, taste: Taste, graph: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, graph: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._layout_width = 0
         self._present_layout: Layout[DeviceRow] = ()
         self._series, self._top_of = GRAPHS[graph]
 
     def set_devices(self, devices: tuple[Device, ...], history: History) -> None:
         """Show these devices with their recent utilisation."""
-        self.set_entries(tuple(DeviceRow(device, self._recent(device, history), self._taste) for device in devices))
+        self.set_entries(
+            tuple(DeviceRow(device, self._recent(device, history), self._appearance) for device in devices)
+        )
 
     def _recent(self, device: Device, history: History) -> tuple[float | None, ...]:
         top = self._top_of(device)
@@ -63,7 +65,7 @@ class DeviceList(Listing[DeviceRow]):
         """A device, or why it does not answer."""
         if entry.device.lost:
             return draw_lost(entry, width)
-        return draw_row(self._layout(width), entry, self._taste.glyphs.ellipsis)
+        return draw_row(self._layout(width), entry, self._appearance.glyphs.ellipsis)
 
     def _layout(self, width: int) -> Layout[DeviceRow]:
         if self._layout_width != width:

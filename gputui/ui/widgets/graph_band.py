@@ -5,9 +5,9 @@ from __future__ import annotations
 from gputui.model.history import History
 from gputui.model.reading import Absent
 from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import memory_of
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.widgets.painted import Painted
 from gputui.units import format_bytes
 
@@ -45,9 +45,9 @@ def band_graphs(snapshot: Snapshot, history: History, count: int) -> list[Graph]
 class GraphBand(Painted):
     """Four graphs beside each other."""
 
-    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._snapshot = NOTHING_YET
         self._history = History()
 
@@ -61,7 +61,7 @@ class GraphBand(Painted):
         width, height = self.size
         if width and height > 1:
             graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS))
-            self.show(tuple(draw_graphs(graphs, width, height - 1, self._taste)[:height]))
+            self.show(tuple(draw_graphs(graphs, width, height - 1, self._appearance)[:height]))
 
     def on_resize(self) -> None:
         """The size changed."""

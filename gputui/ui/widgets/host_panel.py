@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from gputui.model.host import Host
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.host import draw_host
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.widgets.painted import Painted
 
 
 class HostPanel(Painted):
     """CPU, memory, swap, /dev/shm, disk and network."""
 
-    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._host = Host()
 
     def set_host(self, host: Host) -> None:
@@ -24,7 +24,7 @@ class HostPanel(Painted):
     def redraw(self) -> None:
         """Draw for the present width."""
         if self.size.width:
-            self.show(draw_host(self._host, self.size.width, self._taste))
+            self.show(draw_host(self._host, self.size.width, self._appearance))
 
     def on_resize(self) -> None:
         """The width changed."""

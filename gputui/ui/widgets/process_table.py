@@ -7,11 +7,11 @@ from collections.abc import Hashable
 from textual.message import Message
 
 from gputui.model.process import Identity
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Layout, column_at, draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.process_rows import ProcessRow, View
 from gputui.ui.drawing.processes import COLUMN_BY_NAME
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.widgets.listing import Listing
 
 
@@ -27,9 +27,9 @@ class ProcessTable(Listing[ProcessRow]):
             super().__init__()
             self.column = column
 
-    def __init__(self, taste: Taste, columns: tuple[str, ...], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, columns: tuple[str, ...], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._layout_width = 0
         self._present_layout: Layout[ProcessRow] = ()
         self._columns = tuple(COLUMN_BY_NAME[name] for name in columns)
@@ -46,16 +46,16 @@ class ProcessTable(Listing[ProcessRow]):
 
     def draw_head(self, width: int) -> Line:
         """Column titles, the sorted one marked."""
-        mark = self._taste.glyphs.up if self._view.is_reversed else self._taste.glyphs.down
+        mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
         return draw_head(self._layout(width), self._view.order, mark)
 
     def draw_entry(self, entry: ProcessRow, width: int) -> Line:
         """A row of the table, with a mark at the left where it is tagged."""
-        line = draw_row(self._layout(width), entry, self._taste.glyphs.ellipsis)
+        line = draw_row(self._layout(width), entry, self._appearance.glyphs.ellipsis)
         if entry.identity not in self._tagged or not line[0][0].startswith(" "):
             return line
         (text, role), *rest = line
-        return ((self._taste.glyphs.tag + text[1:], role), *rest)
+        return ((self._appearance.glyphs.tag + text[1:], role), *rest)
 
     def role_of(self, entry: ProcessRow) -> str:
         """Tagged rows stand out as a whole."""

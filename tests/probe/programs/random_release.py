@@ -139,14 +139,16 @@ class Program:
     def end_a_pin(self) -> None:
         """After a release, a tensor's end must release what its pin says."""
         torch.cuda.empty_cache()
-        pins = {p.block.address: p for d in self.devices for s in predict_device(look(), d).segments for p in s.pins}
+        blockers = {
+            p.block.address: p for d in self.devices for s in predict_device(look(), d).segments for p in s.blockers
+        }
         addresses = [tensor.data_ptr() for tensor in self.tensors]
-        telling = [i for i, address in enumerate(addresses) if address in pins and pins[address].releases_bytes]
+        telling = [i for i, address in enumerate(addresses) if address in blockers and blockers[address].releases_bytes]
         if telling:
-            pin = pins[addresses[telling[0]]]
+            blocker = blockers[addresses[telling[0]]]
             del self.tensors[telling[0]]
             now = sum(predict_device(look(), d).releasable_bytes for d in self.devices)
-            self.compare("a pin's end", {"pin": pin.releases_bytes}, {"pin": now})
+            self.compare("a pin's end", {"pin": blocker.releases_bytes}, {"pin": now})
 
     def check(self) -> None:
         before = look()

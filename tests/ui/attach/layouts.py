@@ -8,15 +8,15 @@ from gputui.model.allocator import BlockState, Segment
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
 from gputui.model.verdict import Owner, SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, draw_runs
 from gputui.ui.drawing.line import text_of
-from gputui.ui.drawing.taste import Taste
 from tests.explain.maps import layout, statistics
 
 WEIGHT = Owner(Category.PARAMETER, "fc.weight", "Parameter", (1024, 512), "float32")
 STATE = Owner(Category.OPTIMIZER_STATE, "opt.state[fc.weight].exp_avg", "Tensor", (1024, 512), "float32")
 OUT = Owner(Category.ACTIVATION, "out (train.py:7)", "Tensor", (8,), "float32", saved_by="MulBackward0")
-PLAIN = Taste()
+PLAIN = Appearance()
 
 
 def device_layout(*segments: Segment, owners: tuple[Owner, ...] = (), pools=(), routed=()) -> DeviceLayout:
@@ -44,6 +44,6 @@ def release_of(*segments: Segment, owners: tuple[Owner, ...] = (), **rest) -> Se
     return device_layout(*segments, owners=owners, **rest).release.segments[0]
 
 
-def drawn(runs: tuple[Run, ...], taste: Taste = PLAIN, selected: range = range(0)) -> str:
+def drawn(runs: tuple[Run, ...], appearance: Appearance = PLAIN, selected: range = range(0)) -> str:
     """The runs as text."""
-    return text_of((draw_runs(runs, taste, selected),))
+    return text_of((draw_runs(runs, appearance, selected),))

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from gputui.model.moment import TargetMoment
 from gputui.model.process import Identity
 from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
-from gputui.model.target import ActName
+from gputui.model.target import ActionName
 from gputui.settings import Settings
 from gputui.ui.app import GputuiApp
 from tests.ui.running import Running
@@ -44,7 +44,7 @@ class DealtFeed:
         self.deal = listener
         self.marks: list[str] = []
         self.looks: list[str] = []
-        self.acts: list[ActName] = []
+        self.actions: list[ActionName] = []
 
     def start(self) -> None:
         """Nothing comes by itself."""
@@ -60,9 +60,9 @@ class DealtFeed:
         """Remember it."""
         self.marks.append(label)
 
-    def act(self, name: ActName) -> None:
+    def run_action(self, name: ActionName) -> None:
         """Remember it."""
-        self.acts.append(name)
+        self.actions.append(name)
 
 
 class Sitting(Running):

@@ -8,9 +8,9 @@ from hypothesis import strategies as some
 
 from gputui.model.tensors import Category
 from gputui.model.verdict import Owner
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import LIVE, runs_of_all, runs_to_scale, spans_of
 from gputui.ui.drawing.meters import ASCII
-from gputui.ui.drawing.taste import Taste
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, drawn, release_of
 
@@ -87,7 +87,7 @@ def test_the_cursor_is_seen_without_colours_where_there_is_room(selected, text):
 def test_ascii_is_ascii():
     release = release_of(segment(("live", 10), ("free", 10)), owners=(OUT,))
     runs = runs_to_scale(spans_of(release), release.segment.size_bytes, 10)
-    assert drawn(runs, Taste(ASCII)) == "A====s...."
+    assert drawn(runs, Appearance(ASCII)) == "A====s...."
 
 
 BLOCKS = some.lists(
@@ -105,8 +105,8 @@ def test_cells_are_as_many_as_asked_for_and_every_live_block_leaves_a_trace(bloc
     assert sum(run.cells for run in runs) == cells
     assert [span.start for span in spans] == [0, *(span.end for span in spans[:-1])]
     assert spans[-1].end == release.segment.size_bytes
-    if release.pins:
-        assert any(run.kind.is_live or run.has_small_pin for run in runs)
+    if release.blockers:
+        assert any(run.kind.is_live or run.has_small_blocker for run in runs)
 
 
 @given(BLOCKS, some.integers(0, 100))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import spans_of
 from gputui.ui.drawing.attach.groups import ORDERS, Heading, SegmentRow, Sorting, groups_of, rows_of
 from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_legend, draw_map_head, kinds_of, note_of
 from gputui.ui.drawing.attach.zoom import cells_of_block, draw_zoom_row, row_of_block, runs_of_chunk, zoom_rows
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.drawing.taste import Taste
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, device_layout, release_of
 
@@ -128,9 +128,9 @@ def test_a_row_says_why_its_segment_stays(made, note):
 
 
 def test_the_head_marks_the_order():
-    assert "Stuck▼" in text_of((draw_map_head(Sorting("stuck"), 80, Taste()),))
-    assert "Stuck▲" in text_of((draw_map_head(Sorting("stuck", is_reversed=True), 80, Taste()),))
-    assert "Address▲" in text_of((draw_map_head(Sorting(), 80, Taste()),))
+    assert "Stuck▼" in text_of((draw_map_head(Sorting("stuck"), 80, Appearance()),))
+    assert "Stuck▲" in text_of((draw_map_head(Sorting("stuck", is_reversed=True), 80, Appearance()),))
+    assert "Address▲" in text_of((draw_map_head(Sorting(), 80, Appearance()),))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -150,7 +150,7 @@ def zoomed(release, page_bytes: int | None, room: int = 40) -> list[str]:
     spans = spans_of(release)
     rows = zoom_rows(release, spans, page_bytes, room)
     return [
-        text_of((draw_zoom_row(row, runs_of_chunk(row.chunk, spans, room), range(0), room + CELLS_AT, Taste()),))
+        text_of((draw_zoom_row(row, runs_of_chunk(row.chunk, spans, room), range(0), room + CELLS_AT, Appearance()),))
         for row in rows
     ]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.allocator import CallSite
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.inspector import draw_below, draw_beside, inspect
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.drawing.taste import Taste
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, release_of
 
@@ -126,7 +126,7 @@ def test_a_free_block_claims_no_request_and_no_tensor():
 
 @pytest.mark.parametrize(("width", "height"), [(80, 7), (118, 7), (60, 3)])
 def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height):
-    lines = draw_below(inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE), width, height, Taste())
+    lines = draw_below(inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE), width, height, Appearance())
     assert len(lines) <= height
     assert all(width_of(line) <= width for line in lines)
     assert "Its end alone returns nothing" in text_of(lines)
@@ -135,7 +135,7 @@ def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height
 
 def test_beside_the_map_every_fact_is_there():
     found = inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE)
-    lines = draw_beside(found, 44, Taste())
+    lines = draw_beside(found, 44, Appearance())
     assert all(width_of(line) <= 44 for line in lines)
     assert all(label in text_of(lines) for label, _ in found.facts)
 
@@ -148,5 +148,5 @@ def test_where_history_is_recorded_the_line_that_asked_for_the_block_is_told():
     inspection = inspect(release, 0, None)
     assert ("asked at", "models/gpt.py:23 in forward") in inspection.facts
     assert "asked at" not in dict(inspect(release, 1, None).facts)
-    assert "asked at    models/gpt.py:23 in forward" in text_of(draw_beside(inspection, 44, Taste()))
-    assert "models/gpt.py:23 in forward" in text_of(draw_below(inspection, 80, 7, Taste()))
+    assert "asked at    models/gpt.py:23 in forward" in text_of(draw_beside(inspection, 44, Appearance()))
+    assert "models/gpt.py:23 in forward" in text_of(draw_below(inspection, 80, 7, Appearance()))

@@ -7,17 +7,17 @@ import pytest
 from gputui.explain.parts import Part, parts_of
 from gputui.model.moment import CounterPoint
 from gputui.model.target import Mark
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.memory import STEP_COLUMNS, Axis, draw_bar, draw_legend, draw_timeline
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.screens.attach.memory import MemoryScreen
 from gputui.units import GIB
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting
 
-TASTE = Taste()
-PLAIN = Taste(glyphs=ASCII)
+TASTE = Appearance()
+PLAIN = Appearance(glyphs=ASCII)
 
 
 def part(key: str, letter: str, count: int) -> Part:

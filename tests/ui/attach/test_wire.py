@@ -25,7 +25,7 @@ CALM_BYTES = {"memory": 450}
 
 def second(number: int, active_mib: int = 1000) -> TargetMoment:
     """A training program in second `number`, with so much activations; 120 seconds in it has been marked."""
-    tensors = Tensor(1000, "w", Category.PARAMETER), Tensor(active_mib, "act")
+    tensors = Tensor(1000, "w", Category.PARAMETER), Tensor(active_mib, "action")
     return moment(
         row(*tensors, free=2000 - active_mib),
         time=1000.0 + number,

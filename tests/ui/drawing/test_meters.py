@@ -2,10 +2,10 @@
 
 import pytest
 
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width, graphs_abreast
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII, UNICODE, area, meter, sparkline
-from gputui.ui.drawing.taste import Taste
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_graphs_stand_side_by_side_where_there_is_room(width, count, abreast):
 @pytest.mark.parametrize("width", [34, 70, 80, 120, 200])
 def test_graphs_are_a_rectangle(width):
     graphs = [Graph(f"Graph {number}", "50%", [None, 50.0, 100.0], 100.0) for number in range(5)]
-    lines = draw_graphs(graphs, width, 3, Taste())
+    lines = draw_graphs(graphs, width, 3, Appearance())
     each = graph_width(width, 5)
     assert {width_of(line) for line in lines} <= {each * count + 2 * (count - 1) for count in range(1, 6)}
     assert len(lines) % 4 == 0
@@ -67,4 +67,4 @@ def test_graphs_are_a_rectangle(width):
 
 
 def test_a_graph_without_a_top_is_drawn():
-    assert "█" in text_of(draw_graphs([Graph("PCIe", "", [1.0], 0.0)], 40, 2, Taste()))
+    assert "█" in text_of(draw_graphs([Graph("PCIe", "", [1.0], 0.0)], 40, 2, Appearance()))

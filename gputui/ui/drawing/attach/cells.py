@@ -15,8 +15,8 @@ from gputui.explain.parts import CATEGORIES
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import BlockState
 from gputui.model.verdict import SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join
-from gputui.ui.drawing.taste import Taste
 
 ROUNDING_SHOWN = 0.1
 """The share of a block that must be rounding for it to be drawn."""
@@ -26,7 +26,7 @@ LABEL_FROM_CELLS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class CellKind:
     """What bytes of a segment are: a category of live blocks, or a state of free ones; kinds compare by identity."""
 
     key: str
@@ -44,16 +44,16 @@ class Kind:
 SHORT_WORDS = ("param", "grad", "optim", "buffer", "activ", "work", "other", "unattr")
 
 LIVE = {
-    category: Kind(category.value, letter, category.value.replace("_", " "), short, is_live=True)
+    category: CellKind(category.value, letter, category.value.replace("_", " "), short, is_live=True)
     for (category, letter, _), short in zip(CATEGORIES, SHORT_WORDS, strict=True)
 }
-ROUNDING = Kind("rounding", "r", "rounding", "round", is_live=True)
-PENDING = Kind("pending", "p", "pending", "pend")
-STUCK = Kind("stuck", "s", "stuck", "stuck")
-PRIVATE = Kind("private", "v", "free in private pool", "pool")
-RELEASABLE = Kind("releasable", "c", "releasable", "cache")
+ROUNDING = CellKind("rounding", "r", "rounding", "round", is_live=True)
+PENDING = CellKind("pending", "p", "pending", "pend")
+STUCK = CellKind("stuck", "s", "stuck", "stuck")
+PRIVATE = CellKind("private", "v", "free in private pool", "pool")
+RELEASABLE = CellKind("releasable", "c", "releasable", "cache")
 
-SMALL_PIN = "!"
+SMALL_BLOCKER = "!"
 """A cell that is mostly free, with a live block in it that no cell shows."""
 
 
@@ -63,7 +63,7 @@ class Span:
 
     start: int
     end: int
-    kind: Kind
+    kind: CellKind
     block: int
 
 
@@ -71,21 +71,21 @@ class Span:
 class Run:
     """Neighbouring cells that show one span."""
 
-    kind: Kind
+    kind: CellKind
     block: int
     cells: int
-    has_small_pin: bool = False
+    has_small_blocker: bool = False
 
 
 def spans_of(release: SegmentRelease) -> tuple[Span, ...]:
     """The segment from its first to its last byte; a free block of an expandable segment may be partly releasable."""
-    pins = iter(release.pins)
+    blockers = iter(release.blockers)
     found: list[Span] = []
     for place, block in enumerate(release.segment.blocks):
         start = block.address - release.segment.address
         end = start + block.size_bytes
         if block.state is BlockState.ACTIVE_ALLOCATED:
-            kind = LIVE[next(pins).owner.category]
+            kind = LIVE[next(blockers).owner.category]
             is_rounding_shown = block.size_bytes - block.requested_bytes >= ROUNDING_SHOWN * block.size_bytes
             asked = start + block.requested_bytes if is_rounding_shown else end
             found += [Span(start, asked, kind, place), Span(asked, end, ROUNDING, place)]
@@ -125,15 +125,15 @@ def runs_to_scale(spans: Sequence[Span], size_bytes: int, cells: int) -> tuple[R
         if now == last and not now[1]:
             runs[-1] = Run(span.kind, span.block, runs[-1].cells + 1)
         else:
-            runs.append(Run(span.kind, span.block, 1, has_small_pin=now[1]))
+            runs.append(Run(span.kind, span.block, 1, has_small_blocker=now[1]))
         last = now
     return tuple(runs)
 
 
 def _most_of(spans: Sequence[Span], place: int, first: int, end: int) -> tuple[Span, set[int]]:
     """Of the kind that takes most of [first, end) the largest span, and the live blocks in those bytes."""
-    shares: dict[Kind, int] = {}
-    largest: dict[Kind, tuple[int, Span]] = {}
+    shares: dict[CellKind, int] = {}
+    largest: dict[CellKind, tuple[int, Span]] = {}
     live: set[int] = set()
     while place < len(spans) and spans[place].start < end:
         span = spans[place]
@@ -168,13 +168,16 @@ def part_of_runs(runs: Sequence[Run], first: int, cells: int) -> tuple[Run, ...]
     for run in runs:
         inside = min(at + run.cells, first + cells) - max(at, first)
         if inside > 0:
-            found.append(Run(run.kind, run.block, inside, run.has_small_pin))
+            found.append(Run(run.kind, run.block, inside, run.has_small_blocker))
         at += run.cells
     return tuple(found)
 
 
 def draw_runs(
-    runs: Sequence[Run], taste: Taste, selected: range = range(0), name_of: Callable[[int], str] = lambda _: ""
+    runs: Sequence[Run],
+    appearance: Appearance,
+    selected: range = range(0),
+    name_of: Callable[[int], str] = lambda _: "",
 ) -> Line:
     """The runs as pieces; the cells of `selected` carry the cursor, between brackets where there is room.
 
@@ -183,22 +186,22 @@ def draw_runs(
     pieces: list[Piece] = []
     at = 0
     for run in runs:
-        text = _text(run, taste, name_of(run.block) if run.cells >= LABEL_FROM_CELLS and run.kind.is_live else "")
-        role = "poor" if run.has_small_pin else run.kind.role
+        text = _text(run, appearance, name_of(run.block) if run.cells >= LABEL_FROM_CELLS and run.kind.is_live else "")
+        role = "poor" if run.has_small_blocker else run.kind.role
         first, end = max(0, selected.start - at), max(0, selected.stop - at)
         pieces += [(text[:first], role), (text[first:end], "cursor"), (text[max(first, end) :], role)]
         at += run.cells
     return _bracketed(join(pieces), len(selected))
 
 
-def _text(run: Run, taste: Taste, name: str) -> str:
-    if run.has_small_pin:
-        return SMALL_PIN
-    fill = ("=" if taste.is_ascii else "─") if run.kind.is_live else ("." if taste.is_ascii else "·")
+def _text(run: Run, appearance: Appearance, name: str) -> str:
+    if run.has_small_blocker:
+        return SMALL_BLOCKER
+    fill = ("=" if appearance.is_ascii else "─") if run.kind.is_live else ("." if appearance.is_ascii else "·")
     if not name:
         return run.kind.letter + fill * (run.cells - 1)
     room = run.cells - 3
-    shown = fit(name, room, ellipsis=taste.glyphs.ellipsis).rstrip() if len(name) > room else name
+    shown = fit(name, room, ellipsis=appearance.glyphs.ellipsis).rstrip() if len(name) > room else name
     return f"{run.kind.letter} {shown} ".ljust(run.cells, fill)[: run.cells]
 
 

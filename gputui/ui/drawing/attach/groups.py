@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import Pin, SegmentRelease
+from gputui.model.verdict import Blocker, SegmentRelease
 from gputui.units import format_bytes
 
 SMALLEST_SHARE = 4
@@ -182,13 +182,13 @@ def _lines(releases: Releases, room: int) -> int:
     return max(1, min(-(-CELLS_A_BLOCK * blocks // room), LINES_OF_FEW // len(releases)))
 
 
-def pin_of(release: SegmentRelease, block: Block) -> Pin | None:
-    """The pin that a live block is."""
-    number = bisect_left(release.pins, block.address, key=lambda pin: pin.block.address)
-    found = release.pins[number] if number < len(release.pins) else None
+def blocker_of(release: SegmentRelease, block: Block) -> Blocker | None:
+    """The blocker that a live block is."""
+    number = bisect_left(release.blockers, block.address, key=lambda blocker: blocker.block.address)
+    found = release.blockers[number] if number < len(release.blockers) else None
     return found if found and found.block.address == block.address else None
 
 
-def name_of(pin: Pin) -> str:
+def name_of(blocker: Blocker) -> str:
     """The owner's name, or its category where it has none."""
-    return pin.owner.name or pin.owner.category.value.replace("_", " ")
+    return blocker.owner.name or blocker.owner.category.value.replace("_", " ")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block, BlockState
-from gputui.model.verdict import Pin, SegmentRelease
-from gputui.ui.drawing.attach.cells import LIVE, Kind, spans_of
-from gputui.ui.drawing.attach.groups import name_of, pin_of
+from gputui.model.verdict import Blocker, SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.attach.cells import LIVE, CellKind, spans_of
+from gputui.ui.drawing.attach.groups import blocker_of, name_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of, wrap
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes
 
 HOLDERS_SHOWN = 3
@@ -38,22 +38,22 @@ class Inspection:
 def inspect(release: SegmentRelease, place: int, page_bytes: int | None) -> Inspection:
     """The block at a place of its segment; `page_bytes` is the unit in which an expandable segment shrinks."""
     block = release.segment.blocks[place]
-    pin = pin_of(release, block)
-    kinds = [LIVE[pin.owner.category]] if pin else _kinds_of_free(release, place)
+    blocker = blocker_of(release, block)
+    kinds = [LIVE[blocker.owner.category]] if blocker else _kinds_of_free(release, place)
     return Inspection(
         letter=kinds[0].letter,
         role=kinds[0].role,
-        name=name_of(pin) if pin else " and ".join(kind.word for kind in kinds),
+        name=name_of(blocker) if blocker else " and ".join(kind.word for kind in kinds),
         facts=tuple(
             (label, value)
-            for label, value in (*_block_facts(release, place), *_tensor_facts(pin), *_segment_facts(release))
+            for label, value in (*_block_facts(release, place), *_tensor_facts(blocker), *_segment_facts(release))
             if value
         ),
-        sentences=tuple(_fate(release, block, pin, kinds, page_bytes)),
+        sentences=tuple(_fate(release, block, blocker, kinds, page_bytes)),
     )
 
 
-def _kinds_of_free(release: SegmentRelease, place: int) -> list[Kind]:
+def _kinds_of_free(release: SegmentRelease, place: int) -> list[CellKind]:
     return list(dict.fromkeys(span.kind for span in spans_of(release) if span.block == place))
 
 
@@ -71,10 +71,10 @@ def _block_facts(release: SegmentRelease, place: int) -> list[tuple[str, str]]:
     ]
 
 
-def _tensor_facts(pin: Pin | None) -> list[tuple[str, str]]:
-    if pin is None:
+def _tensor_facts(blocker: Blocker | None) -> list[tuple[str, str]]:
+    if blocker is None:
         return []
-    owner = pin.owner
+    owner = blocker.owner
     shape = f"({', '.join(map(str, owner.shape))}{',' if len(owner.shape) == 1 else ''})" if owner.type else ""
     return [
         ("category", owner.category.value.replace("_", " ")),
@@ -106,29 +106,29 @@ def _exactly(count: int) -> str:
 
 
 def _fate(
-    release: SegmentRelease, block: Block, pin: Pin | None, kinds: Sequence[Kind], page_bytes: int | None
+    release: SegmentRelease, block: Block, blocker: Blocker | None, kinds: Sequence[CellKind], page_bytes: int | None
 ) -> list[Piece]:
     """What holds the memory, and what would free it."""
-    if pin:
-        return [_end_of(release, pin)]
+    if blocker:
+        return [_end_of(release, blocker)]
     return [piece for kind in kinds for piece in _fate_of_free(release, block, kind, page_bytes)]
 
 
-def _end_of(release: SegmentRelease, pin: Pin) -> Piece:
-    if pin.releases_bytes:
-        more = format_bytes(pin.releases_bytes)
+def _end_of(release: SegmentRelease, blocker: Blocker) -> Piece:
+    if blocker.releases_bytes:
+        more = format_bytes(blocker.releases_bytes)
         return (f"Its end alone lets empty_cache() return {more} more.", "good")
     if release.held_by:
         return (f"Its end returns nothing: {_keeper(release)}.", "fair")
     whole = "its pages" if release.segment.is_expandable else "its segment"
-    others = len(release.pins) - 1
+    others = len(release.blockers) - 1
     if others:
         what = "other live blocks hold" if others > 1 else "another live block holds"
         return (f"Its end alone returns nothing: {what} the rest of {whole}.", "fair")
     return (f"Its end alone returns nothing: freed blocks in {whole} still wait for another stream.", "fair")
 
 
-def _fate_of_free(release: SegmentRelease, block: Block, kind: Kind, page_bytes: int | None) -> list[Piece]:
+def _fate_of_free(release: SegmentRelease, block: Block, kind: CellKind, page_bytes: int | None) -> list[Piece]:
     if kind.key == "releasable":
         return [("empty_cache() returns it.", "good")]
     if kind.key == "pending":
@@ -142,8 +142,8 @@ def _fate_of_free(release: SegmentRelease, block: Block, kind: Kind, page_bytes:
     if not holders:
         return [("Freed blocks that wait for another stream hold it.", "fair")]
     named = ", ".join(
-        f"{LIVE[pin.owner.category].letter} {name_of(pin)} ({format_bytes(pin.block.size_bytes)})"
-        for pin in sorted(holders, key=lambda pin: -pin.block.size_bytes)[:HOLDERS_SHOWN]
+        f"{LIVE[blocker.owner.category].letter} {name_of(blocker)} ({format_bytes(blocker.block.size_bytes)})"
+        for blocker in sorted(holders, key=lambda blocker: -blocker.block.size_bytes)[:HOLDERS_SHOWN]
     )
     more = f" and {len(holders) - HOLDERS_SHOWN} more" if len(holders) > HOLDERS_SHOWN else ""
     return [(f"Stuck: held by {named}{more}.", "poor")]
@@ -155,21 +155,21 @@ def _keeper(release: SegmentRelease) -> str:
     return f"{release.held_by} keeps its pool"
 
 
-def holders_of(release: SegmentRelease, block: Block, page_bytes: int | None) -> Sequence[Pin]:
+def holders_of(release: SegmentRelease, block: Block, page_bytes: int | None) -> Sequence[Blocker]:
     """The live blocks that keep a free one: all of a native segment, those on the same pages of an expandable one."""
     if not release.segment.is_expandable or not page_bytes:
-        return release.pins
+        return release.blockers
     origin = release.segment.address
     first = origin + (block.address - origin) // page_bytes * page_bytes
     end = origin + -(-(block.address + block.size_bytes - origin) // page_bytes) * page_bytes
-    start = bisect_right(release.pins, first, key=lambda pin: pin.block.address + pin.block.size_bytes)
-    stop = bisect_left(release.pins, end, key=lambda pin: pin.block.address)
-    return release.pins[start:stop]
+    start = bisect_right(release.blockers, first, key=lambda blocker: blocker.block.address + blocker.block.size_bytes)
+    stop = bisect_left(release.blockers, end, key=lambda blocker: blocker.block.address)
+    return release.blockers[start:stop]
 
 
-def draw_beside(inspection: Inspection, width: int, taste: Taste) -> list[Line]:
+def draw_beside(inspection: Inspection, width: int, appearance: Appearance) -> list[Line]:
     """The inspection as a column of `width` cells."""
-    lines = [_title(inspection, width, taste), ((taste.glyphs.rule * width, "dim"),)]
+    lines = [_title(inspection, width, appearance), ((appearance.glyphs.rule * width, "dim"),)]
     for label, value in inspection.facts:
         first, *rest = wrap(value, max(1, width - 12))
         lines.append(join(((fit(label, 12), "dim"), *first)))
@@ -178,24 +178,24 @@ def draw_beside(inspection: Inspection, width: int, taste: Taste) -> list[Line]:
     return lines + [line for text, role in inspection.sentences for line in wrap(text, width, role)]
 
 
-def draw_below(inspection: Inspection, width: int, height: int, taste: Taste) -> list[Line]:
-    """The inspection in at most `height` lines of `width` cells: the fate before facts that do not fit."""
+def draw_below(inspection: Inspection, width: int, height: int, appearance: Appearance) -> list[Line]:
+    """The inspection in at most `height` lines of `width` cells: the sentences before facts that do not fit."""
     room = width - 2
     fates = [line for text, role in inspection.sentences for line in wrap(text, room, role)][: max(1, height - 3)]
-    facts = _flowed(inspection.facts, room, taste)[: max(0, height - 1 - len(fates))]
-    return [join(((" ", "plain"), *line)) for line in (_title(inspection, room, taste), *fates, *facts)]
+    facts = _flowed(inspection.facts, room, appearance)[: max(0, height - 1 - len(fates))]
+    return [join(((" ", "plain"), *line)) for line in (_title(inspection, room, appearance), *fates, *facts)]
 
 
-def _title(inspection: Inspection, width: int, taste: Taste) -> Line:
-    name = fit(f" {inspection.name}", width - 3, ellipsis=taste.glyphs.ellipsis)
+def _title(inspection: Inspection, width: int, appearance: Appearance) -> Line:
+    name = fit(f" {inspection.name}", width - 3, ellipsis=appearance.glyphs.ellipsis)
     return join(((f" {inspection.letter} ", inspection.role), (name, "title")))
 
 
-def _flowed(facts: Sequence[tuple[str, str]], width: int, taste: Taste) -> list[Line]:
+def _flowed(facts: Sequence[tuple[str, str]], width: int, appearance: Appearance) -> list[Line]:
     """As many facts in a line as fit."""
     lines: list[list[Piece]] = [[]]
     for label, value in facts:
-        shown = fit(value, width - len(label) - 1, ellipsis=taste.glyphs.ellipsis).rstrip()
+        shown = fit(value, width - len(label) - 1, ellipsis=appearance.glyphs.ellipsis).rstrip()
         if lines[-1] and width_of(lines[-1]) + len(label) + len(shown) + 4 > width:
             lines.append([])
         pieces: list[Piece] = [("   ", "plain")] if lines[-1] else []

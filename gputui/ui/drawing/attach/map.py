@@ -7,22 +7,22 @@ from collections.abc import Iterable, Sequence
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.moment import DeviceLayout
 from gputui.model.verdict import SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import (
     LIVE,
     PENDING,
     PRIVATE,
     RELEASABLE,
     ROUNDING,
-    SMALL_PIN,
+    SMALL_BLOCKER,
     STUCK,
-    Kind,
+    CellKind,
     Run,
     draw_runs,
     part_of_runs,
 )
 from gputui.ui.drawing.attach.groups import ORDER_BY_NAME, Heading, SegmentRow, Sorting, name_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread, width_of
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_AT = 28
@@ -32,10 +32,10 @@ NOTE_FROM_CELLS = 16
 """So many blank cells behind a segment have room for a note."""
 
 
-def draw_map_head(sorting: Sorting, width: int, taste: Taste) -> Line:
+def draw_map_head(sorting: Sorting, width: int, appearance: Appearance) -> Line:
     """Column titles, the sorted one marked."""
     order = ORDER_BY_NAME[sorting.order]
-    mark = taste.glyphs.down if order.is_largest_first != sorting.is_reversed else taste.glyphs.up
+    mark = appearance.glyphs.down if order.is_largest_first != sorting.is_reversed else appearance.glyphs.up
     marks = {name: mark if name == sorting.order else "" for name in ORDER_BY_NAME}
     titles = f" {fit('Address' + marks['address'], 12)} {fit('Size' + marks['size'], 6, '>')}"
     titles += f" {fit('Stuck' + marks['stuck'], 6, '>')} "
@@ -79,7 +79,7 @@ def counted(count: int, word: str) -> str:
 
 
 def draw_segment(
-    row: SegmentRow, runs: Sequence[Run], selected: range, width: int, taste: Taste, *, is_current: bool
+    row: SegmentRow, runs: Sequence[Run], selected: range, width: int, appearance: Appearance, *, is_current: bool
 ) -> Line:
     """Address, size, stuck bytes, cells, and a note where there is room; `selected` are the cursor's cells."""
     blank = max(0, width - CELLS_AT - row.shown)
@@ -88,8 +88,8 @@ def draw_segment(
         (
             (">" if is_current else " ", "title"),
             *(_columns(row.release, is_current=is_current) if row.line == 0 else [(" " * (CELLS_AT - 1), "plain")]),
-            *draw_runs(part_of_runs(runs, row.line * row.room, row.room), taste, selected),
-            (fit(note, blank, ellipsis=taste.glyphs.ellipsis), "dim"),
+            *draw_runs(part_of_runs(runs, row.line * row.room, row.room), appearance, selected),
+            (fit(note, blank, ellipsis=appearance.glyphs.ellipsis), "dim"),
         )
     )
 
@@ -108,14 +108,14 @@ def note_of(release: SegmentRelease) -> str:
         return f"kept by {release.held_by}" if release.segment.pool_id == DEFAULT_POOL else ""
     if release.releasable_bytes == release.segment.size_bytes:
         return "releasable"
-    if not release.stuck_bytes or not release.pins:
+    if not release.stuck_bytes or not release.blockers:
         return ""
-    largest = max(release.pins, key=lambda pin: pin.block.size_bytes)
-    others = len(release.pins) - 1
+    largest = max(release.blockers, key=lambda blocker: blocker.block.size_bytes)
+    others = len(release.blockers) - 1
     return f"held by {name_of(largest)}" + (f" and {others} more" if others else "")
 
 
-def kinds_of(layout: DeviceLayout) -> tuple[Kind, ...]:
+def kinds_of(layout: DeviceLayout) -> tuple[CellKind, ...]:
     """The kinds that the map may show: for the legend."""
     sums = layout.release.composition
     present = {kind: layout.by_category.get(category, 0) for category, kind in LIVE.items()} | {
@@ -128,15 +128,15 @@ def kinds_of(layout: DeviceLayout) -> tuple[Kind, ...]:
     return tuple(kind for kind, count in present.items() if count)
 
 
-def draw_legend(kinds: Sequence[Kind], width: int) -> list[Line]:
+def draw_legend(kinds: Sequence[CellKind], width: int) -> list[Line]:
     """What the letters of these kinds mean; in short words where the long do not fit, and then in two lines."""
-    pin = (SMALL_PIN, "poor", "small live block in free space")
+    blocker = (SMALL_BLOCKER, "poor", "small live block in free space")
     long = [_entry(kind.letter, kind.role, kind.word) for kind in kinds]
     short = [_entry(kind.letter, kind.role, kind.short) for kind in kinds]
-    for entries in ([*long, _entry(*pin)], [*short, _entry(*pin)], short):
+    for entries in ([*long, _entry(*blocker)], [*short, _entry(*blocker)], short):
         if sum(map(width_of, entries)) <= width:
             return [join(piece for entry in entries for piece in entry)]
-    return _flowed([*short, _entry(*pin)], width)
+    return _flowed([*short, _entry(*blocker)], width)
 
 
 def _entry(letter: str, role: str, word: str) -> Line:

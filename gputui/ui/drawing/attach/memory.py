@@ -9,8 +9,8 @@ from gputui.explain.parts import Part, parts_of
 from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Mark
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes
 
 NARROWEST_COLUMN = 38
@@ -19,13 +19,13 @@ OUTER = frozenset({"others", "outside", "driver", "free"})
 """Parts of the device that PyTorch has not reserved."""
 
 
-def draw_bar(parts: Sequence[Part], width: int, taste: Taste) -> list[Line]:
+def draw_bar(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
     """The parts to scale, left to right; each has at least one cell, and its letter stands in its first."""
     if not parts or width < 1:
         return []
     cells = _cells(parts, width)
-    fill = "=" if taste.is_ascii else "█"
-    fills = {part.key: taste.glyphs.empty if part.key == "free" else fill for part in parts}
+    fill = "=" if appearance.is_ascii else "█"
+    fills = {part.key: appearance.glyphs.empty if part.key == "free" else fill for part in parts}
     return [join((part.letter + fills[part.key] * (count - 1), f"part-{part.key}") for part, count in cells)]
 
 
@@ -41,7 +41,7 @@ def _cells(parts: Sequence[Part], width: int) -> list[tuple[Part, int]]:
     return [(part, counts[part.key]) for part in parts if part.key in counts]
 
 
-def draw_legend(parts: Sequence[Part], width: int, taste: Taste) -> list[Line]:
+def draw_legend(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
     """The parts by name with bytes and share, in as many columns as fit."""
     columns = max(1, min(3, width // NARROWEST_COLUMN))
     each = width // columns
@@ -50,12 +50,12 @@ def draw_legend(parts: Sequence[Part], width: int, taste: Taste) -> list[Line]:
     lines = []
     for row in range(height):
         cells = [parts[place] for place in range(row, len(parts), height)]
-        lines.append(join(piece for part in cells for piece in _entry(part, total, each, taste)))
+        lines.append(join(piece for part in cells for piece in _entry(part, total, each, appearance)))
     return lines
 
 
-def _entry(part: Part, total: int, width: int, taste: Taste) -> list[Piece]:
-    swatch = part.letter if taste.is_ascii else f"{part.letter}█"
+def _entry(part: Part, total: int, width: int, appearance: Appearance) -> list[Piece]:
+    swatch = part.letter if appearance.is_ascii else f"{part.letter}█"
     numbers = f"{format_bytes(part.bytes):>9} {100 * part.bytes / total:5.1f}%" if total else format_bytes(part.bytes)
     room = max(4, width - len(swatch) - len(numbers) - 4)
     return [(f" {swatch} ", f"part-{part.key}"), (fit(part.name, room), "plain"), (f"{numbers}  "[:width], "plain")]
@@ -122,13 +122,13 @@ class Axis:
 
 
 def draw_timeline(
-    axis: Axis, device: int, top: int, height: int, cursor: float | None, marks: Sequence[Mark], taste: Taste
+    axis: Axis, device: int, top: int, height: int, cursor: float | None, marks: Sequence[Mark], appearance: Appearance
 ) -> list[Line]:
     """Allocated, active and reserved as areas in front of each other, with events, marks and the cursor below."""
     width = len(axis.columns)
     levels = [_levels(point, device, top, height * 8) for point in axis.columns]
     at = axis.column_of(cursor) if cursor is not None else -1
-    lines = [_row(levels, row, at, taste) for row in range(height - 1, -1, -1)]
+    lines = [_row(levels, row, at, appearance) for row in range(height - 1, -1, -1)]
     return [*lines, _events(axis, device, at, marks, width)]
 
 
@@ -141,11 +141,11 @@ def _levels(point: CounterPoint | None, device: int, top: int, steps: int) -> tu
     return allocated, active, reserved
 
 
-def _row(levels: Sequence[tuple[int, int, int] | None], row: int, cursor: int, taste: Taste) -> Line:
+def _row(levels: Sequence[tuple[int, int, int] | None], row: int, cursor: int, appearance: Appearance) -> Line:
     base = row * 8
     fills = (
         (("#", "part-allocated"), ("%", "part-pending"), (":", "part-cached"))
-        if taste.is_ascii
+        if appearance.is_ascii
         else (
             ("█", "part-allocated"),
             ("▓", "part-pending"),
@@ -190,19 +190,19 @@ def timeline_top(points: Sequence[CounterPoint], device: int) -> int:
     )
 
 
-def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, taste: Taste) -> list[Line]:
+def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance) -> list[Line]:
     """Bar, legend and counters of one device."""
     parts = parts_of(device)
     total = device.driver.device_total_bytes
     whole = "" if isinstance(total, Absent) else f" of {format_bytes(total)}"
     title = f" Device {device.index}{whole}"
     lines: list[Line] = [((fit(title, width), "title"),)]
-    lines += draw_bar(parts, width, taste)
+    lines += draw_bar(parts, width, appearance)
     inside = [part for part in parts if part.key not in OUTER]
     reserved = format_bytes(device.statistics.reserved_bytes)
     lines.append(((fit(f" Reserved by PyTorch: {reserved}", width), "title"),))
-    lines += draw_bar(inside, width, taste)
-    lines += draw_legend(parts, width, taste)
+    lines += draw_bar(inside, width, appearance)
+    lines += draw_legend(parts, width, appearance)
     lines += draw_counters(device, width)
     if device.layout is None and not moment.problems:
         lines.append(((fit(" The allocator's map has not been looked at yet.", width), "dim"),))

@@ -7,10 +7,10 @@ from functools import reduce
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import joined
 from gputui.explain.tensor_tree import HOST, LiveBlock, Node, Row, description
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread
 from gputui.ui.drawing.meters import meter
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.tensor_view import TensorView
 from gputui.units import format_bytes
 
@@ -21,7 +21,7 @@ WHAT_FROM_WIDTH = 110
 LETTERS = {category: letter for category, letter, _ in CATEGORIES}
 
 
-def tensor_columns(allocated_bytes: int, grouping: str, width: int, taste: Taste) -> tuple[Column[Row], ...]:
+def tensor_columns(allocated_bytes: int, grouping: str, width: int, appearance: Appearance) -> tuple[Column[Row], ...]:
     """The columns of a table of `width` cells whose shares are of `allocated_bytes`."""
     is_tree = grouping == "module"
 
@@ -34,10 +34,10 @@ def tensor_columns(allocated_bytes: int, grouping: str, width: int, taste: Taste
 
     def bar(row: Row, cells: int) -> Line:
         part = share(row)
-        return ((" " * cells, "plain"),) if part is None else meter(part, cells, _role(row.node), taste.glyphs)
+        return ((" " * cells, "plain"),) if part is None else meter(part, cells, _role(row.node), appearance.glyphs)
 
     def name(row: Row, cells: int) -> Line:
-        return _name(row, cells, taste, is_tree=is_tree, is_told_here=is_tree and width < WHAT_FROM_WIDTH)
+        return _name(row, cells, appearance, is_tree=is_tree, is_told_here=is_tree and width < WHAT_FROM_WIDTH)
 
     columns: tuple[Column[Row], ...] = (
         Column("name", "Name", 20, draw=name, grow=4, most=72),
@@ -73,40 +73,40 @@ def _role(node: Node) -> str:
     return f"part-{node.category.value}" if node.category else "dim"
 
 
-def _name(row: Row, width: int, taste: Taste, *, is_tree: bool, is_told_here: bool) -> Line:
+def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, is_told_here: bool) -> Line:
     """The category's letter, branches of the tree and the title; a group with its count, as people print them.
 
     `is_told_here`: with what a tensor is behind its name.
     """
     node = row.node
-    pieces: list[Piece] = [(f"{_letter(node)} ", _role(node)), (f"{'  ' * row.depth}{_sign(row, taste)} ", "dim")]
+    pieces: list[Piece] = [(f"{_letter(node)} ", _role(node)), (f"{'  ' * row.depth}{_sign(row, appearance)} ", "dim")]
     if not is_tree and node.children and node.key != HOST:
         pieces.append((f"{node.count} x ", "accent"))
     pieces.append((node.title, "title" if is_tree and row.depth == 0 else "plain"))
     what = _what(row)
     if is_told_here and what[0]:
         pieces.append((f"  {what[0]}", what[1]))
-    return _cut(pieces, width, taste)
+    return _cut(pieces, width, appearance)
 
 
 def _letter(node: Node) -> str:
     return LETTERS[node.category] if node.category else "H"
 
 
-def _sign(row: Row, taste: Taste) -> str:
+def _sign(row: Row, appearance: Appearance) -> str:
     if not row.node.children:
         return " "
-    signs = "-+" if taste.is_ascii else "▾▸"
+    signs = "-+" if appearance.is_ascii else "▾▸"
     return signs[0] if row.is_open else signs[1]
 
 
-def _cut(pieces: list[Piece], width: int, taste: Taste) -> Line:
+def _cut(pieces: list[Piece], width: int, appearance: Appearance) -> Line:
     """The pieces in exactly `width` cells: the last that fits is cut, or padded."""
     cut: list[Piece] = []
     left = width
     for place, (text, role) in enumerate(pieces):
         is_last = place == len(pieces) - 1
-        shown = fit(text, left if is_last else min(left, len(text)), ellipsis=taste.glyphs.ellipsis)
+        shown = fit(text, left if is_last else min(left, len(text)), ellipsis=appearance.glyphs.ellipsis)
         cut.append((shown, role))
         left -= len(shown)
     return join((*cut, (" " * left, "plain")))
@@ -118,7 +118,7 @@ def draw_summary(view: TensorView, width: int) -> Line:
         (f" {format_bytes(view.allocated_bytes)}", "title"),
         (f" allocated in {view.count:,} blocks", "plain"),
     ]
-    filter_text = view.tree.wish.filter_text
+    filter_text = view.tree.request.filter_text
     if filter_text:
         count, size = view.shown
         left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (filter_text, "accent")]
@@ -126,7 +126,7 @@ def draw_summary(view: TensorView, width: int) -> Line:
     return spread(left, [(f"{how}, sorted by {view.order}{' reversed' if view.is_reversed else ''} ", "dim")], width)
 
 
-def draw_detail(row: Row | None, allocated_bytes: int, width: int, taste: Taste) -> tuple[Line, ...]:
+def draw_detail(row: Row | None, allocated_bytes: int, width: int, appearance: Appearance) -> tuple[Line, ...]:
     """The full name and all that is known of what is under the cursor, on `DETAIL_LINES` lines."""
     if row is None:
         return ((),) * DETAIL_LINES
@@ -134,7 +134,7 @@ def draw_detail(row: Row | None, allocated_bytes: int, width: int, taste: Taste)
     first, second = _of_block(block) if block else _of_branch(row.node, allocated_bytes)
     if block and row.node.key[:1] == HOST:
         second = f"{description(block)}, {format_bytes(block.bytes)} of host memory"
-    cut = taste.glyphs.ellipsis
+    cut = appearance.glyphs.ellipsis
     return (
         join(((f" {_letter(row.node)} ", _role(row.node)), (fit(first, width - 3, ellipsis=cut), "title"))),
         ((fit(f"   {second}", width, ellipsis=cut), "plain"),),

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gputui.model.verdict import SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, Span, draw_runs, part_of_runs, runs_of_all
-from gputui.ui.drawing.attach.groups import pin_of
+from gputui.ui.drawing.attach.groups import blocker_of
 from gputui.ui.drawing.attach.map import CELLS_AT, counted
 from gputui.ui.drawing.line import Line, fit, join
-from gputui.ui.drawing.taste import Taste
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_A_BLOCK = 6
@@ -106,7 +106,7 @@ def draw_zoom_head(release: SegmentRelease, page_bytes: int | None, width: int) 
     return ((fit(words, width), "head"),)
 
 
-def draw_zoom_row(row: ZoomRow, runs: Sequence[Run], selected: range, width: int, taste: Taste) -> Line:
+def draw_zoom_row(row: ZoomRow, runs: Sequence[Run], selected: range, width: int, appearance: Appearance) -> Line:
     """Address of the page or line, the number of the page, cells with names."""
     room = max(1, width - CELLS_AT)
     shown = part_of_runs(runs, row.line * room, room)
@@ -118,11 +118,11 @@ def draw_zoom_row(row: ZoomRow, runs: Sequence[Run], selected: range, width: int
         (
             (">" if selected else " ", "title"),
             (fit(left, CELLS_AT - 1), "dim"),
-            *draw_runs(shown, taste, selected, lambda block: _name(row.release, block)),
+            *draw_runs(shown, appearance, selected, lambda block: _name(row.release, block)),
         )
     )
 
 
 def _name(release: SegmentRelease, block: int) -> str:
-    pin = pin_of(release, release.segment.blocks[block])
-    return pin.owner.name if pin else ""
+    blocker = blocker_of(release, release.segment.blocks[block])
+    return blocker.owner.name if blocker else ""

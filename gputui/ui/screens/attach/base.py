@@ -14,7 +14,7 @@ from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.attach.playback import draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
-from gputui.ui.screens.attach.acts import ActLine, can_act, choose_act
+from gputui.ui.screens.attach.actions import ActionLine, can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.targets import Player, Target
@@ -89,7 +89,14 @@ class AttachScreen(Replaying, MonitorScreen):
             LOOK_KEY, "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"
         ),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
-        Binding("x", "act", "Act", show=False, id="acts.menu", tooltip="do something in the program, after a question"),
+        Binding(
+            "x",
+            "choose_action",
+            "Action",
+            show=False,
+            id="actions.menu",
+            tooltip="do something in the program, after a question",
+        ),
         Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
         *REPLAY_BINDINGS,
     ]
@@ -105,8 +112,8 @@ class AttachScreen(Replaying, MonitorScreen):
             return self.player is not None and not isinstance(self.focused, Input)
         if action in ASKING_ACTIONS:
             return self.player is None
-        if action == "act":  # not where the user asked for none, nor where there is no program to do it in
-            return not self.monitor.state.is_readonly and can_act(self.target)
+        if action == "choose_action":  # not where the user asked for none, nor where there is no program to do it in
+            return not self.monitor.state.is_readonly and can_run_actions(self.target)
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
@@ -115,7 +122,7 @@ class AttachScreen(Replaying, MonitorScreen):
         yield status
         yield TargetLine(id="target")
         yield EndingLines(id="ending")
-        yield ActLine(id="act-line")
+        yield ActionLine(id="action-line")
         yield from rest
 
     @property
@@ -139,7 +146,7 @@ class AttachScreen(Replaying, MonitorScreen):
         target, moment = self.target, self.moment
         width = self.size.width
         if width:
-            self.query_one(ActLine).set_target(target, width)
+            self.query_one(ActionLine).set_target(target, width)
         if target is None or not width:
             return
         lines: list[Line] = []
@@ -213,12 +220,12 @@ class AttachScreen(Replaying, MonitorScreen):
         if self.target:
             self.target.feed.look("scan")
 
-    def action_act(self) -> None:
+    def action_choose_action(self) -> None:
         """Ask what to do in the program, and whether to do it."""
-        choose_act(self)
+        choose_action(self)
 
     def action_leave(self) -> None:
-        """Put what came of an act away, then back to the screen below; under a replay there is none."""
+        """Put what came of an action away, then back to the screen below; under a replay there is none."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()

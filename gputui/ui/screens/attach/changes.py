@@ -20,7 +20,7 @@ NO_MARK = (
     " shows what came and went since."
 )
 
-Place = tuple[End, TargetMoment]
+MomentChoice = tuple[End, TargetMoment]
 
 
 class ChangesScreen(AttachScreen):
@@ -60,7 +60,7 @@ class ChangesScreen(AttachScreen):
             self.target.compared[end] = places[place][0] if place < len(places) - 1 or end == "from" else None
         self.draw()
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[MomentChoice]:
         """Every mark and now, oldest first."""
         target, moment = self.target, self.moment
         if target is None or moment is None:
@@ -69,7 +69,7 @@ class ChangesScreen(AttachScreen):
         label = "now" if target.cursor is None else "the cursor"
         return [*marks, (End(label, moment.time, moment.look_time), moment)]
 
-    def _index(self, places: list[Place], end: str) -> int:
+    def _index(self, places: list[MomentChoice], end: str) -> int:
         wanted = self.target.compared[end] if self.target else None
         default = len(places) - (2 if end == "from" else 1)
         if wanted is None:

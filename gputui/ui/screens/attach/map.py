@@ -29,8 +29,8 @@ class MapScreen(AttachScreen):
 
     def compose_body(self) -> ComposeResult:
         """Map and inspector, and the legend below both."""
-        taste = self.monitor.taste
-        yield Container(MapView(taste, id="map"), Inspector(taste, id="inspector"), id="map-body")
+        appearance = self.monitor.appearance
+        yield Container(MapView(appearance, id="map"), Inspector(appearance, id="inspector"), id="map-body")
         yield Notes(id="legend")
 
     def on_mount(self) -> None:

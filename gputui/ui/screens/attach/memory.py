@@ -69,8 +69,8 @@ class MemoryScreen(AttachScreen):
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
-        taste = self.monitor.taste
-        lines = draw_memory(moment, device, width, taste)
+        appearance = self.monitor.appearance
+        lines = draw_memory(moment, device, width, appearance)
         problems = self.problems(width)
         lines += self._timeline(width, max(3, height - len(lines) - len(problems) - AROUND_TIMELINE))
         return lines + problems
@@ -85,5 +85,5 @@ class MemoryScreen(AttachScreen):
         top = timeline_top(points, device.index)
         at = "" if target.cursor is None else f"  cursor at {time_of(target.cursor)}"
         title = f" Reserved, active, allocated; top {format_bytes(top)}, each cell {span_s:g} s{at}"
-        drawn = draw_timeline(axis, device.index, top, height, target.cursor, target.marks, self.monitor.taste)
+        drawn = draw_timeline(axis, device.index, top, height, target.cursor, target.marks, self.monitor.appearance)
         return [join(((fit(title, width), "title"),)), *drawn]

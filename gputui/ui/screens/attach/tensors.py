@@ -58,7 +58,7 @@ class TensorsScreen(AttachScreen):
     def compose_body(self) -> ComposeResult:
         """Notes, list, detail, and the filter line where one is typed."""
         yield Notes(id="tensor-notes")
-        yield TensorList(self.monitor.taste, id="tensor-list")
+        yield TensorList(self.monitor.appearance, id="tensor-list")
         yield TensorDetail(id="tensor-detail")
         yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
 
@@ -108,7 +108,7 @@ class TensorsScreen(AttachScreen):
     @on(TensorList.Moved)
     def _moved(self) -> None:
         row = self.query_one(TensorList).current
-        detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.taste)
+        detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.appearance)
         self.query_one(TensorDetail).show(detail)
 
     @on(TensorList.Turned)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.inspector import Inspection, draw_below, draw_beside
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.widgets.painted import Painted
 
 BESIDE_TO_WIDTH = 60
@@ -13,9 +13,9 @@ BESIDE_TO_WIDTH = 60
 class Inspector(Painted):
     """Shows one block; blank where there is none."""
 
-    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._inspection: Inspection | None = None
 
     def set_inspection(self, inspection: Inspection | None) -> None:
@@ -29,9 +29,9 @@ class Inspector(Painted):
         if self._inspection is None or not width:
             self.show(())
         elif width <= BESIDE_TO_WIDTH:
-            self.show(tuple(draw_beside(self._inspection, width, self._taste)[:height]))
+            self.show(tuple(draw_beside(self._inspection, width, self._appearance)[:height]))
         else:
-            self.show(tuple(draw_below(self._inspection, width, height, self._taste)))
+            self.show(tuple(draw_below(self._inspection, width, height, self._appearance)))
 
     def on_resize(self) -> None:
         """The size changed."""

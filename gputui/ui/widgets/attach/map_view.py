@@ -15,6 +15,7 @@ from gputui.explain.release import SMALL_PAGE_BYTES
 from gputui.model.allocator import BlockState
 from gputui.model.moment import DeviceLayout
 from gputui.model.verdict import SegmentRelease
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.groups import ORDERS, Heading, SegmentRow, Sorting, groups_of, rows_of
 from gputui.ui.drawing.attach.map import (
     CELLS_AT,
@@ -26,7 +27,6 @@ from gputui.ui.drawing.attach.map import (
 from gputui.ui.drawing.attach.worked_out import MapRow, WorkedOut, block_holding
 from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.screens.menu import Menu
 from gputui.ui.widgets.listing import Listing
 
@@ -59,9 +59,9 @@ class MapView(Listing[MapRow]):
             self.address = address
             self.is_live = is_live
 
-    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._layout: DeviceLayout | None = None
         self._instead: tuple[Line, ...] = ()
         self._sorting = Sorting()
@@ -170,7 +170,7 @@ class MapView(Listing[MapRow]):
         """Column titles, or which segment is zoomed."""
         if self._is_zoomed and self.release:
             return draw_zoom_head(self.release, self.page_bytes(self.release), width)
-        return draw_map_head(self._sorting, width, self._taste)
+        return draw_map_head(self._sorting, width, self._appearance)
 
     def _line(self, entry: MapRow, place: int, width: int) -> Line:  # noqa: ARG002 - a segment has several places
         if isinstance(entry, Heading):
@@ -178,8 +178,8 @@ class MapView(Listing[MapRow]):
         runs, is_current = self._cells.runs_of(entry), entry.release is self.release
         selected = self._cells.selected(entry, self._block) if is_current else range(0)
         if isinstance(entry, ZoomRow):
-            return draw_zoom_row(entry, runs, selected, width, self._taste)
-        return draw_segment(entry, runs, selected, width, self._taste, is_current=is_current)
+            return draw_zoom_row(entry, runs, selected, width, self._appearance)
+        return draw_segment(entry, runs, selected, width, self._appearance, is_current=is_current)
 
     def redraw(self) -> None:
         """Draw the visible rows, or why there are none."""

@@ -7,10 +7,10 @@ from collections.abc import Hashable
 from textual.message import Message
 
 from gputui.explain.tensor_tree import Row
+from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import tensor_columns
 from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.taste import Taste
 from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.listing import Listing
 
@@ -31,9 +31,9 @@ class TensorList(Listing[Row]):
             self.row = row
             self.is_open = is_open
 
-    def __init__(self, taste: Taste, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._taste = taste
+        self._appearance = appearance
         self._view = TensorView()
         self._layout: Layout[Row] = ()
         self._last: Row | None = None
@@ -54,7 +54,7 @@ class TensorList(Listing[Row]):
     def redraw(self) -> None:
         """Draw the visible rows, and tell where the cursor is."""
         width = self.size.width
-        columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._taste)
+        columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._appearance)
         self._layout = lay_out(columns, width)
         super().redraw()
         if self.current is not self._last:
@@ -67,12 +67,12 @@ class TensorList(Listing[Row]):
 
     def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
         """Column titles, the sorted one marked."""
-        mark = self._taste.glyphs.up if self._view.is_reversed else self._taste.glyphs.down
+        mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
         return draw_head(self._layout, self._view.order, mark)
 
     def draw_entry(self, entry: Row, width: int) -> Line:  # noqa: ARG002 - laid out already
         """A row of the tree."""
-        return draw_row(self._layout, entry, self._taste.glyphs.ellipsis)
+        return draw_row(self._layout, entry, self._appearance.glyphs.ellipsis)
 
     def open(self) -> None:
         """Open a closed row; in an open one go to the first below it."""

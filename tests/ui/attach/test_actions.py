@@ -8,9 +8,9 @@ import pytest
 from textual.widgets import Button
 
 from gputui.model.moment import TargetMoment
-from gputui.model.target import ActName, Recorder
+from gputui.model.target import ActionName, Recorder
 from gputui.model.verdict import Outcome
-from gputui.ui.screens.attach.acts import ActLine
+from gputui.ui.screens.attach.actions import ActionLine
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen
 from gputui.ui.screens.menu import Menu
@@ -18,10 +18,10 @@ from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
 
-ACTING = replace(GREETING, acts=tuple(name.value for name in ActName))
+ACTING = replace(GREETING, actions=tuple(name.value for name in ActionName))
 DONE = Outcome(
     101.0,
-    ActName.EMPTY_CACHE,
+    ActionName.EMPTY_CACHE,
     ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0.", "It took 3.1 ms."),
     is_as_predicted=True,
 )
@@ -33,9 +33,9 @@ def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
 
 
 KEYS = {
-    "g": (ActName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
-    "e": (ActName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
-    "h": (ActName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
+    "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
+    "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }
 
 
@@ -50,20 +50,20 @@ async def test_an_act_is_asked_about_with_the_focus_on_cancel(key: str) -> None:
         assert question in shown
         assert fact in shown
         await at.press("enter")
-        assert (at.screen, at.feed.acts) == ("memory", [])
+        assert (at.screen, at.feed.actions) == ("memory", [])
         await at.press("x", key, "tab", "enter")
-        assert (at.screen, at.feed.acts) == ("memory", [name])
+        assert (at.screen, at.feed.actions) == ("memory", [name])
 
 
 async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is_not_offered() -> None:
     async with sitting(moment_with(history=Recorder.PROBE)) as at:
         await at.press("x", "h", "tab", "enter")
-        assert at.feed.acts == [ActName.HISTORY_OFF]
+        assert at.feed.actions == [ActionName.HISTORY_OFF]
         await at.deal(moment_with(101.0, history=Recorder.PROGRAM))
         await at.press("x")
         assert "memory history" not in at.text
         await at.press("h", "escape")
-        assert at.feed.acts == [ActName.HISTORY_OFF]
+        assert at.feed.actions == [ActionName.HISTORY_OFF]
 
 
 @pytest.mark.parametrize("screen", "123456")
@@ -72,14 +72,14 @@ async def test_every_screen_has_the_menu_and_a_scan_asks_nothing(screen: str) ->
         await at.press(screen, "x")
         assert isinstance(at.app.screen, Menu)
         await at.press("S")
-        assert (at.feed.looks, at.feed.acts) == (["scan"], [])
+        assert (at.feed.looks, at.feed.actions) == (["scan"], [])
         assert not isinstance(at.app.screen, (Menu, Confirm))
 
 
 async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_is_put_away() -> None:
     async with sitting(moment_with()) as at:
         assert lines_of(at) == ""
-        await at.deal(moment_with(101.0, acting=ActName.EMPTY_CACHE))
+        await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
         assert "torch.cuda.empty_cache(): under way, as soon as" in lines_of(at)
         await at.deal(moment_with(102.0, outcome=DONE))
         assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
@@ -99,8 +99,8 @@ async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_i
 async def test_readonly_has_neither_the_key_nor_its_help() -> None:
     async with sitting(moment_with(), size=(100, 200), is_readonly=True) as at:
         await at.press("x", "e", "tab", "enter")
-        assert (at.screen, at.feed.acts) == ("memory", [])
-        assert not [each for each in at.app.screen.active_bindings.values() if each.binding.action == "act"]
+        assert (at.screen, at.feed.actions) == ("memory", [])
+        assert not [each for each in at.app.screen.active_bindings.values() if each.binding.action == "choose_action"]
         await at.press("question_mark")
         assert isinstance(at.app.screen, HelpScreen)
         assert help_ids(at) == set()
@@ -109,13 +109,13 @@ async def test_readonly_has_neither_the_key_nor_its_help() -> None:
 async def test_the_help_names_the_key() -> None:
     async with sitting(moment_with(), size=(100, 200)) as at:
         await at.press("question_mark")
-        assert help_ids(at) == {"acts.menu"}
+        assert help_ids(at) == {"actions.menu"}
 
 
 class Recorded(DealtFeed):
     """A feed that plays back what was recorded: there is nobody to act upon."""
 
-    act = None  # type: ignore[assignment]
+    action = None  # type: ignore[assignment]
 
 
 async def test_in_a_recording_there_are_no_acts() -> None:
@@ -135,7 +135,7 @@ async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> No
         await at.press("x", "e")
         await at.deal(moment_with(101.0, ended="Process 7 has ended."))
         await at.press("tab", "enter")
-        assert at.feed.acts == []
+        assert at.feed.actions == []
 
 
 async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
@@ -147,7 +147,7 @@ async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
 
 def lines_of(at: Sitting) -> str:
     """What the line below the target's says."""
-    line = at.app.screen.query_one(ActLine)
+    line = at.app.screen.query_one(ActionLine)
     assert line.size.height == len(line.lines)
     return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
 

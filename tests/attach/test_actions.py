@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.acts import given_back_bytes, outcome_of, predicted_bytes
+from gputui.explain.actions import given_back_bytes, outcome_of, predicted_bytes
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import Acted, ActName, Recorder
+from gputui.model.target import ActionName, ActionResult, Recorder
 from gputui.probe.budget import RECORDS
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
@@ -62,22 +62,22 @@ def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Pyt
     child.expect("waiting")
     with child.attach() as client:
         before = driver_bytes(torch_python, child) if has_cuda else []
-        acted = client.act(ActName.EMPTY_CACHE)
+        result = client.run_action(ActionName.EMPTY_CACHE)
         if not has_cuda:
-            assert (acted.reason, acted.devices, acted.map) == (NO_CUDA, (), None)
+            assert (result.reason, result.devices, result.map) == (NO_CUDA, (), None)
             return
         after = driver_bytes(torch_python, child)
         look = client.look()
-    predicted = [predicted_bytes(acted.map, device) for device in range(2)]
+    predicted = [predicted_bytes(result.map, device) for device in range(2)]
     assert min(predicted) >= 12 * MIB
-    assert [given_back_bytes(each) for each in acted.devices] == predicted
+    assert [given_back_bytes(each) for each in result.devices] == predicted
     assert [one - other for one, other in zip(before, after, strict=True)] == predicted
     assert [predicted_bytes(look.map, device) for device in range(2)] == [0, 0]
-    assert [each.allocated_before_bytes for each in acted.devices] == [
-        each.allocated_after_bytes for each in acted.devices
+    assert [each.allocated_before_bytes for each in result.devices] == [
+        each.allocated_after_bytes for each in result.devices
     ]
-    assert outcome_of(acted).is_as_predicted
-    assert acted.took_s > 0
+    assert outcome_of(result).is_as_predicted
+    assert result.took_s > 0
 
 
 SYNCHRONISED = """
@@ -93,7 +93,7 @@ def test_before_pages_of_another_device_go_that_one_is_waited_for(torch_python: 
     child, has_cuda = start(torch_python, FRAGMENTS + SYNCHRONISED + WAITING + STILL, PYTORCH_CUDA_ALLOC_CONF=settings)
     child.expect("waiting")
     with child.attach() as client:
-        assert client.act(ActName.EMPTY_CACHE).reason == ("" if has_cuda else NO_CUDA)
+        assert client.run_action(ActionName.EMPTY_CACHE).reason == ("" if has_cuda else NO_CUDA)
     if has_cuda:
         assert child.expect("waited for") == "1"
 
@@ -112,14 +112,14 @@ def test_a_collection_frees_a_cycle_that_holds_a_tensor(torch_python: Python) ->
     child, has_cuda = start(torch_python, FRAGMENTS + CYCLE + WAITING + STILL)
     child.expect("waiting")
     with child.attach() as client:
-        acted, again = client.act(ActName.COLLECT), client.act(ActName.COLLECT)
-    assert (acted.reason, again.reason) == ("", "")
-    assert acted.collected >= 2
+        result, again = client.run_action(ActionName.COLLECT), client.run_action(ActionName.COLLECT)
+    assert (result.reason, again.reason) == ("", "")
+    assert result.collected >= 2
     assert all(each.allocated_before_bytes == each.allocated_after_bytes for each in again.devices)
-    freed = [each.allocated_before_bytes - each.allocated_after_bytes for each in acted.devices]
+    freed = [each.allocated_before_bytes - each.allocated_after_bytes for each in result.devices]
     assert freed == ([20 * MIB, 0] if has_cuda else [])
-    assert [each.reserved_before_bytes for each in acted.devices] == [
-        each.reserved_after_bytes for each in acted.devices
+    assert [each.reserved_before_bytes for each in result.devices] == [
+        each.reserved_after_bytes for each in result.devices
     ]
 
 
@@ -140,9 +140,11 @@ def test_no_collection_begins_inside_another(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + WAITING + IN_A_COLLECTION + STILL)
     child.expect("collecting")
     with child.attach() as client:
-        assert client.act(ActName.COLLECT).reason.startswith("A collection was under way at that moment")
+        assert client.run_action(ActionName.COLLECT).reason.startswith("A collection was under way at that moment")
         (torch_python.folder / "go on").touch()
-        wait_until(lambda: client.act(ActName.COLLECT).reason == "", "the end of the program's own collection")
+        wait_until(
+            lambda: client.run_action(ActionName.COLLECT).reason == "", "the end of the program's own collection"
+        )
 
 
 def sites(client: ProbeClient) -> set[str]:
@@ -169,13 +171,13 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + MADE_LATER + STILL)
     child.expect("waiting")
     with child.attach() as client:
-        acted = client.act(ActName.HISTORY_ON)
+        result = client.run_action(ActionName.HISTORY_ON)
         if not has_cuda:
-            assert acted.reason == NO_CUDA
+            assert result.reason == NO_CUDA
             return
-        assert acted.reason == ""
+        assert result.reason == ""
         assert client.statistics().history is Recorder.PROBE
-        assert client.act(ActName.HISTORY_ON).reason == "It is on already."
+        assert client.run_action(ActionName.HISTORY_ON).reason == "It is on already."
         assert sites(client) == set()
         (torch_python.folder / "make").touch()
         child.expect("made")
@@ -185,12 +187,12 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
         expected = {f"train.py:{line} in made_later"}
         assert sites(client) == expected
         assert RECORDS not in client.statistics().problems  # no look evicts an entry of anybody's
-        assert client.act(ActName.HISTORY_OFF).reason == ""
+        assert client.run_action(ActionName.HISTORY_OFF).reason == ""
         assert client.statistics().history is Recorder.NOBODY
         (torch_python.folder / "make more").touch()
         child.expect("more")
         assert sites(client) == expected
-        assert client.act(ActName.HISTORY_OFF).reason == "It is off already."
+        assert client.run_action(ActionName.HISTORY_OFF).reason == "It is off already."
 
 
 RECORDER = """
@@ -219,9 +221,9 @@ def test_what_the_program_records_is_left_alone(torch_python: Python) -> None:
     with child.attach() as client:
         if has_cuda:
             assert client.statistics().history is Recorder.PROGRAM
-        for name in (ActName.HISTORY_ON, ActName.HISTORY_OFF):
+        for name in (ActionName.HISTORY_ON, ActionName.HISTORY_OFF):
             left_alone = "The program records its memory history itself, and that is left alone."
-            assert client.act(name).reason == (left_alone if has_cuda else NO_CUDA)
+            assert client.run_action(name).reason == (left_alone if has_cuda else NO_CUDA)
     (torch_python.folder / "say").touch()
     events, is_on = child.expect("events").split()
     assert (int(events) >= 20, is_on) == (has_cuda, str(has_cuda))
@@ -233,12 +235,12 @@ def test_a_program_that_begins_to_record_finds_all_as_if_nothing_had_been_on(tor
     child, has_cuda = start(torch_python, source + STILL)
     child.expect("waiting")
     with child.attach() as client:
-        assert client.act(ActName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
+        assert client.run_action(ActionName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
         (torch_python.folder / "record").touch()
         first = child.expect("events")
         if has_cuda:
             assert client.statistics().history is Recorder.PROGRAM
-            assert "left alone" in client.act(ActName.HISTORY_OFF).reason
+            assert "left alone" in client.run_action(ActionName.HISTORY_OFF).reason
     (torch_python.folder / "say").touch()
     assert child.expect("events") == first
     assert first.split()[1] == str(has_cuda)
@@ -262,7 +264,7 @@ def test_what_was_switched_on_ends_with_the_last_viewer(torch_python: Python) ->
     child.expect("waiting")
     with child.attach() as other:
         with child.attach() as client:
-            assert client.act(ActName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
+            assert client.run_action(ActionName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
         (torch_python.folder / "attached").touch()
         if has_cuda:
             assert other.statistics().history is Recorder.PROBE
@@ -276,11 +278,11 @@ def test_an_environment_that_forbids_acts_is_obeyed(torch_python: Python) -> Non
     child, _ = start(torch_python, FRAGMENTS + CYCLE + WAITING + STILL, GPUTUI_PROBE_ACTS="0")
     child.expect("waiting")
     with child.attach() as client:
-        assert client.greeting.acts == ()
-        for name in ActName:
-            acted = client.act(name)
-            assert acted.reason == "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
-            assert (acted.devices, acted.collected) == ((), None)
+        assert client.greeting.actions == ()
+        for name in ActionName:
+            result = client.run_action(name)
+            assert result.reason == "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
+            assert (result.devices, result.collected) == ((), None)
 
 
 CAPTURES = {
@@ -320,36 +322,36 @@ def test_during_a_capture_the_cache_is_left_alone(torch_python: Python, name: st
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + CAPTURES[name].rstrip(" ") + STILL)
     child.expect("capturing")
     with child.attach() as client:
-        acted = client.act(ActName.EMPTY_CACHE)
-        assert acted.devices == ()
-        assert acted.reason.startswith("A CUDA graph is being captured on device " if has_cuda else NO_CUDA)
+        result = client.run_action(ActionName.EMPTY_CACHE)
+        assert result.devices == ()
+        assert result.reason.startswith("A CUDA graph is being captured on device " if has_cuda else NO_CUDA)
         (torch_python.folder / "end").touch()
         if has_cuda:
-            wait_until(lambda: client.act(ActName.EMPTY_CACHE).reason == "", "the end of the capture")
+            wait_until(lambda: client.run_action(ActionName.EMPTY_CACHE).reason == "", "the end of the capture")
 
 
 def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: Python) -> None:
     child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
-        acted = client.act(ActName.COLLECT, wait_s=0.1)
-        assert "did not come back to Python within 0.1 s (it is at train.py:" in acted.reason
-        assert acted.reason.endswith("nothing was done.")
+        result = client.run_action(ActionName.COLLECT, wait_s=0.1)
+        assert "did not come back to Python within 0.1 s (it is at train.py:" in result.reason
+        assert result.reason.endswith("nothing was done.")
         child.say("wake up")
         child.expect("awake")
-        assert client.act(ActName.COLLECT).reason == ""
+        assert client.run_action(ActionName.COLLECT).reason == ""
 
 
 def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
     child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as one, child.attach() as other:
-        one.ask_act(ActName.COLLECT, wait_s=3.0)
+        one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # told to the other only once the act before it was taken up
         assert other.receive(60).label == "asked"
-        assert other.act(ActName.COLLECT).reason == "Another act is under way."
+        assert other.run_action(ActionName.COLLECT).reason == "Another act is under way."
         answers = [one.receive(60), one.receive(60)]
-    assert "did not come back" in next(each for each in answers if isinstance(each, Acted)).reason
+    assert "did not come back" in next(each for each in answers if isinstance(each, ActionResult)).reason
 
 
 FAILING = """
@@ -361,7 +363,7 @@ def test_what_fails_inside_an_act_stays_inside(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + FAILING + WAITING + STILL)
     child.expect("waiting")
     with child.attach() as client:
-        reason = client.act(ActName.EMPTY_CACHE).reason
+        reason = client.run_action(ActionName.EMPTY_CACHE).reason
         assert reason == ("It failed: ZeroDivisionError: division by zero" if has_cuda else NO_CUDA)
         assert client.look().cost.pause_ms >= 0
 
@@ -389,10 +391,10 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + INTERRUPTED + STILL)
     child.expect("going")
     with child.attach() as client:
-        reason = client.act(ActName.EMPTY_CACHE).reason
+        reason = client.run_action(ActionName.EMPTY_CACHE).reason
         assert reason.startswith("A signal of the program arrived in the middle of it" if has_cuda else NO_CUDA)
         assert child.expect("caught") == "mine"
-        assert client.act(ActName.COLLECT).reason == ""
+        assert client.run_action(ActionName.COLLECT).reason == ""
 
 
 def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_after_it(torch_python: Python) -> None:
@@ -401,17 +403,17 @@ def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_a
     moments: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
     feed.start()
-    feed.act(ActName.EMPTY_CACHE)
+    feed.run_action(ActionName.EMPTY_CACHE)
     wait_until(lambda: moments and moments[-1].outcome, "the outcome")
-    assert ActName.EMPTY_CACHE in [each.acting for each in moments]
-    assert moments[-1].acting is None
+    assert ActionName.EMPTY_CACHE in [each.pending_action for each in moments]
+    assert moments[-1].pending_action is None
     assert moments[-1].outcome.is_as_predicted == has_cuda
     if has_cuda:
         done = moments[-1].outcome.time
         wait_until(lambda: moments[-1].look_time > done, "a look after it")
         layouts = [device.layout for device in moments[-1].devices]
         assert [each.release.releasable_bytes for each in layouts] == [0, 0]
-        feed.act(ActName.HISTORY_ON)
+        feed.run_action(ActionName.HISTORY_ON)
         wait_until(lambda: moments[-1].history is Recorder.PROBE, "the history")
     feed.stop()
 
@@ -427,7 +429,7 @@ def test_what_was_switched_on_ends_with_the_probe(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STOPPED + STILL)
     child.expect("waiting")
     with child.attach() as client:
-        assert client.act(ActName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
+        assert client.run_action(ActionName.HISTORY_ON).reason == ("" if has_cuda else NO_CUDA)
         (torch_python.folder / "stop").touch()
         assert child.expect("enabled") == "False"
     assert child.errors == ""
@@ -447,9 +449,9 @@ def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python
     child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     child.expect("waiting")
     with child.attach() as client:
-        acted = client.act(ActName.EMPTY_CACHE)
-        assert acted.reason.startswith("A private pool that nobody uses any more" if has_cuda else NO_CUDA)
-        assert acted.devices == ()
+        result = client.run_action(ActionName.EMPTY_CACHE)
+        assert result.reason.startswith("A private pool that nobody uses any more" if has_cuda else NO_CUDA)
+        assert result.devices == ()
 
 
 def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python) -> None:
@@ -458,7 +460,7 @@ def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python
     child.expect("waiting")
     with child.attach() as client:
         assert client.statistics().history is Recorder.NOBODY
-        acted = client.act(ActName.EMPTY_CACHE)
-        assert (acted.reason, acted.map) == ("" if has_cuda else NO_CUDA, None)
-        begun = client.act(ActName.HISTORY_ON)
+        result = client.run_action(ActionName.EMPTY_CACHE)
+        assert (result.reason, result.map) == ("" if has_cuda else NO_CUDA, None)
+        begun = client.run_action(ActionName.HISTORY_ON)
         assert begun.reason.startswith("Only PyTorch's own allocator records" if has_cuda else NO_CUDA)

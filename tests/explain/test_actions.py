@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.acts import outcome_of
-from gputui.model.target import Acted, ActedDevice, ActName
+from gputui.explain.actions import outcome_of
+from gputui.model.target import ActionCounters, ActionName, ActionResult
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
 
@@ -16,76 +16,82 @@ MADE = layout(
 )
 
 
-def device(index: int, reserved: tuple[int, int], allocated: tuple[int, int] = (2 * MIB, 2 * MIB)) -> ActedDevice:
-    return ActedDevice(index, *reserved, *allocated)
+def device(index: int, reserved: tuple[int, int], allocated: tuple[int, int] = (2 * MIB, 2 * MIB)) -> ActionCounters:
+    return ActionCounters(index, *reserved, *allocated)
 
 
-def acted(name: ActName, *devices: ActedDevice, **more: object) -> Acted:
-    return Acted(1.0, name, 0.0031, devices, **more)
+def result(name: ActionName, *devices: ActionCounters, **more: object) -> ActionResult:
+    return ActionResult(1.0, name, 0.0031, devices, **more)
 
 
 GIVEN = (device(0, (60 * MIB, 20 * MIB)), device(1, (8 * MIB, 0)))
 
 CASES = [
     pytest.param(
-        acted(ActName.EMPTY_CACHE, *GIVEN, map=MADE),
+        result(ActionName.EMPTY_CACHE, *GIVEN, map=MADE),
         "torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0; 8.0 MiB predicted, 8.0 MiB"
         " given back on device 1. It took 3.1 ms.",
         True,
         id="as predicted",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, device(0, (20 * MIB, 20 * MIB)), map=layout(segment(("live", 20)))),
+        result(ActionName.EMPTY_CACHE, device(0, (20 * MIB, 20 * MIB)), map=layout(segment(("live", 20)))),
         "torch.cuda.empty_cache(): nothing predicted, nothing given back. It took 3.1 ms.",
         True,
         id="nothing to give",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, device(0, (60 * MIB, 60 * MIB)), map=MADE),
+        result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 60 * MIB)), map=MADE),
         "torch.cuda.empty_cache(): 40.0 MiB predicted, 0 B given back on device 0. The two differ: while the driver"
         " takes memory back, other threads of the program go on allocating and freeing. It took 3.1 ms.",
         False,
         id="the program took it again",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, device(0, (60 * MIB, 80 * MIB)), map=MADE),
+        result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 80 * MIB)), map=MADE),
         "40.0 MiB predicted, -20.0 MiB given back on device 0. The two differ",
         False,
         id="the program took more",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB + 512)), map=MADE),
+        result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB + 512)), map=MADE),
         "40.0 MiB predicted, 40.0 MiB (-512 B) given back on device 0. The two differ",
         False,
         id="a difference that rounding would hide",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB))),
+        result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB))),
         "nothing could be predicted, for there is no map of this allocator; given back: 40.0 MiB on device 0.",
         False,
         id="no map",
     ),
     pytest.param(
-        acted(ActName.COLLECT, device(0, (60 * MIB, 60 * MIB), (50 * MIB, 30 * MIB)), collected=1200),
+        result(ActionName.COLLECT, device(0, (60 * MIB, 60 * MIB), (50 * MIB, 30 * MIB)), collected=1200),
         "gc.collect(): what it frees cannot be told beforehand; 1,200 objects collected, 20.0 MiB of tensors freed on"
         " device 0. PyTorch keeps that memory in its cache. It took 3.1 ms.",
         True,
         id="a collection that frees tensors",
     ),
     pytest.param(
-        acted(ActName.COLLECT, collected=1),
+        result(ActionName.COLLECT, collected=1),
         "gc.collect(): what it frees cannot be told beforehand; 1 object collected, no tensor freed. It took 3.1 ms.",
         True,
         id="one that frees none",
     ),
     pytest.param(
-        acted(ActName.HISTORY_ON), "Memory history on: blocks made from now on carry the line", True, id="history on"
+        result(ActionName.HISTORY_ON),
+        "Memory history on: blocks made from now on carry the line",
+        True,
+        id="history on",
     ),
     pytest.param(
-        acted(ActName.HISTORY_OFF), "Memory history off: blocks made from now on carry no line", True, id="history off"
+        result(ActionName.HISTORY_OFF),
+        "Memory history off: blocks made from now on carry no line",
+        True,
+        id="history off",
     ),
     pytest.param(
-        acted(ActName.EMPTY_CACHE, reason="A CUDA graph is being captured."),
+        result(ActionName.EMPTY_CACHE, reason="A CUDA graph is being captured."),
         "torch.cuda.empty_cache() was not done. A CUDA graph is being captured.",
         False,
         id="not done",
@@ -94,7 +100,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("happened", "said", "is_as_predicted"), CASES)
-def test_what_is_said(happened: Acted, said: str, is_as_predicted) -> None:
+def test_what_is_said(happened: ActionResult, said: str, is_as_predicted) -> None:
     outcome = outcome_of(happened)
     assert said in " ".join(outcome.sentences)
     assert outcome.is_as_predicted == is_as_predicted

@@ -1,10 +1,10 @@
-"""An act in the attached process: what is expected of it, that it is under way, and what came of it."""
+"""An action in the attached process: what is expected of it, that it is under way, and what came of it."""
 
 from __future__ import annotations
 
-from gputui.explain.acts import CALLS
+from gputui.explain.actions import CALLS
 from gputui.model.moment import TargetMoment
-from gputui.model.target import ActName
+from gputui.model.target import ActionName
 from gputui.model.verdict import Outcome
 from gputui.ui.drawing.line import Line, join, paragraph, width_of
 from gputui.units import format_bytes, format_duration
@@ -24,10 +24,12 @@ def draw_prediction(moment: TargetMoment) -> list[str]:
     return lines or ["nothing can be predicted: there is no look at the allocator's map"]
 
 
-def draw_act(acting: ActName | None, outcome: Outcome | None, width: int) -> list[Line]:
+def draw_action(pending_action: ActionName | None, outcome: Outcome | None, width: int) -> list[Line]:
     """Lines of at most `width` cells; none where nothing is to be told."""
-    if acting:
-        text = f"{CALLS[acting]}: under way, as soon as the program's main thread is between two lines of Python."
+    if pending_action:
+        text = (
+            f"{CALLS[pending_action]}: under way, as soon as the program's main thread is between two lines of Python."
+        )
         return paragraph(text, width, "fair")
     if outcome is None:
         return []

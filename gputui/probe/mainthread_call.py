@@ -12,7 +12,7 @@ from gputui.probe import compiler, mainthread
 Result = TypeVar("Result")
 
 
-class Errand(Generic[Result]):
+class MainThreadCall(Generic[Result]):
     """Belongs to the probe's thread; `wake` is called in the main thread once there is a result."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -20,7 +20,7 @@ class Errand(Generic[Result]):
         self._main = mainthread.PendingCall()
         self._result: Result | None = None
         self._number = 0
-        """Of the errand under way: what an earlier one brings that nobody waits for any more is dropped."""
+        """Of the call under way: what an earlier one brings that nobody waits for any more is dropped."""
         self.deadline: float | None = None
         """When (`perf_counter`) to stop waiting for the main thread, None where nothing is under way."""
 

@@ -1,6 +1,6 @@
 """What may be done in the program, only when a viewer asks for it, and only in the program's main thread.
 
-An act runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's
+An action runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's
 own signal handlers raise meanwhile passes through.
 """
 
@@ -14,70 +14,70 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputui.probe import mainthread, program
-from gputui.probe.errand import Errand
+from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
     from gputui.probe.allocator import TakenMap
-    from gputui.probe.requests import ActRequest
+    from gputui.probe.requests import ActionRequest
 
-FORBIDDEN = "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
-BUSY = "Another act is under way."
+FORBIDDEN = "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
+BUSY = "Another action is under way."
 _INTERRUPTED = "A signal of the program arrived in the middle of it, and went first: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch."
 _NO_CUDA = "The program has not initialised CUDA: there is nothing to do it to."
 _COLLECTS = "A collection was under way at that moment, and one does not begin inside another."
 
 
-class Actor:
-    """Does one act at a time; all but the act itself runs in the probe's thread."""
+class ActionRunner:
+    """Does one action at a time; all but the action itself runs in the probe's thread."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
-        self._errand: Errand[dict[str, Any]] = Errand(wake)
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._wait_s = 0.0
         self._is_left = False
         self.name = ""
-        """The act under way, "" where there is none."""
+        """The action under way, "" where there is none."""
 
     @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None where no act is under way."""
-        return self._errand.deadline
+        """When (`perf_counter`) to stop waiting for the main thread, None where no action is under way."""
+        return self._call.deadline
 
-    def begin(self, wanted: ActRequest) -> None:
-        """Ask the main thread for an act; the wake function is called once it is done."""
+    def begin(self, wanted: ActionRequest) -> None:
+        """Ask the main thread for an action; the wake function is called once it is done."""
         torch = program.loaded_torch()
         if torch is not None:
             from gputui.probe import reading, recording  # noqa: F401 (imports are not to be waited for over there)
         self.name, self._wait_s, self._is_left = wanted.name, wanted.wait_s, False
-        if not program.takes_acts():
-            self._errand.settle(nothing_done(wanted.name, FORBIDDEN))
+        if not program.takes_actions():
+            self._call.settle(nothing_done(wanted.name, FORBIDDEN))
             self._wake()
             return
         interrupted = nothing_done(wanted.name, _INTERRUPTED)
-        self._errand.begin(lambda: self._act_in_the_main_thread(torch, wanted.name), wanted.wait_s, interrupted)
+        self._call.begin(lambda: self._act_in_the_main_thread(torch, wanted.name), wanted.wait_s, interrupted)
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.Acted`, once it is over; afterwards another may begin."""
-        acted = self._errand.finished(lambda: nothing_done(self.name, self._why_not()))
-        if acted is not None:
+        result = self._call.finished(lambda: nothing_done(self.name, self._why_not()))
+        if result is not None:
             self.name = ""
-            taken = acted.pop("taken", None)
+            taken = result.pop("taken", None)
             if taken is not None:
                 from gputui.probe.blockmap import describe_map
 
-                acted["map"] = describe_map(taken)
-        return acted
+                result["map"] = describe_map(taken)
+        return result
 
     def leave(self) -> None:
         """Nobody looks any more: what has not begun will not, and the history switched on for viewers ends."""
         self._is_left, self.name = True, ""
-        self._errand.leave()
+        self._call.leave()
         _end_recording()
 
     def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> dict[str, Any]:
         try:
-            return _act(torch, name)
+            return _run_action(torch, name)
         finally:
             if self._is_left:
                 _end_recording()
@@ -96,31 +96,31 @@ def _end_recording() -> None:
         module.recording.leave()
 
 
-def _act(torch: ModuleType | None, name: str) -> dict[str, Any]:
-    acted = nothing_done(name, "")
-    act = _ACTS[name]
+def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
+    result = nothing_done(name, "")
+    action = _ACTIONS[name]
     try:
-        if torch is None and act.needs_cuda:
-            acted["reason"] = _NO_TORCH
-        elif act.needs_cuda and not program.has_cuda(torch):
-            acted["reason"] = _NO_CUDA
+        if torch is None and action.needs_cuda:
+            result["reason"] = _NO_TORCH
+        elif action.needs_cuda and not program.has_cuda(torch):
+            result["reason"] = _NO_CUDA
         else:
-            acted["reason"] = act.why_not(torch, acted) or _perform(torch, act, acted)
-    except Exception as error:  # whatever an act runs into stays out of somebody's training job
+            result["reason"] = action.why_not(torch, result) or _perform(torch, action, result)
+    except Exception as error:  # whatever an action runs into stays out of somebody's training job
         if mainthread.is_of_the_program(error):
             raise
-        acted["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
-    return acted
+        result["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
+    return result
 
 
-def _perform(torch: ModuleType | None, act: _Act, acted: dict[str, Any]) -> str:
+def _perform(torch: ModuleType | None, action: _Action, result: dict[str, Any]) -> str:
     before = _counters(torch)
     began = perf_counter()
     try:
-        return act.perform(torch, acted)
+        return action.perform(torch, result)
     finally:
-        acted["took_s"] = perf_counter() - began
-        acted["devices"] = [
+        result["took_s"] = perf_counter() - began
+        result["devices"] = [
             {
                 "device": one["device"],
                 "reserved_before_bytes": one["reserved_bytes"],
@@ -141,9 +141,9 @@ def _counters(torch: ModuleType | None) -> list[dict[str, Any]]:
 
 
 def nothing_done(name: str, reason: str) -> dict[str, Any]:
-    """The answer where an act was not done."""
+    """The answer where an action was not done."""
     return {
-        "type": "acted",
+        "type": "action_result",
         "time": time(),
         "name": name,
         "took_s": 0.0,
@@ -154,24 +154,24 @@ def nothing_done(name: str, reason: str) -> dict[str, Any]:
     }
 
 
-def _collect(_torch: ModuleType | None, acted: dict[str, Any]) -> str:
+def _collect(_torch: ModuleType | None, result: dict[str, Any]) -> str:
     """A full collection; inside a running one the interpreter begins none, and calls nobody back."""
     seen: dict[str, dict[str, int]] = {}
     note = seen.__setitem__  # not a function of Python, in which a signal's exception would be lost
     gc.callbacks.append(note)
     try:
-        acted["collected"] = gc.collect()
+        result["collected"] = gc.collect()
     finally:
         gc.callbacks.remove(note)
     return "" if "start" in seen else _COLLECTS
 
 
-def _why_not_emptied(torch: ModuleType, acted: dict[str, Any]) -> str:
+def _why_not_emptied(torch: ModuleType, result: dict[str, Any]) -> str:
     """Why the cache must be left alone now; the map of this moment is taken for the prediction."""
     from gputui.probe.allocator import take_map
     from gputui.probe.reading import reader
 
-    taken = acted["taken"] = take_map(torch, reader.pools)
+    taken = result["taken"] = take_map(torch, reader.pools)
     use = taken.use if taken else reader.pools.look(torch, has_pools=False)
     if use.capturing:
         return (
@@ -203,29 +203,29 @@ def _has_expandable_leftovers(taken: TakenMap) -> bool:
     return bool(private) and not all(taken.use.holders_of(private).values())
 
 
-def _empty_cache(torch: ModuleType, acted: dict[str, Any]) -> str:
+def _empty_cache(torch: ModuleType, result: dict[str, Any]) -> str:
     """PyTorch synchronises the current device alone before it unmaps pages of any: the others are waited for here."""
     current = torch._C._cuda_getDevice()
-    segments = acted["taken"].segments if acted["taken"] else ()
+    segments = result["taken"].segments if result["taken"] else ()
     for device in sorted({entry["device"] for entry in segments if entry.get("is_expandable", False)} - {current}):
         torch.cuda.synchronize(device)
     torch.cuda.empty_cache()
     return ""
 
 
-def _begin_history(torch: ModuleType, _acted: dict[str, Any]) -> str:
+def _begin_history(torch: ModuleType, _result: dict[str, Any]) -> str:
     from gputui.probe.recording import recording
 
     return recording.begin(torch)
 
 
-def _end_history(torch: ModuleType, _acted: dict[str, Any]) -> str:
+def _end_history(torch: ModuleType, _result: dict[str, Any]) -> str:
     from gputui.probe.recording import recording
 
     return recording.end(torch)
 
 
-class _Act(NamedTuple):
+class _Action(NamedTuple):
     """`why_not` and `perform` return a sentence where it is not, or was not, done."""
 
     needs_cuda: bool
@@ -233,13 +233,13 @@ class _Act(NamedTuple):
     perform: Callable[[Any, dict[str, Any]], str]
 
 
-def _always(_torch: ModuleType, _acted: dict[str, Any]) -> str:
+def _always(_torch: ModuleType, _result: dict[str, Any]) -> str:
     return ""
 
 
-_ACTS = {
-    "collect": _Act(needs_cuda=False, why_not=_always, perform=_collect),
-    "empty_cache": _Act(needs_cuda=True, why_not=_why_not_emptied, perform=_empty_cache),
-    "history_on": _Act(needs_cuda=True, why_not=_always, perform=_begin_history),
-    "history_off": _Act(needs_cuda=True, why_not=_always, perform=_end_history),
+_ACTIONS = {
+    "collect": _Action(needs_cuda=False, why_not=_always, perform=_collect),
+    "empty_cache": _Action(needs_cuda=True, why_not=_why_not_emptied, perform=_empty_cache),
+    "history_on": _Action(needs_cuda=True, why_not=_always, perform=_begin_history),
+    "history_off": _Action(needs_cuda=True, why_not=_always, perform=_end_history),
 }

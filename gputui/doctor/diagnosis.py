@@ -16,7 +16,7 @@ class Grade(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """What one check found; `remedy` is a sentence, empty where there is nothing to do."""
 
     check: str
@@ -25,12 +25,12 @@ class Finding:
     remedy: str = ""
 
 
-def fine(check: str, text: str) -> Finding:
+def fine(check: str, text: str) -> Diagnosis:
     """It works."""
-    return Finding(check, Grade.FINE, text)
+    return Diagnosis(check, Grade.FINE, text)
 
 
-def report(findings: Iterable[Finding], *, as_json: bool) -> str:
+def report(findings: Iterable[Diagnosis], *, as_json: bool) -> str:
     """The findings as a table, a remedy under each that has one, or as a JSON document."""
     if as_json:
         import json
@@ -40,6 +40,6 @@ def report(findings: Iterable[Finding], *, as_json: bool) -> str:
     return "".join(f"{line}\n" for finding in findings for line in _lines(finding))
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: Diagnosis) -> list[str]:
     lines = [f"{finding.grade.value:<8}{finding.check:<16}{finding.text}"]
     return [*lines, f"{'':<24}-> {finding.remedy}"] if finding.remedy else lines

@@ -8,7 +8,7 @@ from gputui.settings import Settings
 from gputui.ui.drawing.meters import ASCII, UNICODE, Glyphs
 
 
-class Taste(NamedTuple):
+class Appearance(NamedTuple):
     """Glyphs and thresholds; each pair says from where on a value is fair and from where on it is poor.
 
     Temperatures are °C below the device's own slowdown temperature where it tells one, and `temperature_c` where not.
@@ -30,8 +30,10 @@ class Taste(NamedTuple):
         return "-" if self.is_ascii else "–"
 
 
-def taste_of(settings: Settings) -> Taste:
+def taste_of(settings: Settings) -> Appearance:
     """How the settings say that it shall be drawn."""
     percent = (float(settings.warm_percent), float(settings.hot_percent))
     heat = (float(settings.warm_c), float(settings.hot_c))
-    return Taste(ASCII if settings.ascii else UNICODE, memory_percent=percent, temperature_c=heat, cpu_percent=percent)
+    return Appearance(
+        ASCII if settings.ascii else UNICODE, memory_percent=percent, temperature_c=heat, cpu_percent=percent
+    )
