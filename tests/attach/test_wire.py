@@ -68,9 +68,9 @@ GARBAGE = {
     "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
     "an interval that is none": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
     "a look that is none": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
-    "an act that is none": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
-    "an act of no name": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
-    "an act's wait that is none": (
+    "an action that is none": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
+    "an action of no name": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
+    "an action's wait that is none": (
         HELLO + frame({"type": "action", "name": "collect", "wait_s": "1"}),
         "wait_s is '1'",
     ),
@@ -224,11 +224,11 @@ WRONG = {
     "infinity": (Statistics, {"time": float("inf"), "devices": [], "pinned_bytes": None}, "a number"),
     "a number too large": (Statistics, {"time": 1, "devices": [], "pinned_bytes": 2**70}, "an integer"),
     "an object for a list": (Statistics, {"time": 1, "devices": {}, "pinned_bytes": None}, "a list"),
-    "an act nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActName"),
+    "an action nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActionName"),
     "a device without counters": (
         ActionResult,
         {"time": 1, "name": "collect", "took_s": 1, "devices": [{"device": 0}]},
-        "ActedDevice.allocated_after_bytes",
+        "ActionCounters.allocated_after_bytes",
     ),
     "a recorder nobody knows": (
         Statistics,

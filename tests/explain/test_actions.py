@@ -1,4 +1,4 @@
-"""What is said of an act: predicted, happened, took; and why the two may differ."""
+"""What is said of an action: predicted, happened, took; and why the two may differ."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ DONE = Outcome(
 
 
 def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
-    """A process that takes acts, with 40 MiB to give back."""
+    """A process that takes actions, with 40 MiB to give back."""
     return replace(moment(segment(("free", 40)), time=time), greeting=ACTING, **changes)
 
 
@@ -115,10 +115,10 @@ async def test_the_help_names_the_key() -> None:
 class Recorded(DealtFeed):
     """A feed that plays back what was recorded: there is nobody to act upon."""
 
-    action = None  # type: ignore[assignment]
+    run_action = None  # type: ignore[assignment]
 
 
-async def test_in_a_recording_there_are_no_acts() -> None:
+async def test_in_a_recording_there_are_no_actions() -> None:
     async with sitting(moment_with(), feed=Recorded) as at:
         await at.press("x")
         assert at.screen == "memory"
@@ -153,4 +153,4 @@ def lines_of(at: Sitting) -> str:
 
 
 def help_ids(at: Sitting) -> set[str]:
-    return {word for word in at.text.split() if word.startswith("acts.")}
+    return {word for word in at.text.split() if word.startswith("actions.")}
