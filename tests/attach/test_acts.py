@@ -279,7 +279,7 @@ def test_an_environment_that_forbids_acts_is_obeyed(torch_python: Python) -> Non
         assert client.greeting.acts == ()
         for name in ActName:
             acted = client.act(name)
-            assert acted.reason == "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
+            assert acted.reason == "Acts are forbidden in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
             assert (acted.devices, acted.collected) == ((), None)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gputui import environment
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActName
 from gputui.ui.drawing.attach.acts import draw_act, draw_prediction
@@ -21,7 +22,7 @@ SCAN = ("s", "scan: look at every Python object", "scan")
 """The one act that changes nothing, and asks nothing."""
 
 NONE_TAKEN = (
-    "This process takes no acts: GPUTUI_PROBE_ACTS is 0 in its environment, or its probe is of an older gputui."
+    f"This process takes no acts: {environment.PROBE_ACTS} is 0 in its environment, or its probe is of an older gputui."
 )
 
 
