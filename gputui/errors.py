@@ -20,6 +20,6 @@ class GputuiError(Exception):
 
 
 class UsageError(GputuiError):
-    """What was typed cannot be meant: an unknown option, a value of the wrong form, a wrong setting."""
+    """Invalid usage or settings: an unknown option, a value of the wrong form, a wrong setting."""
 
     exit_status = 2

@@ -1,4 +1,4 @@
-"""Sentences about what was typed."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 

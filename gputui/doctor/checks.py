@@ -11,11 +11,12 @@ from dataclasses import replace
 from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
 from gputui.doctor.terminal import check_terminal
+from gputui.environment import PREFIX
 from gputui.errors import GputuiError
 from gputui.model.reading import Absent, value_of
 from gputui.settings import load_settings
 from gputui.settings.file import settings_path, shown_path
-from gputui.settings.table import CONFIG_VARIABLE, SETTINGS
+from gputui.settings.table import VARIABLES
 from gputui.units import GIB, format_bytes
 from gputui.wording import did_you_mean
 
@@ -25,8 +26,6 @@ SMALL_SHM_BYTES = GIB
 _PACKAGES = ("textual", "nvidia-ml-py")
 _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
 """Packages that put their own `pynvml` module in the place of nvidia-ml-py's."""
-
-_OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "GPUTUI_PROBE"})
 
 
 def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - each check is given what there is
@@ -59,10 +58,11 @@ def check_settings(here: Here) -> Iterator[Diagnosis]:
         yield fine(
             "settings", shown_path(path) if os.path.exists(path) else f"defaults ({shown_path(path)} is not there)"
         )
-    known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
     for name in here.environment:
-        if name.startswith("GPUTUI_") and name not in known:
-            yield Diagnosis("settings", Grade.LIMITED, f"{name} is set and means nothing.", did_you_mean(name, known))
+        if name.startswith(PREFIX) and name not in VARIABLES:
+            yield Diagnosis(
+                "settings", Grade.LIMITED, f"{name} is set and means nothing.", did_you_mean(name, VARIABLES)
+            )
 
 
 def check_binding(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001

@@ -127,8 +127,8 @@ class ActionCounters:
 class ActionResult:
     """What came of an action; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
 
-    `took_s` is the action alone. `map` is the allocator's of right before an `empty_cache()`: by it one tells what was to
-    be expected. `collected` is how many objects `gc.collect()` found unreachable.
+    `took_s` is the action alone. `map` is the allocator's of right before an `empty_cache()`: it tells what was to be
+    expected. `collected` is how many objects `gc.collect()` found unreachable.
     """
 
     time: float

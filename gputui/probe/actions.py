@@ -13,6 +13,7 @@ from time import perf_counter, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gputui import environment
 from gputui.probe import mainthread, program
 from gputui.probe.mainthread_call import MainThreadCall
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gputui.probe.allocator import TakenMap
     from gputui.probe.requests import ActionRequest
 
-FORBIDDEN = "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
+FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
 BUSY = "Another action is under way."
 _INTERRUPTED = "A signal of the program arrived in the middle of it, and went first: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch."

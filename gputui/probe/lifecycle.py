@@ -16,6 +16,7 @@ from itertools import count
 from select import POLLIN, poll
 from time import sleep, time
 
+from gputui import environment
 from gputui.probe import sockets, wake
 from gputui.probe.descriptors import NotOursError
 from gputui.protocol import places
@@ -216,8 +217,8 @@ def mark(label: str) -> None:
 
 def _refusal() -> str:
     """Why there is to be no probe here, "" where there may be one."""
-    if os.environ.get("GPUTUI_PROBE") == "0":
-        return "GPUTUI_PROBE is 0"
+    if os.environ.get(environment.PROBE) == "0":
+        return f"{environment.PROBE} is 0"
     if "t" in getattr(sys, "abiflags", ""):
         return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
     if _is_subinterpreter():

@@ -6,6 +6,8 @@ import os
 import sys
 from types import ModuleType
 
+from gputui import environment
+
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
@@ -27,7 +29,7 @@ def has_cuda(torch: ModuleType | None) -> bool:
 
 def takes_actions() -> bool:
     """Whether anything may be done in this program; who runs it can say no in its environment."""
-    return os.environ.get("GPUTUI_PROBE_ACTS") != "0"
+    return os.environ.get(environment.PROBE_ACTS) != "0"
 
 
 def greeting() -> dict[str, object]:

@@ -281,7 +281,7 @@ def test_an_environment_that_forbids_actions_is_obeyed(torch_python: Python) -> 
         assert client.greeting.actions == ()
         for name in ActionName:
             result = client.run_action(name)
-            assert result.reason == "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
+            assert result.reason == "Actions are forbidden in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
             assert (result.devices, result.collected) == ((), None)
 
 

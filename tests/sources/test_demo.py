@@ -169,7 +169,7 @@ def test_every_process_has_details_and_a_tree_around_it(source):
         entries = {entry.identity: entry for entry in details.tree}
         assert process.identity in entries
         assert details.tree[0].depth == 0
-        assert dict(details.environment)["GPUTUI_DEMO"] == "1"
+        assert dict(details.environment)["HOSTNAME"] == "demo"
         below = [entry for entry in details.tree if entry.depth > entries[process.identity].depth]
         assert len(below) == (process.workers.count if process.workers else 0)
 

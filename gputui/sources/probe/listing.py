@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gputui import environment
 from gputui.errors import GputuiError
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
@@ -172,8 +173,8 @@ def _without_probe(pid: int) -> CannotAttachError:
     if children:
         cause = f"Process {pid} has no probe, but processes that it started have one."
         return CannotAttachError(cause, f"Attach to those: gputui attach {children}.")
-    if _environment_of(pid).get("GPUTUI_PROBE") == "0":
-        return CannotAttachError(f"Process {pid} has no probe: it was started with GPUTUI_PROBE=0.", REMEDY)
+    if _environment_of(pid).get(environment.PROBE) == "0":
+        return CannotAttachError(f"Process {pid} has no probe: it was started with {environment.PROBE}=0.", REMEDY)
     if _is_free_threaded(pid):
         cause = f"Process {pid} runs in a free-threaded Python, in which the probe stays off."
         return CannotAttachError(cause, "Run it in the ordinary build of Python.")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gputui import environment
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName
 from gputui.ui.drawing.attach.actions import draw_action, draw_prediction
@@ -21,13 +22,14 @@ SCAN = ("s", "scan: look at every Python object", "scan")
 """The one action that changes nothing, and asks nothing."""
 
 NONE_TAKEN = (
-    "This process takes no actions: GPUTUI_PROBE_ACTS is 0 in its environment, or its probe is of an older gputui."
+    f"This process takes no actions: {environment.PROBE_ACTS} is 0 in its environment, "
+    "or its probe belongs to an older gputui."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and what to know first.
+    """An action's letter and words in the menu, its question (about a PID), the button's verb, and what to know first.
 
     `facts` makes lines out of the moment: what is predicted.
     """
