@@ -84,8 +84,8 @@ class Surroundings:
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
 
-    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known. `pending_action`
-    is the action under way that was asked for from here, `outcome` what came of the last one.
+    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known.
+    `pending_action` was asked for from here and is under way; `outcome` is what came of the last one.
     """
 
     time: float
