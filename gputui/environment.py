@@ -9,7 +9,7 @@ PROBE_ACTS = "GPUTUI_PROBE_ACTS"
 OF_NO_SETTING = {
     CONFIG: "the path of another settings file",
     PROBE: "0 in a program's environment keeps the probe out of it",
-    PROBE_ACTS: "0 in a program's environment makes its probe refuse every act",
+    PROBE_ACTS: "0 in a program's environment makes its probe refuse every action",
 }
 """Name and meaning of the variables that stand for no setting. `settings.table.VARIABLES` has all of them."""
 

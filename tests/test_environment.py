@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputui import environment
-from gputui.doctor import Finding
+from gputui.doctor import Diagnosis
 from gputui.doctor.checks import check_settings
 from gputui.doctor.here import Here, Terminal
 from gputui.model.device import DeviceLook, Driver
@@ -41,7 +41,7 @@ def test_each_is_declared_once_under_the_prefix() -> None:
     assert [name for name in VARIABLES if not name.startswith(environment.PREFIX)] == []
 
 
-def told(name: str) -> list[Finding]:
+def told(name: str) -> list[Diagnosis]:
     """What the doctor says against a variable that is set, empty, which is right for every form."""
     here = Here({name: ""}, Terminal(None, ""), DeviceLook(Driver("", "")), ProcessLook())
     return [finding for finding in check_settings(here) if name in finding.text]
