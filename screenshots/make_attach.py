@@ -29,13 +29,13 @@ from tests.torches import fake_cuda  # noqa: E402
 
 SIZE = (120, 40)
 WATCHED_S = 25.0
-"""So long the program is looked at before the pictures: a leak shows over several looks."""
+"""How long to watch the program before taking pictures: a leak shows over several looks."""
 
 SHOTS = (("memory", "1"), ("why", "2"), ("map", "3"), ("tensors", "4"), ("changes", "5"), ("ranks", "6"))
 
 
 class NamedMachine(LiveMachine):
-    """This machine, under a name that says nothing of it."""
+    """This machine under a neutral name."""
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """One moment, from "node7"."""
@@ -70,7 +70,7 @@ async def take(pid: int) -> None:
 
 
 async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
-    """On a slow machine tensors are looked at on request only: ask until the screen has some."""
+    """Ask for looks until the screen has tensors: on a slow machine they come on request only."""
 
     def has_tensors() -> bool:
         target = app.targets.current
@@ -99,7 +99,7 @@ def main(python: str) -> None:
         variables = {**fake_cuda(python, Path(folder)), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
         environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY)}
-        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that it is called "python"
+        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that the command shows as "python"
         command = ["python", "-W", "ignore", "training.py"]
         program = subprocess.Popen(command, cwd=FOLDER, env={**environment, "LD_PRELOAD": preload})
         try:
