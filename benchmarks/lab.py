@@ -53,7 +53,7 @@ def _environment(folder: str, gpus: FakeGpus) -> dict[str, str]:
         "XDG_CONFIG_HOME": folder,  # keeps the user's own settings out
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",
-        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # compiled once, as after an installation, even with PYTHONDONTWRITEBYTECODE
+        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # compiled once, as after an installation
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment

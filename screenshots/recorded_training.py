@@ -1,4 +1,4 @@
-"""The program in the recording that comes with gputui: a GPT that trains well, is validated, leaks, and runs out of memory.
+"""The program in the shipped recording: a GPT that trains well, is validated, leaks, and runs out of memory.
 
 First the model, then batches of one length, with marks after forward, backward and step. Then a validation whose kept
 logits leave segments stuck; and from there on losses are kept with their graphs, until memory ends.
