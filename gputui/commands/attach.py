@@ -149,7 +149,7 @@ def _document(pid: int, devices: DeviceLook) -> str:
         drivers=driver_facts(client.greeting, devices, pid),
         rss_bytes=resident_bytes(pid),
         pinned_bytes=Absent("PyTorch does not tell") if pinned is None else pinned,
-        problems=[*statistics.problems, *_hints(pid, client)],
+        problems=[*(problem.text for problem in statistics.problems), *_hints(pid, client)],
     )
     return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
 

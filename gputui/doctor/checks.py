@@ -92,18 +92,17 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
     """Each device, by its index."""
     if here.devices.problem:
         return
-    lost = [device for device in here.devices.devices if device.lost is not None]
+    lost = [(device.index, device.lost) for device in here.devices.devices if device.lost is not None]
     answering = len(here.devices.devices) - len(lost)
     if not here.devices.devices:
         yield Diagnosis("devices", Grade.BROKEN, "The driver works and shows no device.", "In a container: --gpus all")
         return
     yield fine("devices", f"{answering} of {len(here.devices.devices)} answer")
-    for device in lost:
-        yield Diagnosis("devices", Grade.BROKEN, f"GPU {device.index}: {device.lost}")
+    for index, why in lost:
+        yield Diagnosis("devices", Grade.BROKEN, f"GPU {index}: {why.sentence}")
     for device in here.devices.devices:
         for problem in device.problems:
-            if problem != device.lost:
-                yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
+            yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
 
 
 def check_processes(here: Here) -> Iterator[Diagnosis]:

@@ -250,5 +250,5 @@ def test_texts_lose_what_a_terminal_would_obey() -> None:
     decoded = decode(
         Statistics, {"time": 1, "devices": [], "pinned_bytes": None, "problems": ["a\x1b[2Jb\n\u202ec" + "d" * 9999]}
     )
-    assert decoded.problems[0].startswith("a�[2Jb��c")
-    assert len(decoded.problems[0]) == 4096
+    assert decoded.problems[0].text.startswith("a�[2Jb��c")
+    assert len(decoded.problems[0].text) == 4096

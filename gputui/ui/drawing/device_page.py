@@ -153,7 +153,7 @@ def draw_device_page(
     head = f"Device {label(device)}  {device.name}"
     lines: list[Line] = [((fit(head, width), "title"),)]
     if device.lost:
-        lines += wrap(f"{appearance.glyphs.alarm} {device.lost}", width, "alarm")
+        lines += wrap(f"{appearance.glyphs.alarm} {device.lost.sentence}", width, "alarm")
     lines += _sentences(device, width)
     graphs = _graphs(device, history, zoom, width)
     rows = -(-len(graphs) * (graph_width(width, len(graphs)) + 2) // (width + 2))

@@ -27,7 +27,7 @@ NONE_TAKEN = (
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and what to know first.
+    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and a warning.
 
     `facts` makes lines out of the moment: what is predicted.
     """
