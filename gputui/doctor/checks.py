@@ -11,13 +11,12 @@ from dataclasses import replace
 from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
 from gputui.doctor.terminal import check_terminal
-from gputui.errors import GputuiError
+from gputui.errors import GputuiError, did_you_mean
 from gputui.model.reading import Absent, value_of
 from gputui.settings import load_settings
 from gputui.settings.file import settings_path, shown_path
 from gputui.settings.table import CONFIG_VARIABLE, SETTINGS
 from gputui.units import GIB, format_bytes
-from gputui.wording import did_you_mean
 
 SMALL_SHM_BYTES = GIB
 """Docker gives a container 64 MiB of /dev/shm; a few prefetched batches of a few DataLoader workers need more."""

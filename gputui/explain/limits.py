@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gputui.explain.owners import foreign_bytes
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
+from gputui.model.analysis import Composition
 from gputui.model.reading import Problem
 from gputui.model.target import Greeting, Look
-from gputui.model.verdict import Composition
 from gputui.units import format_bytes
 
 NATIVE = "native"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Problem, Reading
 from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 
 NOT_ASKED = Absent("NVML was not asked")
 NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)

@@ -5,7 +5,6 @@ Code decides by kinds. The texts are for people, and nothing reads them back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar, Union
 
@@ -52,8 +51,7 @@ class ProblemKind(str, Enum):
     """A look that the user asks for would tell more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something about a process that could not be read, in a sentence."""
 
     text: str

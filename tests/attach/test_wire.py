@@ -117,9 +117,9 @@ def false_probe(folder: Path, data: bytes) -> Iterator[str]:
 FALSE_PROBES = {
     "an older one": (
         frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
-        r"is of gputui 0\.0\.9�\[2J and this is gputui .* Use the same version on both sides",
+        r"is of gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
     ),
-    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0 and this is"),
+    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0; gputui "),
     "another program": (b"220 mail.example.org ESMTP\r\n", "not what a probe sends: not a frame of gputui"),
     "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "not what a probe sends: a frame of 4294967295 bytes"),
     "a hole in the greeting": (
@@ -224,11 +224,11 @@ WRONG = {
     "infinity": (Statistics, {"time": float("inf"), "devices": [], "pinned_bytes": None}, "a number"),
     "a number too large": (Statistics, {"time": 1, "devices": [], "pinned_bytes": 2**70}, "an integer"),
     "an object for a list": (Statistics, {"time": 1, "devices": {}, "pinned_bytes": None}, "a list"),
-    "an act nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActName"),
+    "an action nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActionName"),
     "a device without counters": (
         ActionResult,
         {"time": 1, "name": "collect", "took_s": 1, "devices": [{"device": 0}]},
-        "ActedDevice.allocated_after_bytes",
+        "ActionCounters.allocated_after_bytes",
     ),
     "a recorder nobody knows": (
         Statistics,

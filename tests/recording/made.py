@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
+from gputui.model.analysis import DriverFacts
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
 from gputui.model.tensors import Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.sources.probe.client import message_of
 from gputui.sources.recording.chunks import FIRST_LINE
 from gputui.sources.recording.recorder import Chunks

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import Bar1, Device, DeviceMemory, Driver, PcieLink, RemappedRows
+from gputui.model.device import THROTTLE_SENTENCES, Bar1, Device, DeviceMemory, Driver, PcieLink, RemappedRows
 from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
-from gputui.model.throttle import THROTTLE_SENTENCES
 from gputui.sources.nvml.table import READINGS, THROTTLE_BITS
 from gputui.units import GIB, MIB
 from tests.conftest import FakeGpus

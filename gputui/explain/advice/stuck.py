@@ -16,9 +16,9 @@ from gputui.explain.advice.thresholds import (
     WINDOW_POINTS,
 )
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import Blocker, Owner, SegmentRelease
 from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category
-from gputui.model.verdict import Blocker, Owner, SegmentRelease
 from gputui.units import format_bytes
 
 EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"

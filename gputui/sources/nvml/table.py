@@ -118,7 +118,7 @@ THROTTLE_BITS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""nvmlClocksEventReasons, in the words of `gputui.model.throttle`."""
+"""nvmlClocksEventReasons, in the words of `gputui.model.device`."""
 
 _MEMORY_V2 = 0x02000028
 """nvmlMemory_v2: the structure's size and version."""

@@ -9,13 +9,13 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gputui.explain.drivers import driver_facts
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Problem
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
-from gputui.sources.probe.resident import resident_bytes
+from gputui.sources.procfs import resident_bytes
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]

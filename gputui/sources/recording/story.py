@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Problem
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics

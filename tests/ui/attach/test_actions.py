@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
+from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
-from gputui.model.verdict import Outcome
 from gputui.ui.screens.attach.actions import ActionLine
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen

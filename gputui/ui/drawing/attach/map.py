@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import (
     LIVE,

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.actions import outcome_of
 from gputui.explain.bridge import bridge
-from gputui.explain.kept_names import with_names_of
+from gputui.explain.earlier_names import with_names_of
 from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import bytes_by_category, groups, owners_of
 from gputui.explain.release import predict_device
 from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import DriverFacts, Outcome, Room
 from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
 from gputui.model.reading import Absent, Problem, Reading
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Mark, Recorder, Statistics
 from gputui.model.tensors import HOST
-from gputui.model.verdict import DriverFacts, Outcome, Room
 
 MARKS_AT_MOST = 200
 _HISTORY_AFTER = {ActionName.HISTORY_ON: Recorder.PROBE, ActionName.HISTORY_OFF: Recorder.NOBODY}

@@ -10,11 +10,11 @@ from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import bytes_by_category, groups, owners_of, storage_groups
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import Bridge, Composition, DriverFacts, Owner, Release, SegmentRelease, TensorGroup
 from gputui.model.moment import NO_FACTS
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.target import Greeting, Look
 from gputui.model.tensors import HOST, Category, Inventory
-from gputui.model.verdict import Bridge, Composition, DriverFacts, Owner, Release, SegmentRelease, TensorGroup
 
 
 def attach_document(

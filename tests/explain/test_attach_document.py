@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.document import attach_document
+from gputui.explain.attach_document import attach_document
+from gputui.model.analysis import DriverFacts
 from gputui.model.reading import Absent, Problem
 from gputui.model.target import Cost, Greeting, Look, TorchDevice
 from gputui.model.tensors import HOST, Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, settings, statistics
 
