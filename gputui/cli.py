@@ -8,10 +8,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from gputui.errors import GputuiError, UsageError
+from gputui.errors import GputuiError, UsageError, did_you_mean
 from gputui.output import narrate
 from gputui.settings import Settings, load_settings
-from gputui.wording import did_you_mean
 
 INTERRUPTED = 130
 """128 + SIGINT, as a shell reports it."""

@@ -1,5 +1,9 @@
 """Errors a person can act on: a cause and a remedy, turned into an exit status in one place (`gputui.cli.main`)."""
 
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
 
 class GputuiError(Exception):
     """A failure that ends a command with one sentence on stderr.
@@ -23,3 +27,11 @@ class UsageError(GputuiError):
     """Invalid usage or settings: an unknown option, a value of the wrong form, a wrong setting."""
 
     exit_status = 2
+
+
+def did_you_mean(typed: str, known: Collection[str], shown: Mapping[str, str] | None = None) -> str:
+    """The remedy for a name that is not known: the nearest one that is, as `shown` shows it, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed, known, n=1)
+    return f"Did you mean {(shown or {}).get(near[0], near[0])}?" if near else ""

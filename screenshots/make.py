@@ -16,7 +16,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from gputui.model.device import DeviceLook
+from gputui.model.device import DeviceLook, Lost
 from gputui.model.process import Identity, ProcessLook
 from gputui.model.reading import Absent
 from gputui.model.snapshot import Attention, Snapshot
@@ -32,7 +32,7 @@ PAST_S = 420
 """How much history the graphs show."""
 NEVER_S = 3600.0
 PROBLEM = "The NVIDIA driver is not loaded: /proc/driver/nvidia is not there. Load it with: sudo modprobe nvidia"
-LOST = "GPU is lost (XID 79): it has fallen off the bus. Restart the machine."
+LOST = Lost("GPU is lost (XID 79)", "it has fallen off the bus. Restart the machine.")
 
 Change = Callable[[Snapshot], Snapshot]
 

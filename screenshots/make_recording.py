@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.model.moment import TargetMoment  # noqa: E402 - the repository, not what is installed
+from gputui.explain.disconnects import sentence  # noqa: E402 - the repository, not what is installed
+from gputui.model.moment import TargetMoment  # noqa: E402
 from gputui.model.snapshot import Attention  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
@@ -47,7 +48,7 @@ def record(pid: int, path: Path) -> None:
 
     def listen(moment: TargetMoment) -> None:
         if moment.ended:
-            print(moment.ended)
+            print(sentence(moment.pid, moment.ended))
             ended.set()
 
     feed = feed_opener(1.0, recorder)(lambda: snapshot)(pid, listen)

@@ -13,7 +13,7 @@ from gputui.commands.attach_recorded import follow
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.document import attach_document
+from gputui.explain.attach_document import attach_document
 from gputui.explain.drivers import driver_facts
 from gputui.model.device import DeviceLook
 from gputui.model.reading import Absent
@@ -22,7 +22,7 @@ from gputui.output import narrate, put
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
-from gputui.sources.probe.resident import resident_bytes
+from gputui.sources.procfs import resident_bytes
 from gputui.sources.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 
 INTERVAL_S = 1.0
@@ -149,7 +149,7 @@ def _document(pid: int, devices: DeviceLook) -> str:
         drivers=driver_facts(client.greeting, devices, pid),
         rss_bytes=resident_bytes(pid),
         pinned_bytes=Absent("PyTorch does not tell") if pinned is None else pinned,
-        problems=[*statistics.problems, *_hints(pid, client)],
+        problems=[*(problem.text for problem in statistics.problems), *_hints(pid, client)],
     )
     return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
 

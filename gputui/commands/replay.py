@@ -54,6 +54,7 @@ def _play(recording: Recording, settings: Settings) -> int:
 
 
 def _print(recording: Recording) -> int:
+    from gputui.explain.disconnects import sentence
     from gputui.sources.recording.story import Story
 
     for greeting in recording.greetings.values():
@@ -61,7 +62,7 @@ def _print(recording: Recording) -> int:
     for moment in Story(recording).moments():
         put(text.summary_of(moment))
         if moment.ended:
-            put(f"{moment.ended}\n")
+            put(f"{sentence(moment.pid, moment.ended)}\n")
     for notice in recording.notices:
         narrate(notice)
     return 0

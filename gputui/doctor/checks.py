@@ -12,13 +12,12 @@ from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
 from gputui.doctor.terminal import check_terminal
 from gputui.environment import PREFIX
-from gputui.errors import GputuiError
+from gputui.errors import GputuiError, did_you_mean
 from gputui.model.reading import Absent, value_of
 from gputui.settings import load_settings
 from gputui.settings.file import settings_path, shown_path
 from gputui.settings.table import VARIABLES
 from gputui.units import GIB, format_bytes
-from gputui.wording import did_you_mean
 
 SMALL_SHM_BYTES = GIB
 """Docker gives a container 64 MiB of /dev/shm; a few prefetched batches of a few DataLoader workers need more."""
@@ -92,18 +91,17 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
     """Each device, by its index."""
     if here.devices.problem:
         return
-    lost = [device for device in here.devices.devices if device.lost is not None]
+    lost = [(device.index, device.lost) for device in here.devices.devices if device.lost is not None]
     answering = len(here.devices.devices) - len(lost)
     if not here.devices.devices:
         yield Diagnosis("devices", Grade.BROKEN, "The driver works and shows no device.", "In a container: --gpus all")
         return
     yield fine("devices", f"{answering} of {len(here.devices.devices)} answer")
-    for device in lost:
-        yield Diagnosis("devices", Grade.BROKEN, f"GPU {device.index}: {device.lost}")
+    for index, why in lost:
+        yield Diagnosis("devices", Grade.BROKEN, f"GPU {index}: {why.sentence}")
     for device in here.devices.devices:
         for problem in device.problems:
-            if problem != device.lost:
-                yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
+            yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
 
 
 def check_processes(here: Here) -> Iterator[Diagnosis]:

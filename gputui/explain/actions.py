@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorMap
+from gputui.model.analysis import Outcome
 from gputui.model.target import ActionCounters, ActionName, ActionResult
-from gputui.model.verdict import Outcome
 from gputui.units import format_bytes
 
 CALLS = {

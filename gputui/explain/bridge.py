@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import Bridge, Composition
 from gputui.model.reading import Absent, Reading
-from gputui.model.verdict import Bridge, Composition
 from gputui.units import format_bytes
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gputui.explain.owners import UNATTRIBUTED, grouped
-from gputui.model.change import Changes
+from gputui.model.analysis import Changes, Owner
 from gputui.model.moment import DeviceLayout, DeviceMoment
-from gputui.model.verdict import Owner
 
 BlockKey = tuple[int, int]
 """Address and size."""

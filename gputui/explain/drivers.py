@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gputui.model.analysis import DriverFacts
 from gputui.model.device import Device, DeviceLook
 from gputui.model.reading import Absent, Reading
 from gputui.model.target import Greeting, TorchDevice
-from gputui.model.verdict import DriverFacts
 
 UNKNOWN_DEVICE = Absent("it is not known which physical device this is")
 NOT_LISTED = Absent("NVML does not list the process there (in a container it knows the host's PIDs)")

@@ -12,8 +12,8 @@ from typing import Any
 
 from gputui.explain.owners import owners_of
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
+from gputui.model.analysis import Owner
 from gputui.model.target import Look
-from gputui.model.verdict import Owner
 
 PICKLE_PROTOCOL = 4
 """The newest that the viewer reads: it shows an empty page for 5."""

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from gputui.model.allocator import AllocatorMap, Block, BlockState
+from gputui.model.analysis import Owner, TensorGroup
 from gputui.model.tensors import Category, Inventory, KnownSize, Storage
-from gputui.model.verdict import Owner, TensorGroup
 
 UNATTRIBUTED = Owner(Category.UNATTRIBUTED, "")
 GroupKey = tuple[Category, str, tuple[int, ...], str]

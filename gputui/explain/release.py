@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 from gputui.model.allocator import AllocatorMap, Block, BlockState, Segment
+from gputui.model.analysis import Blocker, Composition, Owner, Release, SegmentRelease
 from gputui.model.tensors import Category
-from gputui.model.verdict import Blocker, Composition, Owner, Release, SegmentRelease
 
 SMALL_PAGE_BYTES = 2 * 1024**2
 DEFAULT_POOL = (0, 0)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from gputui.explain.release import DEFAULT_POOL, Ranges, free_runs
 from gputui.explain.rounding import SMALL_REQUEST_BYTES, largest_segment, largest_within, segment_bytes
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Segment
+from gputui.model.analysis import Release, Room
 from gputui.model.reading import Absent, Reading
-from gputui.model.verdict import Release, Room
 from gputui.units import GIB, KIB, MIB
 
 DEFAULT_STREAM = 0

@@ -12,9 +12,9 @@ from gputui.explain.owners import UNATTRIBUTED
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import Path, in_order, joined, key_of, path_of
 from gputui.model.allocator import BlockState, CallSite
+from gputui.model.analysis import Owner
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Owner
 from gputui.units import format_bytes
 
 Key = tuple[str, ...]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gputui.model.reading import Problem
+
 
 class BlockState(str, Enum):
     """A block's state, in the strings of PyTorch's snapshot."""
@@ -126,4 +128,4 @@ class AllocatorMap:
     private_pools: tuple[PrivatePool, ...]
     routed_devices: tuple[int, ...]
     settings: AllocatorSettings
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()

@@ -61,11 +61,23 @@ class NvLinks(NamedTuple):
     rx_bytes_per_s: float | None
 
 
+class Lost(NamedTuple):
+    """Why a device does not answer: `reason` stands alone where there is no room for the remedy."""
+
+    reason: str
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Both: "GPU is not on the bus any more: check its seating and power, and reboot."."""
+        return f"{self.reason}: {self.remedy}" if self.remedy else f"{self.reason}."
+
+
 class Device(NamedTuple):
     """One row of the monitor: every reading is a value or absent with its reason.
 
-    `problems` are sentences about this device alone ("GPU is lost: ..."). `lost` is the reason why the device does
-    not answer at all. `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
+    `problems` are sentences about this device alone. `lost` is why the device does not answer at all.
+    `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
     """
 
     index: int  # type: ignore[assignment]  # in place of a method of tuples
@@ -73,7 +85,7 @@ class Device(NamedTuple):
     name: str
     bus_id: str
     mig: MigPlace | None = None
-    lost: str | None = None
+    lost: Lost | None = None
     shares_host_memory: bool = False
     memory: Reading[DeviceMemory] = NOT_READ
     gpu_utilization_percent: Reading[int] = NOT_READ
@@ -148,3 +160,17 @@ class DeviceLook(NamedTuple):
     devices: tuple[Device, ...] = ()
     uses: tuple[DeviceUse, ...] = ()
     problem: str | None = None
+
+
+THROTTLE_SENTENCES = {
+    "gpu_idle": "Nothing is running on the GPU, so its clocks are lowered.",
+    "applications_clocks_setting": "Clocks are held at the application clocks that somebody has set.",
+    "sw_power_cap": "The driver lowers the clocks to stay within the power limit.",
+    "hw_slowdown": "The hardware has cut the clocks by half or more: too hot, a power brake, or a power supply fault.",
+    "sync_boost": "The GPU is in a sync boost group and waits for its slowest member.",
+    "sw_thermal_slowdown": "The driver lowers the clocks because the GPU or its memory is too hot.",
+    "hw_thermal_slowdown": "The hardware has cut the clocks by half or more because the GPU is too hot.",
+    "hw_power_brake_slowdown": "The hardware has cut the clocks by half or more on a signal of the power supply.",
+    "display_clock_setting": "The clocks are limited by the display's settings.",
+}
+"""The sentence of each reason. The words are part of `gputui --once --json`: do not rename them."""

@@ -23,7 +23,7 @@ class Finding:
 
     `bytes` is how much memory it is about (0: none). `addresses` are those of the segments or blocks that it points
     at, the weightiest first, and `owners` the names that go with them; `screen` is where to see them, "map" or
-    "tensors", "" where there is nothing to see.
+    "tensors", "" where there is nothing to see. `needs_look`: a look that the user asks for would tell more.
     """
 
     kind: str
@@ -33,5 +33,6 @@ class Finding:
     remedy: str = ""
     bytes: int = 0
     screen: str = ""
+    needs_look: bool = False
     addresses: tuple[int, ...] = ()
     owners: tuple[str, ...] = ()

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.process import Workers
-from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.model.target import ActionName, Cost, Greeting, Mark, Recorder
+from gputui.model.reading import NOT_READ, Absent, Problem, Reading
+from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 
 NOT_ASKED = Absent("NVML was not asked")
 NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
@@ -69,23 +69,23 @@ class HostMoment:
 class Surroundings:
     """What this side knows of an attached process at `time` (epoch seconds), beside what its probe says.
 
-    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, "" while
-    it goes on.
+    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, None
+    while it goes on.
     """
 
     time: float
     drivers: tuple[tuple[int, DriverFacts], ...] = ()
     rss_bytes: Reading[int] = NOT_READ
     workers: Workers | None = None
-    ended: str = ""
+    ended: Disconnect | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
 
-    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known.
-    `pending_action` was asked for from here and is under way; `outcome` is what came of the last one.
+    `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
+    `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
     """
 
     time: float
@@ -95,8 +95,8 @@ class TargetMoment:
     marks: tuple[Mark, ...] = ()
     look_time: float = 0.0
     look_cost: Cost | None = None
-    problems: tuple[str, ...] = ()
-    ended: str = ""
+    problems: tuple[Problem, ...] = ()
+    ended: Disconnect | None = None
     history: Recorder = Recorder.NOBODY
     pending_action: ActionName | None = None
     outcome: Outcome | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
+from gputui.model.reading import Problem
 from gputui.model.tensors import Inventory
 
 
@@ -58,7 +59,7 @@ class Statistics:
     time: float
     devices: tuple[AllocatorStatistics, ...]
     pinned_bytes: int | None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     automatic: str | None = "walk"
     history: Recorder = Recorder.NOBODY
 
@@ -84,7 +85,7 @@ class Look:
     map: AllocatorMap | None
     inventory: Inventory | None
     cost: Cost
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,33 @@ class Ending:
 
     is_exit: bool
     error: str = ""
+
+
+class DisconnectKind(str, Enum):
+    """How a conversation with a probe ended; the comments say what `Disconnect.detail` holds."""
+
+    EXITED = "exited"
+    ERROR = "error"  # the exception that ended the program
+    SIGNAL = "signal"  # the signal's name
+    SIGKILL = "sigkill"
+    EXITED_AT_ONCE = "exited_at_once"  # the exit status, "" where it is 0 or the kernel does not tell it
+    VANISHED = "vanished"
+    PROBE_STOPPED = "probe_stopped"
+    PROBE_GONE = "probe_gone"
+    UNREACHABLE = "unreachable"  # the operating system's error
+    NOT_ANSWERING = "not_answering"
+    TIMED_OUT = "timed_out"  # seconds that were waited
+    REFUSED = "refused"  # the probe's reason
+    OTHER_VERSION = "other_version"  # the probe's version of gputui
+    BROKEN_PROTOCOL = "broken_protocol"  # what was wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """How a conversation with a probe ended; `gputui.explain.disconnects` makes the sentence."""
+
+    kind: DisconnectKind
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +155,8 @@ class ActionCounters:
 class ActionResult:
     """What came of an action; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
 
-    `took_s` is the action alone. `map` is the allocator's of right before an `empty_cache()`: it tells what was to be
-    expected. `collected` is how many objects `gc.collect()` found unreachable.
+    `took_s` is the action alone. `map` is the allocator's map right before an `empty_cache()`, from which its effect is
+    predicted. `collected` is how many objects `gc.collect()` found unreachable.
     """
 
     time: float

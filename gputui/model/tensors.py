@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gputui.model.reading import Problem
+
 
 class Category(str, Enum):
     """What a storage is for, in the words of the attach document."""
@@ -66,7 +68,7 @@ class Inventory:
     storages: tuple[Storage, ...]
     how: str
     is_of_one_moment: bool
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     known_sizes: tuple[KnownSize, ...] = ()
     """Workspaces and the like, which belong to no Python object and are known by their requested size alone."""
     time: float = 0.0

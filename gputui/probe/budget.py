@@ -23,6 +23,11 @@ TENSORS_ON_REQUEST = "Tensors are looked at on request only: with them a look ta
 RECORDS = "The program records its memory history, in which each look leaves an entry: looks are taken on request only."
 
 
+def on_request(text: str) -> dict[str, str]:
+    """A `Problem` that a look on request solves, as it goes over the wire."""
+    return {"text": text, "kind": "look_on_request"}
+
+
 class Budget:
     """What looks at this program are expected to take."""
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe import program
-from gputui.probe.budget import RECORDS, Budget
+from gputui.probe.budget import RECORDS, Budget, on_request
 from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Looker:
         from gputui.probe.recording import recording
 
         way, why_less = self.way("walk")
-        problems = [*([why_less] if why_less else []), *counters["problems"]]
+        problems = [*([on_request(why_less)] if why_less else []), *counters["problems"]]
         return counters | {"problems": problems, "automatic": way, "history": recording.who(torch)}
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:

@@ -19,6 +19,8 @@ from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, Protocol
 
+from gputui.probe.budget import on_request
+
 Pool = tuple[int, int]
 ANY_DEVICE = -1
 """PyTorch does not tell on which device a MemPool or a graph holds its pool."""
@@ -58,7 +60,7 @@ class PoolUse:
     capturing: set[int] = field(default_factory=set)
     unnamed: set[int] = field(default_factory=set)
     routing: set[int] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
+    problems: list[str | dict[str, str]] = field(default_factory=list)
     is_whole: bool = True
     may_capture_unseen: bool = False
 
@@ -151,7 +153,7 @@ def _use_of(torch: ModuleType, found: list[Any], codes: dict[CodeType, tuple[str
 
 
 def _unwalked(torch: ModuleType) -> PoolUse:
-    use = PoolUse(problems=[NOT_LOOKED_FOR], is_whole=False)
+    use = PoolUse(problems=[on_request(NOT_LOOKED_FOR)], is_whole=False)
     _add_capture_here(torch, use)
     return use
 

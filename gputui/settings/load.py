@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gputui.environment import CONFIG
-from gputui.errors import UsageError
+from gputui.errors import UsageError, did_you_mean
 from gputui.settings.file import Entry, entries, settings_path
 from gputui.settings.forms import WrongValueError
 from gputui.settings.keys import KeyChange
 from gputui.settings.settings import DEFAULTS, Settings
 from gputui.settings.table import BY_NAME, SETTINGS, Setting
-from gputui.wording import did_you_mean
 
 _KEYS_TABLE = "keys"
 

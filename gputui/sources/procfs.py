@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gputui.model.process import ProcessState
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, Reading
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -190,3 +190,9 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def resident_bytes(pid: int) -> Reading[int]:
+    """The resident memory of a process."""
+    stat = ProcFs().stat(pid)
+    return stat.rss_bytes if stat else ENDED

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Protocol, Union, runtime_checkable
 
 from gputui.errors import GputuiError
+from gputui.explain.tensor_request import BuildTree, build_tree_now
+from gputui.explain.tensor_view import TensorView
+from gputui.model.analysis import Outcome
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
 from gputui.model.target import ActionName, Mark, Recorder
 from gputui.model.timeline import Timeline
-from gputui.model.verdict import Outcome
 from gputui.ui.drawing.attach.changes import End
-from gputui.ui.tensor_growth import BuildTree, build_tree_now
-from gputui.ui.tensor_view import TensorView
 
 
 class Feed(Protocol):

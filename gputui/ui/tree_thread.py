@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gputui.ui.tensor_growth import Tree, TreeRequest, build_tree
+from gputui.explain.tensor_request import Tree, TreeRequest, build_tree
 
 Take = Callable[[Tree], None]
 HandOver = Callable[[Tree, Take], object]
@@ -13,7 +13,7 @@ HandOver = Callable[[Tree, Take], object]
 
 
 class TreeThread:
-    """One daemon thread, started by the first request; of a view's waiting requests it answers the newest."""
+    """One daemon thread, started at the first request. Of one view's waiting requests only the newest counts."""
 
     def __init__(self, hand_over: HandOver) -> None:
         self._hand_over = hand_over

@@ -186,7 +186,9 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
         )
         expected = {f"train.py:{line} in made_later"}
         assert sites(client) == expected
-        assert RECORDS not in client.statistics().problems  # no look evicts an entry of anybody's
+        assert RECORDS not in [
+            problem.text for problem in client.statistics().problems
+        ]  # no look evicts an entry of anybody's
         assert client.run_action(ActionName.HISTORY_OFF).reason == ""
         assert client.statistics().history is Recorder.NOBODY
         (torch_python.folder / "make more").touch()

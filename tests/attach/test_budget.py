@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.model.moment import TargetMoment
+from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
 from gputui.probe.budget import LIMIT_MS, RECORDS, Budget
@@ -87,7 +88,7 @@ def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: P
     assert second.inventory is not None
     assert (third and third.inventory) is None
     assert statistics.automatic == ("" if device == "cuda" else None)
-    assert statistics.problems[0].startswith("Tensors are looked at on request only")
+    assert statistics.problems[0].text.startswith("Tensors are looked at on request only")
     assert asked_for.inventory is not None
     assert asked_for.problems == ()
     assert asked_for.cost.probe_cpu_ms > 30
@@ -148,7 +149,7 @@ def test_where_every_look_is_dear_the_counters_say_so_and_a_look_asked_for_comes
         client.subscribe(0.1)
         seen = [client.receive(60) for _ in range(20)]
         assert {type(each) for each in seen} == {Statistics}
-        assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1]
+        assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1].text
         assert seen[-1].automatic is None
         assert client.look().inventory is not None
         assert unasked_look(client).inventory is not None
@@ -172,7 +173,7 @@ def test_a_recorded_memory_history_gets_no_entries_of_looks_nobody_asked_for(tor
         asked_for = client.look()
     statistics = [each for each in seen if isinstance(each, Statistics)]
     assert (len(statistics) == len(seen)) == (device == "cuda")
-    assert statistics[-1].problems == ((RECORDS,) if device == "cuda" else ())
+    assert statistics[-1].problems == ((Problem(RECORDS, ProblemKind.LOOK_ON_REQUEST),) if device == "cuda" else ())
     assert (asked_for.map is not None) == (device == "cuda")
 
 
@@ -256,7 +257,7 @@ def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch
     wait_until(lambda: len(moments) > since + 30, "counters")
     feed.stop()
     look_times = {moment.look_time for moment in moments[since + 15 :]}
-    assert "on request only" in moments[-1].problems[0]
+    assert "on request only" in moments[-1].problems[0].text
     if device == "cuda":
         layout = moments[-1].devices[0].layout
         assert 0 < layout.names_time < moments[-1].look_time

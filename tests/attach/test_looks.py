@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
 from tests.attach.children import Python, wait_until
@@ -127,7 +128,7 @@ def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python
         look = client.look(wait_s=0.1)
         assert look.inventory is None
         assert (look.map is not None) == (device == "cuda")
-        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0]
+        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0].text
         child.say("wake up")
         child.expect("awake")
         assert client.look().inventory is not None
@@ -187,7 +188,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     )
     child.expect("ready")
     with child.attach() as client:
-        assert "A signal of the program arrived" in client.look().problems[0]
+        assert "A signal of the program arrived" in client.look().problems[0].text
         assert child.expect("caught") == "mine"
         assert client.look().problems == ()
 
@@ -200,7 +201,7 @@ def test_what_fails_inside_a_look_stays_inside(torch_python: Python) -> None:
     )
     child.expect("ready")
     with child.attach() as client:
-        assert client.look().problems == ("Tensors could not be read: ZeroDivisionError: division by zero",)
+        assert client.look().problems == (Problem("Tensors could not be read: ZeroDivisionError: division by zero"),)
 
 
 WORKERS = """

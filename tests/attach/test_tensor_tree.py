@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.explain.moment import layouts_of
+from gputui.explain.probe_state import layouts_of
 from gputui.explain.tensor_tree import GROUPINGS, branch_keys, by_module, host_blocks, host_node, live_blocks, rows_of
 from gputui.model.tensors import HOST
 from tests.attach.children import Python

@@ -66,7 +66,7 @@ def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureR
     desk.end()
 
 
-ON_REQUEST = "on request only (key u)"
+ON_REQUEST = "Press u to look now."
 """Of a program at which a look takes more than 5 ms of processor time: on a slow machine of any."""
 
 BAD_PROGRAMS = {

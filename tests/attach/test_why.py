@@ -11,12 +11,12 @@ import pytest
 from gputui.explain.advice import findings
 from gputui.explain.advice.situation import saved_bytes
 from gputui.explain.advice.thresholds import FORWARD_BYTES, FORWARD_LOOKS
-from gputui.explain.moment import ProbeState, layouts_of, moment_of
+from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
+from gputui.model.analysis import DriverFacts
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.timeline import Timeline
-from gputui.model.verdict import DriverFacts
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches

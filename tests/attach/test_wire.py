@@ -117,9 +117,9 @@ def false_probe(folder: Path, data: bytes) -> Iterator[str]:
 FALSE_PROBES = {
     "an older one": (
         frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
-        r"is of gputui 0\.0\.9�\[2J and this is gputui .* Use the same version on both sides",
+        r"is of gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
     ),
-    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0 and this is"),
+    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0; gputui "),
     "another program": (b"220 mail.example.org ESMTP\r\n", "not what a probe sends: not a frame of gputui"),
     "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "not what a probe sends: a frame of 4294967295 bytes"),
     "a hole in the greeting": (
@@ -250,5 +250,5 @@ def test_texts_lose_what_a_terminal_would_obey() -> None:
     decoded = decode(
         Statistics, {"time": 1, "devices": [], "pinned_bytes": None, "problems": ["a\x1b[2Jb\n\u202ec" + "d" * 9999]}
     )
-    assert decoded.problems[0].startswith("a�[2Jb��c")
-    assert len(decoded.problems[0]) == 4096
+    assert decoded.problems[0].text.startswith("a�[2Jb��c")
+    assert len(decoded.problems[0].text) == 4096

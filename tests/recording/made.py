@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
+from gputui.model.analysis import DriverFacts
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent
-from gputui.model.target import Cost, Greeting, Look, Mark, Statistics
+from gputui.model.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
 from gputui.model.tensors import Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.sources.probe.client import message_of
 from gputui.sources.recording.chunks import FIRST_LINE
 from gputui.sources.recording.recorder import Chunks
@@ -59,7 +59,7 @@ class Made:
         assert message_of(message) == said
         self._heard[pid] = after(self._heard[pid], said)
 
-    def deliver(self, when: float, pid: int = GREETING.pid, *, ended: str = "") -> None:
+    def deliver(self, when: float, pid: int = GREETING.pid, *, ended: Disconnect | None = None) -> None:
         """A moment, as a feed makes it."""
         around = Surroundings(when, ((0, FACTS),), Absent("the process has ended") if ended else 2 * GIB, None, ended)
         self.note(when, pid, "around", plain(around))
@@ -101,7 +101,7 @@ def job(seconds: int, *greetings: Greeting, look_every_s: int = 2, mark_every_s:
                 made.deliver(at + 0.21, pid)
     if ends:
         for pid in made.moments:
-            made.deliver(BEGAN + seconds + 0.5, pid, ended=f"Process {pid} has ended by an error: OutOfMemoryError")
+            made.deliver(BEGAN + seconds + 0.5, pid, ended=Disconnect(DisconnectKind.ERROR, "OutOfMemoryError"))
     return made
 
 

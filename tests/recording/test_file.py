@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
+from gputui.model.reading import Problem
 from gputui.sources.recording import chunks
 from gputui.sources.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
 from gputui.sources.recording.reader import Recording
@@ -101,7 +102,7 @@ def test_damage_says_when_it_is(tmp_path):
     path.write_bytes(data)
     (notice,) = Recording(path).notices
     assert notice.startswith("The recording is damaged between ")
-    assert moments_in(path)[-1].problems == (notice,)
+    assert moments_in(path)[-1].problems == (Problem(notice),)
 
 
 def test_a_lost_look_leaves_the_counters_until_the_next_whole_one(tmp_path):

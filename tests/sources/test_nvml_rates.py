@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from gputui.model.device import DeviceLook, NvLinks
-from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind
 from gputui.sources.nvml.binding import Nvml
 from gputui.sources.nvml.pcie import PcieRates
 from tests.conftest import FakeGpus
@@ -92,7 +92,7 @@ def test_unsupported_pcie_counters_are_asked_for_once(fake_gpus: FakeGpus, looks
     (key, _) = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
     device = look_until(looks, lambda look: look.devices[0].pcie_rx_bytes_per_s != NOT_READ).devices[0]
-    assert device.pcie_rx_bytes_per_s == Absent("not supported by this device")
+    assert device.pcie_rx_bytes_per_s == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
     looks.look()
     assert fake_gpus.calls()[PCIE] == 2
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.moment import MARKS_AT_MOST
+from gputui.explain.probe_state import MARKS_AT_MOST
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Statistics

@@ -7,6 +7,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from textual.strip import Strip
 
+from gputui.model.device import Lost
 from gputui.settings.settings import THEMES
 from gputui.ui.pen import look_of
 from gputui.ui.roles import ROLES
@@ -110,5 +111,5 @@ async def test_a_tagged_row_is_marked_by_more_than_its_colour():
 
 
 async def test_a_lost_device_is_marked_by_more_than_its_colour():
-    async with open_monitor(scenes.snapshot((scenes.device()._replace(lost="GPU is lost."),))) as monitor:
+    async with open_monitor(scenes.snapshot((scenes.device()._replace(lost=Lost("GPU is lost")),))) as monitor:
         assert "▲ GPU is lost." in monitor.text

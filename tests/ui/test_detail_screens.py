@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputui.model.device import Lost
 from gputui.model.process import Identity
 from gputui.ui.drawing.process_page import ENVIRONMENT
 from gputui.ui.screens.process import ProcessScreen
@@ -58,7 +59,7 @@ class TestDevice:
             assert [row.device.index for row in monitor.devices.entries] == [1, 2, 3, 4, 5, 6, 7]
 
     async def test_says_why_the_device_does_not_answer(self):
-        lost = scenes.device(0, lost="GPU is lost (XID 79): it has fallen off the bus.")
+        lost = scenes.device(0, lost=Lost("GPU is lost (XID 79)", "it has fallen off the bus."))
         async with open_monitor(scenes.snapshot((lost,))) as monitor:
             await monitor.press("tab", "enter")
             assert "GPU is lost (XID 79)" in monitor.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import DeviceLook
+from gputui.model.device import DeviceLook, Lost
 from gputui.model.reading import Absent
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, Size, open_monitor
@@ -14,7 +14,7 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 LOST = scenes.node()._replace(
     devices=scenes.node().devices._replace(
         devices=tuple(
-            board._replace(lost="GPU is lost (XID 79): it needs a reboot.", memory=Absent("GPU is lost"))
+            board._replace(lost=Lost("GPU is lost (XID 79)", "it needs a reboot."), memory=Absent("GPU is lost"))
             if board.index == 5
             else board
             for board in scenes.devices(8)

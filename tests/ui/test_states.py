@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gputui.model.device import DeviceLook, Driver
+from gputui.model.device import DeviceLook, Driver, Lost
 from gputui.model.host import Host
 from gputui.model.process import ProcessLook, ProcessState
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.model.snapshot import NOTHING_YET
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
@@ -95,7 +95,7 @@ async def test_sixteen_devices_with_instances_leave_the_processes_their_rows():
 
 async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
     boards = tuple(
-        board._replace(lost="GPU is lost (XID 79).", memory=Absent("GPU is lost")) if board.index == 1 else board
+        board._replace(lost=Lost("GPU is lost (XID 79)"), memory=Absent("GPU is lost")) if board.index == 1 else board
         for board in scenes.devices(4)
     )
     async with open_monitor(scenes.snapshot(boards), size=(80, 24)) as monitor:
@@ -123,7 +123,9 @@ async def test_pause_filter_tags_and_age_are_told_together_on_80_columns():
 
 
 async def test_a_board_that_shares_the_hosts_memory_has_no_made_up_number():
-    board = scenes.device(memory=Absent("not supported by this device"), shares_host_memory=True)
+    board = scenes.device(
+        memory=Absent("not supported by this device", AbsentKind.NOT_SUPPORTED), shares_host_memory=True
+    )
     async with open_monitor(scenes.snapshot((board,), (scenes.process(gib=2.0),)), size=(120, 30)) as monitor:
         row = next(line for line in monitor.lines if "H100" in line)
         assert "host memory" in row

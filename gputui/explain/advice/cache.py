@@ -7,9 +7,9 @@ from itertools import pairwise
 from gputui.explain.advice.names import counted, listed
 from gputui.explain.advice.situation import Counted, Situation
 from gputui.explain.advice.thresholds import CHURN_PER_S, CHURN_SHARE, RELEASABLE_BYTES, STUCK_BYTES, WINDOW_POINTS
+from gputui.model.analysis import Composition
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import Composition
 from gputui.units import format_bytes
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from gputui.explain.advice.names import container, counted, family, listed
 from gputui.explain.advice.situation import Seen, Situation, clock
 from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS
+from gputui.model.analysis import TensorGroup
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
-from gputui.model.verdict import TensorGroup
 from gputui.units import format_bytes
 
 COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.OTHER, Category.UNATTRIBUTED})

@@ -16,9 +16,9 @@ from gputui.explain.advice.thresholds import (
     WINDOW_POINTS,
 )
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import Blocker, Owner, SegmentRelease
 from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category
-from gputui.model.verdict import Blocker, Owner, SegmentRelease
 from gputui.units import format_bytes
 
 EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -42,7 +42,7 @@ REMEDIES = {
     Category.UNATTRIBUTED: "No tensor is known that owns them: a scan of every Python object may find one.",
 }
 """What can be done about a segment, by what holds most of it."""
-LOOK_FIRST = "The tensors were not looked at in this look: one on request may name them."
+LOOK_FIRST = "This look had no time for the tensors: one on request may name them."
 
 UNKNOWN = "blocks of unknown owners"
 
@@ -72,14 +72,15 @@ def stuck(situation: Situation) -> Finding | None:
         return None
     segments = sorted((s for s in layout.release.segments if s.stuck_bytes), key=lambda s: -s.stuck_bytes)
     holders = _holders(segments)
+    is_named = layout.names_time == situation.moment.look_time
+    is_unknown = bool(holders) and holders[0].category is Category.UNATTRIBUTED
     return Finding(
         kind="stuck",
         weight=Weight.ADVICE,
         title=f"{format_bytes(parts.stuck_bytes)} of free memory are stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
-        remedy=_remedy(holders[0].category, is_named=layout.names_time == situation.moment.look_time)
-        if holders
-        else "",
+        remedy=_remedy(holders[0].category, is_named=is_named) if holders else "",
+        needs_look=is_unknown and not is_named,
         bytes=parts.stuck_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in segments),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gputui.model.reading import Absent
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.codes import UNSUPPORTED, CallError
 from gputui.sources.nvml.table import ONCE, SELDOM, Ask, Row
@@ -37,7 +36,7 @@ class Answers:
         for ask in row.asks:
             answer = self.answer(ask, now)
             if answer.error is not None:
-                return Absent(answer.error.reason)
+                return answer.error.absent
             values.append(answer.value)
         return row.convert(*values)
 

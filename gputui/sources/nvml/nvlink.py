@@ -35,7 +35,7 @@ class NvLinkReader:
     def read(self, answers: Answers, now: float) -> Reading[NvLinks]:
         """The links there are now; the rates are None at the first look and where NVML does not count."""
         answer = answers.answer(_COUNT, now)
-        count = Absent(answer.error.reason) if answer.error else field_value(answer.value[0])
+        count = answer.error.absent if answer.error else field_value(answer.value[0])
         if isinstance(count, Absent):
             return count
         if not count:
@@ -43,7 +43,7 @@ class NvLinkReader:
         states = [answers.answer(Ask("nvmlDeviceGetNvLinkState", (link,), SELDOM), now) for link in range(int(count))]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down
-            return Absent(unknown[0].reason)
+            return unknown[0].absent
         there = [state.value for state in states if state.error is None]
         if not there:
             return _NO_LINKS

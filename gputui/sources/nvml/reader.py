@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gputui.model.device import Device, RemappedRows
-from gputui.model.reading import NOT_LOOKED_AT, Absent, Reading, value_of
+from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind, Reading, value_of
 from gputui.sources.nvml.answers import Answers
 from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.codes import CallError, Code, GpuLostError, NvmlError, lost_sentence
+from gputui.sources.nvml.codes import CallError, Code, GpuLostError, NvmlError, lost_by
 from gputui.sources.nvml.table import MEMORY, ONCE, READINGS, Row
 
 _RETRY_S = 2.8
@@ -18,8 +18,8 @@ _RETRY_S = 2.8
 _IDENTITY = ("name", "uuid", "bus_id")
 _LOOKED_AT = ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s", "nvlinks")
 """Fields that are read elsewhere, and only while somebody looks at the device."""
-_WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances")
-_SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's")
+_WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED)
+_SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
 _REMAP_PENDING = "Memory rows with errors wait to be replaced: stop the GPU's processes and reset it, or reboot."
 _REMAP_FAILED = "Memory rows with errors could not be replaced: the board should be exchanged."
 _OF_INSTANCE = tuple(row for row in READINGS if row.of_instances)
@@ -64,12 +64,12 @@ class Reader:
         """Give the device up until the next try, and keep of it what does not change."""
         self.handle = self.answers = None
         self._retry_at = now + _RETRY_S
-        absent = Absent(error.reason)
+        absent = error.absent
         readings: dict[str, Any] = dict.fromkeys(_LOST_WITH_DEVICE, absent)
         for field in _CONSTANT:
             known = getattr(self.device, field)
             readings[field] = absent if isinstance(known, Absent) else known
-        self.device = self.device._replace(**readings, lost=lost_sentence(error), problems=())
+        self.device = self.device._replace(**readings, lost=lost_by(error), problems=())
 
     def _read(self, now: float) -> Device:
         if self.answers is None:

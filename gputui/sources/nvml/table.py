@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gputui.model.device import Bar1, DeviceMemory, PcieLink, RemappedRows
 from gputui.model.reading import Absent
 from gputui.sources.nvml.binding import Raw
-from gputui.sources.nvml.codes import Code, reason_of
+from gputui.sources.nvml.codes import Code, absent_of
 
 EVERY_LOOK = 0.0
 OFTEN = 1.8
@@ -82,7 +82,7 @@ def _field(position: int) -> Callable[[Any], int | float | Absent]:
 def field_value(value: Raw) -> int | float | Absent:
     """What an nvmlFieldValue_t holds: a union, an error number of its own, and the type that tells them apart."""
     if value.nvmlReturn != Code.SUCCESS:
-        return Absent(reason_of(value.nvmlReturn))
+        return absent_of(value.nvmlReturn)
     if value.valueType not in range(len(_MEMBERS)):
         return Absent(f"not known: NVML answered with a value of type {value.valueType}")
     number: int | float = getattr(value.value, _MEMBERS[value.valueType])
@@ -118,7 +118,7 @@ THROTTLE_BITS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""nvmlClocksEventReasons, in the words of `gputui.model.throttle`."""
+"""nvmlClocksEventReasons, in the words of `gputui.model.device`."""
 
 _MEMORY_V2 = 0x02000028
 """nvmlMemory_v2: the structure's size and version."""

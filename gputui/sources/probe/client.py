@@ -12,10 +12,21 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.target import ActionName, ActionResult, Ending, Greeting, Look, Mark, Statistics
+from gputui.explain.disconnects import cause_and_remedy
+from gputui.model.target import (
+    ActionName,
+    ActionResult,
+    Disconnect,
+    DisconnectKind,
+    Ending,
+    Greeting,
+    Look,
+    Mark,
+    Statistics,
+)
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
-from gputui.sources.probe.exit_reason import sentence_of
+from gputui.sources.probe.exit_reason import exit_reason
 
 Message = Union[Greeting, Statistics, Look, Mark, ActionResult]
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult)
@@ -40,7 +51,11 @@ def message_of(message: dict[str, object]) -> Message | None:
 
 
 class ProbeError(GputuiError):
-    """The probe cannot be talked to (any more), with the reason in a sentence."""
+    """The probe of a process cannot be talked to, or not any more; `disconnect` says why."""
+
+    def __init__(self, pid: int, disconnect: Disconnect) -> None:
+        super().__init__(*cause_and_remedy(pid, disconnect))
+        self.disconnect = disconnect
 
 
 class ProbeDeadError(ProbeError):
@@ -67,8 +82,7 @@ class ProbeClient:
             self.greeting = self._greet()
         except ConnectionRefusedError as error:
             self.close()
-            cause = f"Process {pid} has ended."
-            raise ProbeDeadError(cause) from error
+            raise ProbeDeadError(pid, Disconnect(DisconnectKind.EXITED)) from error
         except BlockingIOError as error:  # nobody is let in, and there is no more room to wait
             self.close()
             raise self._silent() from error
@@ -163,8 +177,7 @@ class ProbeClient:
             message = self.receive(left)
             if isinstance(message, kind):
                 return message
-        cause = f"The probe in process {self._pid} did not answer within {timeout_s:g} s."
-        raise ProbeError(cause, "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call.")
+        raise self._error(DisconnectKind.TIMED_OUT, f"{timeout_s:g}")
 
     def _greet(self) -> Greeting:
         with suppress(OSError):  # a probe that refuses says why and hangs up, before it has heard anything
@@ -213,9 +226,7 @@ class ProbeClient:
         return self._payloads.pop(0)
 
     def _silent(self) -> ProbeError:
-        cause = f"The probe in process {self._pid} does not answer."
-        remedy = "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of file descriptors."
-        return ProbeError(cause, remedy)
+        return self._error(DisconnectKind.NOT_ANSWERING)
 
     def _decoded(self, payload: bytes) -> dict[str, object]:
         try:
@@ -226,23 +237,19 @@ class ProbeClient:
     def _refused(self, message: dict[str, object]) -> ProbeError:
         theirs, version = message.get("protocol"), printable(str(message.get("gputui", "an unknown version")))[:40]
         if message["type"] in ("hello", "refused") and theirs != frames.VERSION:
-            return ProbeError(
-                f"The probe in process {self._pid} is of gputui {version} and this is gputui {__version__}: "
-                "the two cannot talk to each other.",
-                "Use the same version on both sides: update the older one and start the program again.",
-            )
+            return self._error(DisconnectKind.OTHER_VERSION, version)
         reason = printable(str(message.get("reason", "it gave no reason")))[:500]
-        return ProbeError(f"The probe in process {self._pid} refused: {reason}")
+        return self._error(DisconnectKind.REFUSED, reason)
 
     def _broken(self, reason: str) -> ProbeError:
         self.close()
-        return ProbeError(
-            f"What process {self._pid} sent is not what a probe sends: {reason}.",
-            "Use the same version of gputui on both sides.",
-        )
+        return self._error(DisconnectKind.BROKEN_PROTOCOL, reason)
 
     def _gone(self, error: OSError | None) -> ProbeError:
         self.close()
         if self._ending is None and error is not None and not isinstance(error, ConnectionError):
-            return ProbeError(f"Process {self._pid} cannot be talked to any more: {error.strerror or error}.")
-        return ProbeError(sentence_of(self._pid, self._ending))
+            return self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error))
+        return ProbeError(self._pid, exit_reason(self._pid, self._ending))
+
+    def _error(self, kind: DisconnectKind, detail: str = "") -> ProbeError:
+        return ProbeError(self._pid, Disconnect(kind, detail))

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind, Problem
 
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
@@ -100,7 +100,12 @@ def _truth(value: object) -> bool:
     return value
 
 
-_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth}
+def _problem(value: object) -> Problem:
+    """A sentence, or {"text": sentence, "kind": ...} where there is a kind."""
+    return cast("Problem", _object_decoder(Problem)(value)) if isinstance(value, dict) else Problem(_text(value))
+
+
+_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth, Problem: _problem}
 
 
 def _object_decoder(cls: type[Any]) -> Decoder:
@@ -148,11 +153,14 @@ def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
 
 
 def _reading_decoder(kind: Any) -> Decoder:  # noqa: ANN401
-    """A value, or {"absent": why there is none}."""
+    """A value, or {"absent": why there is none, "kind": ...}; the kind is left out where it is the usual one."""
     inner = _decoder(kind)
+    kind_of = _enum_decoder(AbsentKind)
 
     def decode_reading(value: object) -> Any:  # noqa: ANN401
-        return Absent(_text(value["absent"])) if isinstance(value, dict) and "absent" in value else inner(value)
+        if isinstance(value, dict) and "absent" in value:
+            return Absent(_text(value["absent"]), kind_of(value.get("kind", AbsentKind.FAILED.value)))
+        return inner(value)
 
     return decode_reading
 

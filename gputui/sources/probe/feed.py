@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from gputui.errors import GputuiError
 from gputui.explain.drivers import driver_facts
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
+from gputui.model.reading import Problem
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import ActionName, ActionResult, Greeting, Look, Statistics
-from gputui.sources.probe.client import Message, ProbeClient
-from gputui.sources.probe.resident import resident_bytes
+from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
+from gputui.sources.probe.client import Message, ProbeClient, ProbeError
+from gputui.sources.procfs import resident_bytes
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
@@ -90,8 +90,8 @@ class TargetFeed:
                 while not self._is_stopped:
                     self._send_requests(client)
                     self._take(client, client.receive(PATIENCE_S))
-        except GputuiError as error:
-            self._deliver(ended=str(error))
+        except ProbeError as error:
+            self._deliver(ended=error.disconnect)
 
     def _send_requests(self, client: ProbeClient) -> None:
         while True:
@@ -132,17 +132,17 @@ class TargetFeed:
             self._is_waiting = True
             client.ask_look("walk", when="changed")
 
-    def _deliver(self, ended: str = "") -> None:
+    def _deliver(self, ended: Disconnect | None = None) -> None:
         around = surroundings(self._heard.greeting, self._snapshot(), self.pid, ended)
         self._keeper.note_surroundings(self.pid, around)
         moment = moment_among(self._heard, around)
         if self._keeper.problem:
-            moment = replace(moment, problems=(*moment.problems, self._keeper.problem))
+            moment = replace(moment, problems=(*moment.problems, Problem(self._keeper.problem)))
         if not self._is_stopped:
             self._listener(moment)
 
 
-def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: str = "") -> Surroundings:
+def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: Disconnect | None = None) -> Surroundings:
     """What this side knows of a process now."""
     processes = snapshot.processes.processes
     return Surroundings(

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.kept_names import with_names_of
-from gputui.explain.moment import Layouts, layouts_of
+from gputui.explain.earlier_names import with_names_of
+from gputui.explain.probe_state import Layouts, layouts_of
 from gputui.model.target import Greeting, Look, Mark
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError

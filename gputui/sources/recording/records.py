@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import Surroundings
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
@@ -51,7 +51,7 @@ class Record:
 def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """A dataclass or named tuple of the model as JSON, which `decode` makes the same of again."""
     if isinstance(value, Absent):
-        return {"absent": value.reason}
+        return {"absent": value.reason} | ({} if value.kind is AbsentKind.FAILED else {"kind": value.kind.value})
     if is_record(value):
         return {name: plain(getattr(value, name)) for name in field_names(value)}
     if isinstance(value, (tuple, list)):

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
+from gputui.model.reading import Problem
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.model.timeline import MARKED_MOMENTS, POINTS, WHOLE_MOMENTS, Timeline
 from gputui.sources.recording.reader import Recording
@@ -103,5 +104,4 @@ class Story:
         if seen is not None:
             state = replace(state, look=seen[0], layouts=seen[1])
         moment = moment_among(state, sketch.around)
-        ended = moment.ended.replace(f"Process {pid} ", f"Process {moment.pid} ", 1)  # renamed, it has another PID
-        return replace(moment, problems=(*moment.problems, *self._recording.notices), ended=ended)
+        return replace(moment, problems=(*moment.problems, *map(Problem, self._recording.notices)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gputui.model.device import Device, DeviceMemory
+from gputui.model.device import Device, DeviceMemory, Lost
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
@@ -197,9 +197,11 @@ def draw_lost(row: DeviceRow, width: int) -> Line:
     head = fit(label(row.device), 4, ">")
     name = fit(short_name(row.device.name) or "device", 20)
     room = max(1, width - 26)
-    sentence, reason = row.device.lost or "", (row.device.lost or "").partition(": ")[0]
+    lost = row.device.lost or Lost("")
+    reason = lost.reason
     forms = (
-        f"{row.appearance.glyphs.alarm} {words}" for words in (sentence, f"{reason}: Enter says what to do", reason)
+        f"{row.appearance.glyphs.alarm} {words}"
+        for words in (lost.sentence, f"{reason}: Enter says what to do", reason)
     )
     alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.appearance.glyphs.alarm} {reason}")
     shown = fit(alarm, room, ellipsis=row.appearance.glyphs.ellipsis)

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from gputui.ui.drawing.line import Line, fit, join, wrap
-from gputui.ui.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 

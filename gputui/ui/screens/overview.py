@@ -8,13 +8,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.explain.filtering import parse_filter
 from gputui.model.process import Identity, Process
 from gputui.model.snapshot import Attention
 from gputui.ui.drawing.arrangement import arrange
 from gputui.ui.drawing.devices import DeviceRow
+from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.drawing.process_rows import ORDER_BY_NAME, ProcessRow, rows_of
-from gputui.ui.filtering import parse_filter
-from gputui.ui.process_fields import PROCESS_FIELDS
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.menu import Menu

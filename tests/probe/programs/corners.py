@@ -49,7 +49,7 @@ def predicted_and_given() -> dict:
         "given": before - statistics(0)["reserved_bytes"],
         "routed": list(layout.routed_devices),
         "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
-        "problems": list(layout.problems),
+        "problems": [problem.text for problem in layout.problems],
     }
 
 
@@ -259,7 +259,7 @@ def routed_by_hand() -> dict:
     problems = look().problems
     torch._C._cuda_endAllocateToPool(0, pool.id)
     torch._C._cuda_releasePool(0, pool.id)
-    return {"problems": list(problems), "after": predicted_and_given()}
+    return {"problems": [problem.text for problem in problems], "after": predicted_and_given()}
 
 
 @corner

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
+from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
-from gputui.model.target import ActionName, Recorder
-from gputui.model.verdict import Outcome
+from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
 from gputui.ui.screens.attach.actions import ActionLine
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen
@@ -125,7 +125,7 @@ async def test_in_a_recording_there_are_no_actions() -> None:
 
 
 async def test_once_the_process_has_ended_there_are_none() -> None:
-    async with sitting(moment_with(), moment_with(101.0, ended="Process 7 has ended.")) as at:
+    async with sitting(moment_with(), moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED))) as at:
         await at.press("x")
         assert at.screen == "memory"
 
@@ -133,7 +133,7 @@ async def test_once_the_process_has_ended_there_are_none() -> None:
 async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> None:
     async with sitting(moment_with()) as at:
         await at.press("x", "e")
-        await at.deal(moment_with(101.0, ended="Process 7 has ended."))
+        await at.deal(moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED)))
         await at.press("tab", "enter")
         assert at.feed.actions == []
 

@@ -10,6 +10,7 @@ import pytest
 from rich.color import ColorSystem
 
 from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.reading import Problem
 from gputui.model.target import Greeting
 from gputui.ui.drawing.attach import worked_out
 from gputui.ui.drawing.attach.cells import LIVE
@@ -206,7 +207,7 @@ async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
         pytest.param(moment_of(None, look_time=0.0), "No look at the allocator's map yet", id="no look yet"),
         pytest.param(moment_of(None), "PyTorch holds no memory on device 0.", id="nothing allocated"),
         pytest.param(
-            replace(moment_of(None), problems=("The backend cudaMallocAsync has no map.",)),
+            replace(moment_of(None), problems=(Problem("The backend cudaMallocAsync has no map."),)),
             "The backend cudaMallocAsync has no map.",
             id="another backend",
         ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.playback import SPEEDS
+from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.budget import TENSORS_ON_REQUEST
 from gputui.settings.keys import KeyChange
 from gputui.sources.recording.chunks import FIRST_LINE
@@ -14,6 +15,8 @@ from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, ranks
 from tests.ui.attach.replaying import replaying
 from tests.ui.attach.sitting import sitting
+
+ON_REQUEST = Problem(TENSORS_ON_REQUEST.format(20), ProblemKind.LOOK_ON_REQUEST)
 
 JOB = job(60)
 LIVE = JOB.moments[GREETING.pid]
@@ -191,7 +194,10 @@ async def test_what_is_lost_is_said(tmp_path):
 
 async def test_no_sentence_names_a_key_for_what_cannot_be_asked_of_a_recording(tmp_path):
     made = Made()
-    made.hear(BEGAN + 1, replace(counters_at(BEGAN + 1, 10), problems=(TENSORS_ON_REQUEST.format(20),)))
+    made.hear(
+        BEGAN + 1,
+        replace(counters_at(BEGAN + 1, 10), problems=(ON_REQUEST,)),
+    )
     made.deliver(BEGAN + 1.1)
     async with replaying(made.write(tmp_path / "job.gputui")) as shown:
         await shown.press(")")

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gputui.explain import tensor_request
+from gputui.explain.tensor_view import TensorView
 from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
-from gputui.ui import tensor_growth, tree_thread
+from gputui.ui import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
@@ -212,7 +213,7 @@ async def test_of_a_hundred_thousand_tensors_what_is_visible_is_drawn(monkeypatc
 async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
     threads = []
     for name in ("live_blocks", "host_blocks", "sorted_by", "branch_keys", "rows_of"):
-        monkeypatch.setattr(tensor_growth, name, noted(getattr(tensor_growth, name), threads))
+        monkeypatch.setattr(tensor_request, name, noted(getattr(tensor_request, name), threads))
     async with open_tensors(moment(many)) as shown:
         await shown.press("asterisk")
         await shown.press("o")

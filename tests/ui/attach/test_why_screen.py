@@ -8,6 +8,7 @@ import pytest
 
 from gputui.model.finding import Finding, Weight
 from gputui.model.process import Workers
+from gputui.model.target import Disconnect, DisconnectKind
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
@@ -141,7 +142,7 @@ async def test_what_the_monitor_knows_of_process_and_device_counts_too():
 
 
 async def test_an_ended_process_keeps_its_findings():
-    ended = replace(fragmented(time=101.0), ended="Process 7 has ended, or its probe was stopped.")
+    ended = replace(fragmented(time=101.0), ended=Disconnect(DisconnectKind.EXITED))
     async with sitting(fragmented(), ended) as at:
         await at.press("2")
         assert "Process 7 has ended" in at.text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gputui.explain.actions import CALLS
+from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName
-from gputui.model.verdict import Outcome
 from gputui.ui.drawing.line import Line, join, paragraph, width_of
 from gputui.units import format_bytes, format_duration
 

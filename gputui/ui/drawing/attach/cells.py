@@ -14,7 +14,7 @@ from itertools import accumulate
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import BlockState
-from gputui.model.verdict import SegmentRelease
+from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block
+from gputui.model.analysis import Blocker, SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import Blocker, SegmentRelease
 from gputui.units import format_bytes
 
 SMALLEST_SHARE = 4

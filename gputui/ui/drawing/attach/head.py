@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from gputui.explain.disconnects import sentence
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
 from gputui.ui.drawing.attach.playback import draw_playback
@@ -65,7 +66,9 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
     if not moment.ended:
         return []
-    lines = paragraph(f"{moment.ended.rstrip('.')}. Below is what was known last.", width, "alarm")
+    lines = paragraph(
+        f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last that was read.", width, "alarm"
+    )
     if len(lines) > ENDING_LINES:
         lines = [
             *lines[: ENDING_LINES - 1],

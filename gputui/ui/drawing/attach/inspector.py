@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block, BlockState
-from gputui.model.verdict import Blocker, SegmentRelease
+from gputui.model.analysis import Blocker, SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import LIVE, CellKind, spans_of
 from gputui.ui.drawing.attach.groups import blocker_of, name_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import (
     LIVE,
@@ -52,25 +52,24 @@ def order_at(x: int) -> str | None:
 def draw_heading(heading: Heading, width: int) -> Line:
     """What the group is, its sums as far as there is room, and what a cell is worth."""
     releases = heading.releases
-    sums = [
-        format_bytes(sum(release.segment.size_bytes for release in releases)),
-        *_sum("stuck", sum(release.stuck_bytes for release in releases)),
+    sums: list[Piece] = [
+        (format_bytes(sum(release.segment.size_bytes for release in releases)), "plain"),
+        *_sum("stuck", sum(release.stuck_bytes for release in releases), "part-stuck"),
         *_sum("releasable", sum(release.releasable_bytes for release in releases)),
         *_sum("kept", sum(release.held_bytes for release in releases)),
-        f"in {counted(len(releases), 'segment')}",
+        (f"in {counted(len(releases), 'segment')}", "plain"),
     ]
     scale = f" cell {format_bytes(heading.cell_bytes)} " if heading.cell_bytes else ""
     title = fit(heading.title, min(len(heading.title), max(12, width - len(scale) - 12)))
     pieces: list[Piece] = [(title, "dim" if heading.title.startswith(" ") else "title")]
-    for words in sums:
-        role = "part-stuck" if words.startswith("stuck") else "plain"
+    for words, role in sums:
         if width_of(pieces) + len(words) + 2 + len(scale) <= width:
             pieces.append((f"  {words}", role))
     return spread(pieces, [(scale, "dim")], width)
 
 
-def _sum(word: str, count: int) -> list[str]:
-    return [f"{word} {format_bytes(count)}"] if count else []
+def _sum(word: str, count: int, role: str = "plain") -> list[Piece]:
+    return [(f"{word} {format_bytes(count)}", role)] if count else []
 
 
 def counted(count: int, word: str) -> str:

@@ -7,11 +7,11 @@ from functools import reduce
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import joined
 from gputui.explain.tensor_tree import HOST, LiveBlock, Node, Row, description
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread
 from gputui.ui.drawing.meters import meter
-from gputui.ui.tensor_view import TensorView
 from gputui.units import format_bytes
 
 DETAIL_LINES = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Union
 
-from gputui.model.verdict import SegmentRelease
+from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.attach.cells import Run, Span, runs_to_scale, spans_of
 from gputui.ui.drawing.attach.groups import Heading, SegmentRow
 from gputui.ui.drawing.attach.zoom import Chunk, ZoomRow, cells_of_block, runs_of_chunk, zoomed_block_at

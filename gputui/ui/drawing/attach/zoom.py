@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gputui.model.verdict import SegmentRelease
+from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, Span, draw_runs, part_of_runs, runs_of_all
 from gputui.ui.drawing.attach.groups import blocker_of

@@ -29,7 +29,7 @@ NONE_TAKEN = (
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """An action's letter and words in the menu, its question (about a PID), the button's verb, and what to know first.
+    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and a warning.
 
     `facts` makes lines out of the moment: what is predicted.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,6 +10,7 @@ from textual.dom import DOMNode
 from textual.widgets import Input
 
 from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.attach.playback import draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
@@ -23,8 +23,6 @@ from gputui.ui.widgets.painted import Painted
 SCREENS = Binding.Group("Screens")
 LOOK_KEY = "u"
 """Where the settings do not change it."""
-ON_REQUEST = re.compile("on request( only)?")
-"""How sentences of the probe, and remedies, speak of looks that somebody asks for: they know of no keys."""
 
 
 class TargetLine(Painted):
@@ -177,16 +175,19 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def problems(self, width: int) -> list[Line]:
         """What could not be read, in sentences."""
-        found = self.moment.problems if self.moment else ()
-        return [line for problem in found for line in paragraph(self.with_key(problem), width, "fair")]
+        problems = self.moment.problems if self.moment else ()
+        return [line for problem in problems for line in paragraph(self._text_of(problem), width, "fair")]
 
-    def with_key(self, sentence: str) -> str:
-        """A sentence with the key that asks for a look, where it speaks of that; a recording has none."""
+    def _text_of(self, problem: Problem) -> str:
+        is_on_request = problem.kind is ProblemKind.LOOK_ON_REQUEST
+        return self.with_look_key(problem.text) if is_on_request else problem.text
+
+    def with_look_key(self, text: str) -> str:
+        """A text that a look would tell more about, and the key that asks for one; a recording has none."""
         if self.player:
-            return sentence
+            return text
         key = self.monitor.keymap.get("attach.look", LOOK_KEY).partition(",")[0]
-        shown = self.app.get_key_display(Binding(key, "", ""))
-        return ON_REQUEST.sub(lambda said: f"{said[0]} (key {shown})", sentence)
+        return f"{text} Press {self.app.get_key_display(Binding(key, '', ''))} to look now."
 
     def action_show(self, name: str) -> None:
         """Go to another of the screens."""

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.changes import changes
-from gputui.model.change import Changes
+from gputui.model.analysis import Changes
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.changes import End, draw_changes
 from gputui.ui.drawing.line import Line, paragraph

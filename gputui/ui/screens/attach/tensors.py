@@ -8,13 +8,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.explain.filtering import parse_filter
+from gputui.explain.tensor_request import TENSOR_FIELDS
 from gputui.explain.tensor_tree import HOST, Row
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
 from gputui.ui.drawing.line import Line, paragraph
-from gputui.ui.filtering import parse_filter
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.tensor_fields import TENSOR_FIELDS
-from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.listing import Listing

@@ -43,8 +43,10 @@ class WhyScreen(AttachScreen):
             workers=moment.host.workers,
             utilization_percent=device.driver.utilization_percent,
         )
-
-        found = tuple(replace(finding, remedy=self.with_key(finding.remedy)) for finding in found)
+        found = tuple(
+            replace(finding, remedy=self.with_look_key(finding.remedy)) if finding.needs_look else finding
+            for finding in found
+        )
 
         def head(width: int) -> list[Line]:
             problems = self.problems(width)

@@ -13,8 +13,8 @@ from textual.message import Message
 
 from gputui.explain.release import SMALL_PAGE_BYTES
 from gputui.model.allocator import BlockState
+from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.groups import ORDERS, Heading, SegmentRow, Sorting, groups_of, rows_of
 from gputui.ui.drawing.attach.map import (

@@ -7,11 +7,11 @@ from collections.abc import Hashable
 from textual.message import Message
 
 from gputui.explain.tensor_tree import Row
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import tensor_columns
 from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
-from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.listing import Listing
 
 

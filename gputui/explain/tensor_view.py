@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gputui.explain.filtering import parse_filter
+from gputui.explain.tensor_request import OPEN_AT_FIRST, TENSOR_FIELDS, BuildTree, Tree, TreeRequest, build_tree_now
 from gputui.explain.tensor_tree import GROUPINGS, ORDERS, Key, Row, find, rows_of
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Storage
-from gputui.ui.filtering import parse_filter
-from gputui.ui.tensor_fields import TENSOR_FIELDS
-from gputui.ui.tensor_growth import OPEN_AT_FIRST, BuildTree, Tree, TreeRequest, build_tree_now
 
 
 class TensorView:

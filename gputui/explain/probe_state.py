@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.actions import outcome_of
 from gputui.explain.bridge import bridge
-from gputui.explain.kept_names import with_names_of
-from gputui.explain.limits import disagreement, foreign, sentences
+from gputui.explain.earlier_names import with_names_of
+from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import bytes_by_category, groups, owners_of
 from gputui.explain.release import predict_device
 from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import DriverFacts, Outcome, Room
 from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
-from gputui.model.reading import Absent, Reading
-from gputui.model.target import ActionName, ActionResult, Greeting, Look, Mark, Recorder, Statistics
+from gputui.model.reading import Absent, Problem, Reading
+from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Mark, Recorder, Statistics
 from gputui.model.tensors import HOST
-from gputui.model.verdict import DriverFacts, Outcome, Room
 
 MARKS_AT_MOST = 200
 _HISTORY_AFTER = {ActionName.HISTORY_ON: Recorder.PROBE, ActionName.HISTORY_OFF: Recorder.NOBODY}
@@ -41,7 +41,7 @@ class ProbeState:
     layouts: Layouts = field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
     pinned_bytes: int | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     history: Recorder = Recorder.NOBODY
     pending_action: ActionName | None = None
     outcome: Outcome | None = None
@@ -72,14 +72,15 @@ def layouts_of(look: Look) -> dict[int, DeviceLayout]:
     return found
 
 
-def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[str, ...]:
-    """Sentences about what could not be known."""
+def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[Problem, ...]:
+    """What could not be known."""
     if look is None:
         return ()
-    found = sentences(greeting, look)
+    problems = look_problems(greeting, look)
     for device, layout in layouts.items():
-        found += filter(None, [disagreement(layout.statistics, layout.release.composition), foreign(look, device)])
-    return tuple(dict.fromkeys(found))
+        problems += disagreement(layout.statistics, layout.release.composition)
+        problems += foreign(look, device)
+    return tuple(dict.fromkeys(problems))
 
 
 def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult) -> ProbeState:
@@ -121,7 +122,11 @@ def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
 
 
 def moment_of(
-    time: float, state: ProbeState, drivers: Mapping[int, DriverFacts], host: HostMoment, ended: str = ""
+    time: float,
+    state: ProbeState,
+    drivers: Mapping[int, DriverFacts],
+    host: HostMoment,
+    ended: Disconnect | None = None,
 ) -> TargetMoment:
     """The moment for the screens."""
     uuids = {device.index: device.uuid for device in state.greeting.devices}

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputui.explain.bridge import bridge
-from gputui.explain.limits import disagreement, foreign, sentences
+from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import bytes_by_category, groups, owners_of, storage_groups
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import Bridge, Composition, DriverFacts, Owner, Release, SegmentRelease, TensorGroup
 from gputui.model.moment import NO_FACTS
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.target import Greeting, Look
 from gputui.model.tensors import HOST, Category, Inventory
-from gputui.model.verdict import Bridge, Composition, DriverFacts, Owner, Release, SegmentRelease, TensorGroup
 
 
 def attach_document(
@@ -31,7 +31,7 @@ def attach_document(
     `drivers` is by PyTorch's device index; `problems` are the caller's own sentences. `rss_bytes` is what the kernel
     says of the process, `pinned_bytes` what PyTorch holds page-locked.
     """
-    notes = [*problems, *sentences(greeting, look)]
+    notes = [*problems, *(problem.text for problem in look_problems(greeting, look))]
     uuids = {device.index: device.uuid for device in greeting.devices}
     host = {
         "rss_bytes": _read(rss_bytes, "Resident memory of the process", notes),
@@ -63,7 +63,8 @@ def _device(look: Look, counted: AllocatorStatistics, driver: DriverFacts, notes
     owners = owners_of(look.map, look.inventory, device) if look.map else {}
     release = predict_device(look.map, device, owners) if look.map else None
     if release is not None:
-        notes += filter(None, [disagreement(counted, release.composition), foreign(look, device)])
+        disagreements = disagreement(counted, release.composition)
+        notes += [problem.text for problem in (*disagreements, *foreign(look, device))]
     levels = bridge(
         counted,
         process_used_bytes=driver.process_used_bytes,

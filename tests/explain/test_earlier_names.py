@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gputui.explain.moment import ProbeState, after, moment_of
+from gputui.explain.probe_state import ProbeState, after, moment_of
 from gputui.model.allocator import Segment
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.target import Cost, Look

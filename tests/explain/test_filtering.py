@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.errors import UsageError
+from gputui.explain.filtering import UNITS, Predicate
+from gputui.explain.filtering import parse_filter as parse_for
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.drawing.process_rows import View, rows_of
-from gputui.ui.filtering import UNITS, Predicate
-from gputui.ui.filtering import parse_filter as parse_for
-from gputui.ui.process_fields import PROCESS_FIELDS
 from tests.ui import scenes
 
 ROWS = rows_of(scenes.node(), View(), Appearance())

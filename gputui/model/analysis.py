@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gputui.model.allocator import Block, Segment
+from gputui.model.allocator import AllocatorStatistics, Block, Segment
 from gputui.model.reading import Absent, Reading
 from gputui.model.target import ActionName
 from gputui.model.tensors import Category
@@ -152,3 +152,31 @@ class Outcome:
     name: ActionName
     sentences: tuple[str, ...]
     is_as_predicted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened to one device of a process between two moments.
+
+    `came` and `went` are live blocks, grouped, the largest group first; both are () where `problem` says why.
+
+    `before` and `after` are the counters of the two looks: what came less what went is the difference of their
+    allocated bytes. `stayed_bytes` was there at both moments.
+    """
+
+    before: AllocatorStatistics
+    after: AllocatorStatistics
+    came: tuple[TensorGroup, ...] = ()
+    went: tuple[TensorGroup, ...] = ()
+    stayed_bytes: int = 0
+    problem: str = ""
+
+    @property
+    def came_bytes(self) -> int:
+        """All that came."""
+        return sum(group.bytes for group in self.came)
+
+    @property
+    def went_bytes(self) -> int:
+        """All that went."""
+        return sum(group.bytes for group in self.went)

@@ -1,10 +1,10 @@
-"""What the filter of the process table can ask of a row."""
+"""What the filter of the process table can ask of a row; the first frame needs no filter, and so not this module."""
 
 from __future__ import annotations
 
+from gputui.explain.filtering import Fields
 from gputui.model.reading import value_of
 from gputui.ui.drawing.process_rows import ProcessRow
-from gputui.ui.filtering import Fields
 
 PROCESS_FIELDS: Fields[ProcessRow] = Fields(
     {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gputui.explain.filtering import Fields, parse_filter
 from gputui.explain.tensor_tree import (
     GROUPINGS,
     HOST,
@@ -22,8 +23,23 @@ from gputui.explain.tensor_tree import (
 )
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category, Storage
-from gputui.ui.filtering import parse_filter
-from gputui.ui.tensor_fields import TENSOR_FIELDS
+
+TENSOR_FIELDS: Fields[LiveBlock] = Fields(
+    {
+        "name": lambda block: block.owner.name,
+        "category": lambda block: block.owner.category.value,
+        "dtype": lambda block: block.owner.dtype or None,
+        "shape": lambda block: "x".join(map(str, block.owner.shape)) if block.owner.dtype else None,
+        "type": lambda block: block.owner.type or None,
+        "bytes": lambda block: block.bytes,
+        "requested": lambda block: block.requested_bytes,
+        "saved": lambda block: block.owner.saved_by or None,
+        "address": lambda block: f"{block.address:#x}",
+    },
+    searched=("name", "category", "dtype", "shape", "type", "address"),
+    other_names={"size": "bytes", "saved_by": "saved"},
+)
+"""What the filter of the Tensors screen can ask of a block."""
 
 OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Category)
 

@@ -6,13 +6,13 @@ import pytest
 
 from gputui.errors import UsageError
 from gputui.explain import tensor_tree
+from gputui.explain.tensor_view import TensorView
 from gputui.model.tensors import Category
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import DETAIL_LINES, draw_detail, draw_summary, tensor_columns
 from gputui.ui.drawing.columns import draw_row, lay_out
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
-from gputui.ui.tensor_view import TensorView
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
 from tests.explain.maps import BASE
@@ -149,7 +149,7 @@ def drawn(made: TensorView, width: int, appearance: Appearance) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("taste", [Appearance(), Appearance(ASCII)], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("appearance", [Appearance(), Appearance(ASCII)], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("grouping", ["module", "shape"])
 def test_rows_fill_the_width(width, appearance, grouping):
     made = TensorView()

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.document import attach_document
-from gputui.model.reading import Absent
+from gputui.explain.attach_document import attach_document
+from gputui.model.analysis import DriverFacts
+from gputui.model.reading import Absent, Problem
 from gputui.model.target import Cost, Greeting, Look, TorchDevice
 from gputui.model.tensors import HOST, Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, settings, statistics
 
@@ -160,17 +160,17 @@ NOTES = {
     ),
     "before CUDA is initialised": ({"greeting": replace(GREETING, is_cuda_initialized=False)}, "not initialised CUDA"),
     "a capture is under way": ({"look": replace(LOOK, map=replace(MAP, routed_devices=(0,)))}, "being captured"),
-    "the map's own": ({"look": replace(LOOK, map=replace(MAP, problems=("A pool.",)))}, "A pool."),
-    "the look's own": ({"look": replace(LOOK, problems=("Late.",))}, "Late."),
+    "the map's own": ({"look": replace(LOOK, map=replace(MAP, problems=(Problem("A pool."),)))}, "A pool."),
+    "the look's own": ({"look": replace(LOOK, problems=(Problem("Late."),))}, "Late."),
     "the caller's own": ({"problems": ("From the client.",)}, "From the client."),
     "map and counters differ": (
-        {"look": replace(LOOK, statistics=(statistics(MAP, reserved_bytes=1),))}, "allocating during the look",
+        {"look": replace(LOOK, statistics=(statistics(MAP, reserved_bytes=1),))}, "during the look",
     ),
     "not of one moment": (
-        {"look": replace(LOOK, inventory=replace(INVENTORY, is_of_one_moment=False))}, "not of one moment",
+        {"look": replace(LOOK, inventory=replace(INVENTORY, is_of_one_moment=False))}, "not read at the same moment",
     ),
     "tensors of another process": (
-        {"look": replace(LOOK, inventory=replace(INVENTORY, storages=(replace(WEIGHT, address=1),)))}, "outside what",
+        {"look": replace(LOOK, inventory=replace(INVENTORY, storages=(replace(WEIGHT, address=1),)))}, "outside PyT",
     ),
     "no caching": (
         {"look": replace(LOOK, map=replace(MAP, settings=settings(values=(("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),))))},
