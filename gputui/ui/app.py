@@ -20,21 +20,21 @@ from gputui.model.signals import NUMBERS, SIGNALS
 from gputui.model.snapshot import NOTHING_YET, Snapshot
 from gputui.sampler import Machine, Sampler
 from gputui.settings import Settings, keymap
-from gputui.ui.ascii_filter import AsciiFilter
+from gputui.ui.attach.targets import OpenFeed, no_feed
 from gputui.ui.attaching import AttachingApp
+from gputui.ui.backend.ascii_filter import AsciiFilter
 from gputui.ui.drawing.appearance import taste_of
 from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
+from gputui.ui.graph_history import record
 from gputui.ui.key_names import is_key
 from gputui.ui.messages import SnapshotTaken
-from gputui.ui.recording import record
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen, bindings_of, owners
 from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.overview import Overview
-from gputui.ui.targets import OpenFeed, no_feed
 from gputui.ui.themes import THEMES
 
 INTERVALS_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)

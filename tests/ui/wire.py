@@ -8,7 +8,7 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen
 
 from gputui.ui.app import GputuiApp
-from gputui.ui.frames import Frames
+from gputui.ui.backend.screen_diff import Frames
 
 
 class Wire:

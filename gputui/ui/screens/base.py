@@ -8,8 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.snapshot import Attention
-from gputui.ui.screens.leaving import LeftOnce
-from gputui.ui.screens.sized import TerminalSized
+from gputui.ui.backend.screens import LeftOnce, TerminalSized
 from gputui.ui.widgets.keys_line import KeysLine
 from gputui.ui.widgets.status_line import StatusLine
 

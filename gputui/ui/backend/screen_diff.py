@@ -16,7 +16,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from gputui.ui.pen import Cell, Pen, Run, in_columns
+from gputui.ui.backend.pen import Cell, Pen, Run, in_columns
 
 UNKNOWN: Cell = ("\0", Style())
 """A cell of which nobody knows what the terminal shows there."""

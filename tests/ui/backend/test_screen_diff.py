@@ -19,7 +19,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.strip import Strip
 
-from gputui.ui.frames import Frames
+from gputui.ui.backend.screen_diff import Frames
 from tests.ui.terminal import Terminal
 
 SYSTEMS = {"16": "standard", "256": "256", "truecolor": "truecolor"}

@@ -13,7 +13,7 @@ HandOver = Callable[[Tree, Take], object]
 
 
 class TreeThread:
-    """One daemon thread, started for the first request; of the requests of one view that wait, the newest is fulfilled."""
+    """One daemon thread, started with the first request; of the requests of one view only the newest is fulfilled."""
 
     def __init__(self, hand_over: HandOver) -> None:
         self._hand_over = hand_over

@@ -16,8 +16,8 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.timer import Timer
 
-from gputui.ui.frames import Frames
-from gputui.ui.terminal import Terminal
+from gputui.ui.backend.screen_diff import Frames
+from gputui.ui.backend.terminal import Terminal
 
 ATOMIC_BYTES = 1200
 """A frame of more bytes, which an SSH line brings in parts, is sent as one update: no half of it is ever shown."""
