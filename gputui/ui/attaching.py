@@ -20,8 +20,8 @@ from gputui.ui.screens.attach.table import ATTACH_SCREENS
 class AttachingApp(TerminalApp):
     """Holds the attached processes; the attach screens draw them."""
 
-    def __init__(self, open_feed: OpenFeed) -> None:
-        super().__init__()
+    def __init__(self, open_feed: OpenFeed, *, is_ascii: bool) -> None:
+        super().__init__(is_ascii=is_ascii)
         self.trees = TreeThread(lambda tree, take: self.post_message(TreeGrown(tree, take)))
         self.targets = Targets(open_feed, self.trees.grow)
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
