@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gputui.sampler import Machine
     from gputui.sources.recording.recorder import Keeper
     from gputui.ui.app import GputuiApp
-    from gputui.ui.targets import Feed, FeedMessage, OpenFeed
+    from gputui.ui.attach.targets import Feed, FeedMessage, OpenFeed
 
     OpenFeeds = Callable[[Callable[[], Snapshot]], OpenFeed]
 
@@ -132,11 +132,11 @@ def show(
     """Look first, show that, and only then take the time to import the application and what its feeds need."""
     from gputui.model.snapshot import Attention
     from gputui.sources.machine import DemoMachine
+    from gputui.ui.backend.first_frame import show_first_frame
     from gputui.ui.drawing.appearance import taste_of
-    from gputui.ui.first_frame import first_light
 
     first = machine.look(Attention(), settings.interval_s)
-    with first_light(first, settings, taste_of(settings)):
+    with show_first_frame(first, settings, taste_of(settings)):
         from gputui.ui.app import GputuiApp
 
         app = GputuiApp(settings, machine, DemoMachine, first, open_feeds())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter, NoColor
 from textual.reactive import var
 from textual.screen import Screen
 
@@ -20,21 +19,20 @@ from gputui.model.signals import NUMBERS, SIGNALS
 from gputui.model.snapshot import NOTHING_YET, Snapshot
 from gputui.sampler import Machine, Sampler
 from gputui.settings import Settings, keymap
-from gputui.ui.ascii_filter import AsciiFilter
+from gputui.ui.attach.targets import OpenFeed, no_feed
 from gputui.ui.attaching import AttachingApp
 from gputui.ui.drawing.appearance import taste_of
 from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
+from gputui.ui.graph_history import record
 from gputui.ui.key_names import is_key
 from gputui.ui.messages import SnapshotTaken
-from gputui.ui.recording import record
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen, bindings_of, owners
 from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.overview import Overview
-from gputui.ui.targets import OpenFeed, no_feed
 from gputui.ui.themes import THEMES
 
 INTERVALS_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
@@ -134,7 +132,7 @@ class GputuiApp(AttachingApp):
 
         `open_feed` gets the way to the newest snapshot and returns how to attach to a process.
         """
-        super().__init__(open_feed(lambda: self.snapshot))
+        super().__init__(open_feed(lambda: self.snapshot), is_ascii=settings.ascii)
         self.settings = settings
         self.appearance = taste_of(settings)
         self.view = View(order=settings.sort, is_reversed=settings.reverse)
@@ -168,16 +166,6 @@ class GputuiApp(AttachingApp):
         """No more looks; one that hangs in the driver is not waited for."""
         self._sampler.stop()
         self.stop_attaching()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's; without colours one that leaves attributes alone, and with --ascii one for ASCII."""
-        filters = [NoColor()] if self.no_color else super().get_line_filters()
-        return [*filters, *([AsciiFilter()] if self.appearance.is_ascii else [])]
-
-    def get_key_display(self, binding: Binding) -> str:
-        """Textual's sign of a key, with --ascii the key's name."""
-        shown = super().get_key_display(binding)
-        return shown if shown.isascii() or not self.appearance.is_ascii else binding.key
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that a key has on the screen below the palette, and two that have none."""
@@ -297,7 +285,7 @@ class GputuiApp(AttachingApp):
         return True
 
     def _resumed(self) -> None:
-        self.forget_frames()
+        self.forget_screen()
         self._sampler.set_paused(self.state.is_paused)
 
 

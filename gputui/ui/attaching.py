@@ -9,19 +9,19 @@ from queue import SimpleQueue
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
 from gputui.model.timeline import Timeline
+from gputui.ui.attach.targets import FeedMessage, OpenFeed, Targets
+from gputui.ui.attach.tree_thread import TreeThread
+from gputui.ui.backend.terminal_app import TerminalApp
 from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeGrown
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.targets import FeedMessage, OpenFeed, Targets
-from gputui.ui.terminal_app import TerminalApp
-from gputui.ui.tree_thread import TreeThread
 
 
 class AttachingApp(TerminalApp):
     """Holds the attached processes; the attach screens draw them."""
 
-    def __init__(self, open_feed: OpenFeed) -> None:
-        super().__init__()
+    def __init__(self, open_feed: OpenFeed, *, is_ascii: bool) -> None:
+        super().__init__(is_ascii=is_ascii)
         self.trees = TreeThread(lambda tree, take: self.post_message(TreeGrown(tree, take)))
         self.targets = Targets(open_feed, self.trees.grow)
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()

@@ -9,8 +9,8 @@ from textual.strip import Strip
 
 from gputui.model.device import Lost
 from gputui.settings.settings import THEMES
-from gputui.ui.pen import look_of
-from gputui.ui.roles import ROLES
+from gputui.ui.backend.pen import look_of
+from gputui.ui.drawing.roles import ROLES
 from gputui.ui.widgets.process_table import ProcessTable
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor

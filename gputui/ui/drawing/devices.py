@@ -11,7 +11,7 @@ from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.roles import level_role
+from gputui.ui.drawing.roles import level_role
 from gputui.units import format_bytes_short
 
 SHORT_WORDS = ("NVIDIA ", "GeForce ", "Tesla ", "Quadro ")

@@ -9,7 +9,7 @@ from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.roles import level_role
+from gputui.ui.drawing.roles import level_role
 from gputui.units import format_bytes_short
 
 LABEL = "dim"

@@ -8,7 +8,7 @@ from functools import lru_cache
 from rich.cells import cell_len, set_cell_size
 
 Piece = tuple[str, str]
-"""Text and the role that decides its look (`gputui.ui.roles`)."""
+"""Text and the role that decides its look (`gputui.ui.drawing.roles`)."""
 
 Line = tuple[Piece, ...]
 

@@ -8,8 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.snapshot import Attention
-from gputui.ui.screens.leaving import LeftOnce
-from gputui.ui.screens.sized import TerminalSized
+from gputui.ui.backend.screens import LeftOnce, TerminalScreen
 from gputui.ui.widgets.keys_line import KeysLine
 from gputui.ui.widgets.status_line import StatusLine
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from gputui.ui.app import GputuiApp
 
 
-class MonitorScreen(TerminalSized[None]):
+class MonitorScreen(TerminalScreen[None]):
     """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
@@ -54,8 +53,8 @@ class MonitorScreen(TerminalSized[None]):
         return Attention()
 
     def update_from_monitor(self) -> None:
-        """Draw the present snapshot and state; nothing on a screen that is being taken down, widget by widget."""
-        if self._pruning or self.app._exit:
+        """Draw the present snapshot and state."""
+        if self.is_closing:
             return
         self.draw_status()
         self.draw()

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Label
 
-from gputui.ui.screens.leaving import LeftOnce
+from gputui.ui.backend.screens import LeftOnce
 
 LISTED_AT_MOST = 8
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from gputui.ui.screens.leaving import LeftOnce
+from gputui.ui.backend.screens import LeftOnce
 
 Choice = tuple[str, str, str]
 """Letter, words, and the name that choosing returns."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.ui.drawing.line import Line, printable
-from gputui.ui.roles import COMPONENT_CLASSES
+from gputui.ui.drawing.roles import COMPONENT_CLASSES
 
 WHEEL_LINES = 3
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from gputui import environment
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName
+from gputui.ui.attach.targets import ActionFeed, Target
 from gputui.ui.drawing.attach.actions import draw_action, draw_prediction
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.menu import Menu
-from gputui.ui.targets import ActionFeed, Target
 from gputui.ui.widgets.painted import Painted
 
 if TYPE_CHECKING:

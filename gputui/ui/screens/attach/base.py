@@ -11,13 +11,13 @@ from textual.widgets import Input
 
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
+from gputui.ui.attach.targets import Player, Target
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.attach.playback import draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import ActionLine, can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
 from gputui.ui.screens.base import MonitorScreen
-from gputui.ui.targets import Player, Target
 from gputui.ui.widgets.painted import Painted
 
 SCREENS = Binding.Group("Screens")

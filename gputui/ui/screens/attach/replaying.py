@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from textual.binding import Binding, BindingType
 
-from gputui.ui.targets import Player
+from gputui.ui.attach.targets import Player
 
 SEEK_S = 10.0
 

@@ -3,7 +3,7 @@
 from gputui.model.history import POINTS, History, Series
 from gputui.model.reading import Absent
 from gputui.ui.drawing.process_page import history_owner
-from gputui.ui.recording import DEVICE_SERIES, record
+from gputui.ui.graph_history import DEVICE_SERIES, record
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST, band_graphs
 from gputui.units import GIB
 from tests.ui import scenes

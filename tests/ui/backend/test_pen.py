@@ -6,7 +6,7 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gputui.ui.pen import RESET, Pen, Run, change, in_columns, move
+from gputui.ui.backend.pen import RESET, Pen, Run, change, in_columns, move
 
 GREEN, PLAIN = Style(color="green"), Style()
 

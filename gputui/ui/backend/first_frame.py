@@ -1,4 +1,4 @@
-"""The first frame, drawn before Textual is imported: reading the machine takes less time than that import."""
+"""The first frame, drawn before Textual is imported, because that import takes longer than reading the machine."""
 
 from __future__ import annotations
 
@@ -38,22 +38,21 @@ SGR = {
     "track": "2",
     "accent": "36",
 }
-"""The roles in the terminal's own colours, as the theme "terminal" has them."""
+"""Roles in the terminal's own colours, as in the theme "terminal"."""
 
 
 @contextmanager
-def first_light(snapshot: Snapshot, settings: Settings, appearance: Appearance) -> Iterator[None]:
-    """Show `snapshot` on the alternate screen until the body, which runs the application, takes it over.
+def show_first_frame(snapshot: Snapshot, settings: Settings, appearance: Appearance) -> Iterator[None]:
+    """Show `snapshot` on the alternate screen until the body, which runs the application, takes the screen over.
 
-    Where the body fails, or a signal ends it before the application takes signals itself, the screen is left as it was
-    found.
+    If the body fails, or a signal arrives before the application handles signals, the screen is restored.
     """
     stream = sys.__stdout__
     if stream is None or not stream.isatty():
         yield
         return
     for number in ENDINGS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's wish is respected
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, and that stays so
             signal.signal(number, _end)
     size = os.get_terminal_size(stream.fileno())
     lines = _lines(snapshot, settings, appearance, *size)
@@ -65,7 +64,7 @@ def first_light(snapshot: Snapshot, settings: Settings, appearance: Appearance) 
         _write(stream, ENTER + text)
         yield
     except BaseException:
-        with suppress(OSError):  # where the terminal has gone there is nothing to leave
+        with suppress(OSError):  # the terminal may have gone
             if select.select([], [stream], [], LAST_WORDS_S)[1]:
                 _write(stream, LEAVE)
         raise
@@ -87,7 +86,7 @@ def _text(line: Line, *, is_colored: bool) -> str:
 
 
 def _lines(snapshot: Snapshot, settings: Settings, appearance: Appearance, width: int, height: int) -> list[Line]:
-    """The overview as its widgets will show it in a moment."""
+    """The overview, as its widgets will show it once the application runs."""
     if width < 1 or height < 1:
         return []
     arrangement = arrange(snapshot, width, height)

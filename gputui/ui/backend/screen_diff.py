@@ -1,8 +1,7 @@
-"""From Textual's frames to few bytes: what the terminal shows is remembered, and only cells that differ are sent.
+"""The difference between the screen that Textual wants and the one that the terminal shows, in few bytes.
 
-Textual sends each repainted line from the widget's left edge with full colours for every segment. `Frames` takes the
-same updates, keeps the wanted and the shown screen as cells, and writes runs of cells that differ with the attributes
-that change between them, as curses does.
+Textual sends each repainted line from the widget's left edge, with full colours for every segment. `ScreenDiff` takes
+the same updates, keeps both screens as cells, and writes only the cells that differ, as curses does.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from gputui.ui.pen import Cell, Pen, Run, in_columns
+from gputui.ui.backend.pen import Cell, Pen, Run, in_columns
 
 UNKNOWN: Cell = ("\0", Style())
-"""A cell of which nobody knows what the terminal shows there."""
+"""Stands for a cell whose content on the terminal is unknown."""
 
 GAP_BYTES = 4
-"""Equal cells of so many bytes are written again rather than skipped: moving the cursor takes as many."""
+"""Up to this many bytes of equal cells are written again rather than skipped: moving the cursor takes as many."""
 
 
-class Frames:
-    """The screen as it should be and as the terminal shows it."""
+class ScreenDiff:
+    """The screen as Textual wants it and as the terminal shows it."""
 
     def __init__(self, color_system: ColorSystem | None) -> None:
         self._color_system = color_system
@@ -40,7 +39,7 @@ class Frames:
         self._shown = []
 
     def take(self, update: CompositorUpdate, width: int, height: int) -> bool:
-        """Apply one of Textual's updates to the wanted screen; False where it is of a kind not known here."""
+        """Apply one of Textual's updates to the wanted screen; False for a kind of update that is unknown here."""
         if len(self._wanted) != height or (height and len(self._wanted[0]) != width):
             self._wanted = [[UNKNOWN] * width for _ in range(height)]
             self._strips = [{} for _ in range(height)]
@@ -61,7 +60,7 @@ class Frames:
         cells = _cells_of(strip)
         end = min(width, x + len(cells))
         row = self._wanted[y]
-        for cut in (x, end):  # half of a wide character that is covered takes the other half with it
+        for cut in (x, end):  # overwriting half of a wide character blanks the other half
             if 0 < cut < width and row[cut][0] == "":
                 row[cut - 1 : cut + 1] = [(" ", row[cut - 1][1]), (" ", row[cut][1])]
         row[x:end] = cells[: end - x]
@@ -73,7 +72,7 @@ class Frames:
         self._dirty.add(y)
 
     def difference(self) -> str:
-        """What to write so that the terminal shows what is wanted, "" where it does already."""
+        """What to write so that the terminal shows the wanted screen; "" where it already does."""
         if not self._shown:
             width = len(self._wanted[0]) if self._wanted else 0
             self._shown = [[UNKNOWN] * width for _ in self._wanted]
@@ -118,12 +117,12 @@ def _cells_of(strip: Strip) -> list[Cell]:
 
 @lru_cache(4096)
 def _cells_of_text(text: str, style: Style) -> tuple[Cell, ...]:
-    """Cells that are the same objects for the same text: most of a line is as it was, and is compared at no cost."""
+    """The cells of a text, cached so that unchanged cells are identical objects and compare at no cost."""
     return tuple((character, style) for character in _characters(text))
 
 
 def _characters(text: str) -> Sequence[str]:
-    """What each cell of a text holds: "" behind a wide character, combining ones with the character before them."""
+    """What each cell of a text holds: "" after a wide character; combining characters join the one before them."""
     if text.isascii():
         return text
     characters: list[str] = []
@@ -139,7 +138,7 @@ def _characters(text: str) -> Sequence[str]:
 
 
 def _runs(wanted: list[Cell], shown: list[Cell]) -> list[tuple[int, int]]:
-    """Spans of cells that differ, those with up to `GAP_BYTES` of equal cells of one look between them joined."""
+    """Spans (start, end) of cells that differ; spans with a gap that is cheap to write again are joined."""
     runs: list[tuple[int, int]] = []
     for x, (new, old) in enumerate(zip(wanted, shown, strict=True)):
         if new is old or new == old:
@@ -156,7 +155,7 @@ def _is_worth_writing(between: list[Cell], style: Style) -> bool:
 
 
 def _whole_characters(wanted: list[Cell], start: int, end: int) -> tuple[int, int]:
-    """The span widened so that it begins and ends with whole wide characters."""
+    """The span, widened to whole wide characters."""
     while start and wanted[start][0] == "":
         start -= 1
     while end < len(wanted) and wanted[end][0] == "":

@@ -1,4 +1,4 @@
-"""How runs of cells are written with few bytes: in which order, and by which moves and attributes."""
+"""Writes runs of cells with few bytes: chooses their order, the cursor's moves and the changes of attributes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 Cell = tuple[str, Style]
-"""A character and its style; the cell behind a wide character holds an empty text."""
+"""A character and its style; the cell after a wide character holds an empty string."""
 
 Look = tuple[str, str, str]
-"""SGR parameters: attributes with the reset before them, foreground, background."""
+"""SGR parameters: attributes (preceded by a reset), foreground, background."""
 
 RESET: Look = ("0", "39", "49")
 
+ATTRIBUTE_CODES = ("1", "2", "3", "4", "5", "7", "9")
+"""SGR of bold, dim, italic, underline, blink, reverse and strike."""
+
 NEAR_CELLS, NEAR_LINES = 6, 3
-"""So far a run may stand from the one that is written before it, for the move there to take no more than 6 bytes."""
+"""How far a run may be from the one written before it: then the move takes at most 6 bytes."""
 
 BACKSPACES = 3
-"""So many of them take no more bytes than the sequence that moves the cursor to the left."""
+"""Up to this many backspaces take no more bytes than the sequence that moves the cursor left."""
 
 
 class Run(NamedTuple):
-    """Cells that stand beside each other in line `y` from column `x` on."""
+    """Adjacent cells in line `y`, from column `x`."""
 
     y: int
     x: int
@@ -33,28 +36,28 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The column behind the last cell."""
+        """The column after the last cell."""
         return self.x + len(self.cells)
 
 
 def in_columns(runs: Iterable[Run]) -> Iterable[Run]:
-    """The runs, line after line, in another order: below each other where they have one look.
+    """The runs, given line by line, reordered so that runs of one style below each other follow each other.
 
-    Numbers change in the columns of a table. To the next line it is three bytes and a backspace or two; along the line
-    it would be a leap to every column, and its colours, again on each line.
+    Numbers change in the columns of a table. Moving to the next line takes three bytes and a backspace or two; going
+    along the line would take a move to every column and a change of colour, again on each line.
     """
     chains: list[list[Run]] = []
     by_style: dict[Style, list[list[Run]]] = {}
     for run in runs:
         style = run.cells[0][1]
         if all(cell[1] is style or cell[1] == style for cell in run.cells):
-            known = by_style.setdefault(style, [])
-            chain = next((chain for chain in known if _is_near(chain[-1], run)), None)
+            same_style = by_style.setdefault(style, [])
+            chain = next((chain for chain in same_style if _is_near(chain[-1], run)), None)
             if chain is not None:
                 chain.append(run)
                 continue
-            known.append([run])
-            chains.append(known[-1])
+            same_style.append([run])
+            chains.append(same_style[-1])
         else:
             chains.append([run])
     return (run for chain in chains for run in chain)
@@ -65,20 +68,20 @@ def _is_near(last: Run, run: Run) -> bool:
 
 
 class Pen:
-    """Writes runs of cells: knows where the cursor is and which attributes are on."""
+    """Writes runs of cells, and keeps track of the cursor and of the attributes that are set."""
 
     def __init__(self, color_system: ColorSystem | None, width: int) -> None:
         self._color_system = color_system
         self._width = width
         self._parts: list[str] = []
         self._at: tuple[int, int] | None = None
-        self._is_sure = True
-        """Terminals do not agree on the width of all characters: only behind ASCII is another line reached by steps."""
+        self._is_column_certain = True
+        """Whether the cursor's column is certain: terminals disagree on the width of characters that are not ASCII."""
         self._look = RESET
 
     def write(self, run: Run) -> None:
-        """Go there and write it."""
-        if self._at and self._at[0] != run.y and not self._is_sure:
+        """Move to a run and write it."""
+        if self._at and self._at[0] != run.y and not self._is_column_certain:
             self._at = None
         self._parts.append(move(self._at, run.y, run.x))
         style: Style | None = None
@@ -89,12 +92,12 @@ class Pen:
                 self._change_look(look_of(style, self._color_system))
             self._parts.append(text)
             is_ascii = is_ascii and text.isascii()
-        # At the edge the cursor waits to wrap, and where it goes from there terminals do not agree on.
+        # Past the last column terminals disagree on where the cursor is.
         self._at = (run.y, run.end) if run.end < self._width else None
-        self._is_sure = is_ascii
+        self._is_column_certain = is_ascii
 
     def finish(self) -> str:
-        """All that was written, the attributes reset."""
+        """Everything written so far, followed by a reset of the attributes."""
         if self._look != RESET:
             self._parts.append("\x1b[m")
         return "".join(self._parts)
@@ -106,7 +109,7 @@ class Pen:
 
 
 def move(at: tuple[int, int] | None, y: int, x: int) -> str:
-    """The shortest way from `at` (None: nobody knows where) to line `y`, column `x`."""
+    """The shortest sequence that moves the cursor from `at` (None: unknown) to line `y`, column `x`."""
     absolute = f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H" if y else "\x1b[H"
     if at is None or at[0] > y:
         return absolute
@@ -127,7 +130,7 @@ def _sequence(count: int, letter: str) -> str:
 
 
 def change(old: Look, new: Look) -> str:
-    """SGR from one look to another: a reset only where an attribute goes, and only the colours that change."""
+    """The SGR sequence from one look to another: a reset only to end an attribute, and only colours that change."""
     if new == RESET:
         return "\x1b[m"
     if new[0] == old[0]:
@@ -144,17 +147,10 @@ def change(old: Look, new: Look) -> str:
 
 @lru_cache(4096)
 def look_of(style: Style, color_system: ColorSystem | None) -> Look:
-    """The look of a style; no colours with None."""
-    attributes = Style(
-        bold=style.bold,
-        dim=style.dim,
-        italic=style.italic,
-        underline=style.underline,
-        blink=style.blink,
-        reverse=style.reverse or (color_system is None and _has_background(style)),
-        strike=style.strike,
-    )
-    codes = attributes._make_ansi_codes(color_system or ColorSystem.STANDARD)
+    """The look of a style; with None without colours."""
+    is_reverse = style.reverse or (color_system is None and _has_background(style))
+    attributes = (style.bold, style.dim, style.italic, style.underline, style.blink, is_reverse, style.strike)
+    codes = ";".join(code for code, is_on in zip(ATTRIBUTE_CODES, attributes, strict=True) if is_on)
     foreground: tuple[str, ...] = RESET[1:2]
     background: tuple[str, ...] = RESET[2:]
     if color_system and style.color:
@@ -165,5 +161,5 @@ def look_of(style: Style, color_system: ColorSystem | None) -> Look:
 
 
 def _has_background(style: Style) -> bool:
-    """What is marked by its background, as a cursor's line is, has to be marked without colours as well."""
+    """Whether a style sets a background, as a selected line does; without colours it is shown in reverse."""
     return style.bgcolor is not None and not style.bgcolor.is_default
