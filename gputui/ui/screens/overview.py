@@ -130,8 +130,7 @@ class Overview(MonitorScreen):
         arrangement = arrange(self.monitor.snapshot, self.size.width, self.size.height)
         devices = self.query_one(DeviceList)
         devices.display = bool(arrangement.device_lines)
-        if devices.styles.height is None or devices.styles.height.value != arrangement.device_lines:
-            devices.styles.height = arrangement.device_lines
+        devices.set_height(arrangement.device_lines)
         self.query_one(GraphBand).display = arrangement.has_band
 
     def on_resize(self) -> None:

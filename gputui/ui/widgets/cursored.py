@@ -45,10 +45,6 @@ class Cursored(Wheeled, can_focus=True):
         """The entry under the cursor."""
         raise NotImplementedError
 
-    def redraw(self) -> None:
-        """Draw what is in sight."""
-        raise NotImplementedError
-
     def action_page(self, pages: int) -> None:
         """Move the cursor by so many pages."""
         raise NotImplementedError
@@ -77,10 +73,6 @@ class Cursored(Wheeled, can_focus=True):
     def turn_wheel(self, lines: int) -> None:
         """The wheel moves the cursor."""
         self.action_move(lines)
-
-    def on_resize(self) -> None:
-        """What is in sight changed."""
-        self.redraw()
 
     def on_focus(self) -> None:
         """The cursor shows."""

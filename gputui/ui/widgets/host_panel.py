@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputui.model.host import Host
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.host import draw_host
+from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 
@@ -21,11 +24,6 @@ class HostPanel(Painted):
         self._host = host
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw for the present width."""
-        if self.size.width:
-            self.show(draw_host(self._host, self.size.width, self._appearance))
-
-    def on_resize(self) -> None:
-        """The width changed."""
-        self.redraw()
+    def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - two lines whatever the height
+        """Both lines."""
+        return draw_host(self._host, width, self._appearance)

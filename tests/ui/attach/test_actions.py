@@ -10,10 +10,10 @@ from textual.widgets import Button
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName, Recorder
 from gputui.model.verdict import Outcome
-from gputui.ui.screens.attach.actions import ActionLine
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen
 from gputui.ui.screens.menu import Menu
+from gputui.ui.widgets.painted import Notes
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
@@ -115,7 +115,7 @@ async def test_the_help_names_the_key() -> None:
 class Recorded(DealtFeed):
     """A feed that plays back what was recorded: there is nobody to act upon."""
 
-    action = None  # type: ignore[assignment]
+    run_action = None  # type: ignore[assignment]
 
 
 async def test_in_a_recording_there_are_no_acts() -> None:
@@ -147,10 +147,10 @@ async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
 
 def lines_of(at: Sitting) -> str:
     """What the line below the target's says."""
-    line = at.app.screen.query_one(ActionLine)
+    line = at.app.screen.query_one("#action", Notes)
     assert line.size.height == len(line.lines)
     return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
 
 
 def help_ids(at: Sitting) -> set[str]:
-    return {word for word in at.text.split() if word.startswith("acts.")}
+    return {word for word in at.text.split() if word.startswith("actions.")}

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName
-from gputui.ui.drawing.attach.actions import draw_action, draw_prediction
+from gputui.ui.drawing.attach.actions import draw_prediction
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.menu import Menu
 from gputui.ui.targets import ActionFeed, Target
-from gputui.ui.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from gputui.ui.screens.attach.base import AttachScreen
@@ -27,7 +26,7 @@ NONE_TAKEN = (
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and what to know first.
+    """An action's letter and words in the menu, its question (of a PID), the verb on the button, and a warning.
 
     `facts` makes lines out of the moment: what is predicted.
     """
@@ -74,18 +73,6 @@ ACTIONS = {
         "New blocks then carry no line any more; those that have one keep it.",
     ),
 }
-
-
-class ActionLine(Painted):
-    """The lines below the target's: the action under way, or what came of the last one until it is put away."""
-
-    def set_target(self, target: Target | None, width: int) -> None:
-        """Tell of this process, in as many lines as that takes."""
-        moment = target.timeline.latest if target else None
-        lines = draw_action(moment.pending_action, target.outcome, width) if target and moment else []
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show(tuple(lines))
 
 
 def can_run_actions(target: Target | None) -> bool:

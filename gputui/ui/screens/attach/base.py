@@ -11,14 +11,15 @@ from textual.dom import DOMNode
 from textual.widgets import Input
 
 from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.ui.drawing.attach.actions import draw_action
 from gputui.ui.drawing.attach.head import draw_ending, draw_head
 from gputui.ui.drawing.attach.playback import draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
-from gputui.ui.screens.attach.actions import ActionLine, can_run_actions, choose_action
+from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.targets import Player, Target
-from gputui.ui.widgets.painted import Painted
+from gputui.ui.widgets.painted import Notes
 
 SCREENS = Binding.Group("Screens")
 LOOK_KEY = "u"
@@ -27,22 +28,8 @@ ON_REQUEST = re.compile("on request( only)?")
 """How sentences of the probe, and remedies, speak of looks that somebody asks for: they know of no keys."""
 
 
-class TargetLine(Painted):
-    """The line below the status: which process, which device, which moment."""
-
-
 ASKING_ACTIONS = frozenset({"mark", "look", "scan"})
 """What is asked of the program itself."""
-
-
-class EndingLines(Painted):
-    """The lines below that, once the process has ended: how."""
-
-    def set_lines(self, lines: list[Line]) -> None:
-        """Show these lines and take as much height."""
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show(tuple(lines))
 
 
 class AttachScreen(Replaying, MonitorScreen):
@@ -117,12 +104,11 @@ class AttachScreen(Replaying, MonitorScreen):
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
-        """Status, target, how it ended, what was done in it, body, keys."""
+        """Status, target, what was done in it, body, keys."""
         status, *rest = super().compose()
         yield status
-        yield TargetLine(id="target")
-        yield EndingLines(id="ending")
-        yield ActionLine(id="action-line")
+        yield Notes(self._draw_target, id="target")
+        yield Notes(self._draw_action, id="action")
         yield from rest
 
     @property
@@ -141,29 +127,32 @@ class AttachScreen(Replaying, MonitorScreen):
         return self.target.device_moment if self.target else None
 
     def draw_status(self) -> None:
-        """The lines above the body: the status, then the target."""
+        """The lines above the body: the status, the target, what was done in it."""
         super().draw_status()
+        self.query_one("#target", Notes).redraw()
+        self.query_one("#action", Notes).redraw()
+
+    def _draw_target(self, width: int) -> list[Line]:
+        """Which process, which device, which moment; and how the process ended, once it has."""
         target, moment = self.target, self.moment
-        width = self.size.width
-        if width:
-            self.query_one(ActionLine).set_target(target, width)
-        if target is None or not width:
-            return
-        lines: list[Line] = []
+        if target is None:
+            return [()]
         if moment is None:
-            head = spread([], draw_playback(target.player.playback) if target.player else [], width)
-        else:
-            lines = draw_ending(moment, width)
-            head = draw_head(
-                moment,
-                self.device,
-                width,
-                is_past=target.cursor is not None,
-                is_recording=self.monitor.is_recording() and target.player is None,
-                playback=target.player.playback if target.player else None,
-            )
-        self.query_one(TargetLine).show((head,))
-        self.query_one(EndingLines).set_lines(lines)
+            return [spread([], draw_playback(target.player.playback) if target.player else [], width)]
+        head = draw_head(
+            moment,
+            self.device,
+            width,
+            is_past=target.cursor is not None,
+            is_recording=self.monitor.is_recording() and target.player is None,
+            playback=target.player.playback if target.player else None,
+        )
+        return [head, *draw_ending(moment, width)]
+
+    def _draw_action(self, width: int) -> list[Line]:
+        """The action under way, or the result of the last one until it is put away."""
+        latest = self.target.timeline.latest if self.target else None
+        return draw_action(latest.pending_action, self.target.outcome, width) if self.target and latest else []
 
     def jump(self, address: int) -> None:
         """Put the cursor on what lies at an address; screens without addresses do nothing."""
