@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.snapshot import Attention
+from gputui.ui.roles import COMPONENT_CLASSES
 from gputui.ui.screens.leaving import LeftOnce
 from gputui.ui.screens.sized import TerminalSized
 from gputui.ui.widgets.keys_line import KeysLine
@@ -21,6 +22,12 @@ class MonitorScreen(TerminalSized[None]):
     """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    """The looks of all roles, for the painted widgets of this screen."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {}
+    """The first part of the ids of keys that are declared here, and the heading they stand under in the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
     """Ids of keys that the bottom line shows behind the others, and leaves out first."""
@@ -74,8 +81,10 @@ class MonitorScreen(TerminalSized[None]):
         self.call_after_refresh(self.update_from_monitor)
 
 
-class SubScreen(LeftOnce[None], MonitorScreen):
+class SubScreen(MonitorScreen, LeftOnce[None]):
     """A screen that Escape leaves."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"screen": "Other screens"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the screen below"),

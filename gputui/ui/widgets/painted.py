@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,7 +12,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.ui.drawing.line import Line, printable
-from gputui.ui.roles import COMPONENT_CLASSES
 
 WHEEL_LINES = 3
 
@@ -26,10 +24,9 @@ class Painted(Widget):
     A subclass keeps what it shows, and calls `redraw` when that changes. A screen hands it over rather than binding it
     (`data_bind`): bound data draws widgets under other screens too, and once for each value that changes.
 
-    The role of a piece may end with " filled": then its colour is the background.
+    Roles get their looks once for all widgets of a screen: they are component classes of `MonitorScreen`. The role of a
+    piece may end with " filled": then its colour is the background.
     """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
@@ -79,15 +76,17 @@ class Painted(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, self._style("plain"))
 
     def notify_style_update(self) -> None:
-        """A theme or a class changed: styles are looked up anew."""
-        self._styles_by_role.clear()
+        """Paint again where a theme gives a role of this widget another look."""
         super().notify_style_update()
+        old, self._styles_by_role = self._styles_by_role, {}
+        if self.is_attached and any(self._style(role) != style for role, style in old.items()):
+            self.refresh()
 
     def _style(self, role: str) -> Style:
         style = self._styles_by_role.get(role)
         if style is None:
             name, *more = role.split()
-            style = self.get_component_rich_style(f"role--{name}")
+            style = self.screen.get_component_rich_style(f"role--{name}")
             style = self._styles_by_role[role] = style + FILLED if more else style
         return style
 
