@@ -31,6 +31,8 @@ from gputui.ui.widgets.process_table import ProcessTable
 class Overview(MonitorScreen):
     """Devices, host, processes; Tab goes between the two lists, Enter opens what the cursor is on."""
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"processes": "Processes"}
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="list.open", tooltip="open the device or process under the cursor"),
         Binding(

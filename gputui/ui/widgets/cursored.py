@@ -13,6 +13,8 @@ from gputui.ui.widgets.painted import Wheeled
 class Cursored(Wheeled, can_focus=True):
     """Subclasses say how many entries there are, draw them, and how far a page is."""
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"list": "Lists and pages"}
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="list.down"),

@@ -17,11 +17,23 @@ from gputui.ui.drawing.attach.playback import draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.targets import Player, Target
 from gputui.ui.widgets.painted import Notes
 
 SCREENS = Binding.Group("Screens")
+SCREEN_BINDINGS: list[BindingType] = [
+    Binding(
+        str(number),
+        f"show('{entry.name}')",
+        entry.title,
+        id=f"attach.{entry.name}",
+        group=SCREENS,
+        tooltip=entry.tooltip,
+    )
+    for number, entry in enumerate(ATTACH_SCREENS.values(), 1)
+]
 LOOK_KEY = "u"
 """Where the settings do not change it."""
 ON_REQUEST = re.compile("on request( only)?")
@@ -36,29 +48,22 @@ class AttachScreen(Replaying, MonitorScreen):
     """A screen about the process and device that are looked at; drawn anew with each moment while it is on top."""
 
     NAME: ClassVar[str] = ""
-    """The screen's name in `ATTACH_SCREENS` (gputui.ui.screens.attach.table)."""
+    """The screen's name in `ATTACH_SCREENS`."""
 
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
     """Widgets of this screen alone that declare keys, for the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {
+        "attach": "An attached process",
+        "actions": "Actions in it",
+        **{entry.name: entry.help_heading for entry in ATTACH_SCREENS.values() if entry.help_heading},
+        "replay": "A recording that is played",
+    }
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "1", "show('memory')", "Memory", id="attach.memory", group=SCREENS, tooltip="one bar of all, and over time"
-        ),
-        Binding("2", "show('why')", "Why", id="attach.why", group=SCREENS, tooltip="what to know, and what to do"),
-        Binding("3", "show('map')", "Map", id="attach.map", group=SCREENS, tooltip="segments and blocks, drawn"),
-        Binding("4", "show('tensors')", "Tensors", id="attach.tensors", group=SCREENS, tooltip="whose memory it is"),
-        Binding(
-            "5",
-            "show('changes')",
-            "Changes",
-            id="attach.changes",
-            group=SCREENS,
-            tooltip="what came and went between marks",
-        ),
-        Binding("6", "show('ranks')", "Ranks", id="attach.ranks", group=SCREENS, tooltip="all attached processes"),
+        *SCREEN_BINDINGS,
         Binding("d", "next_device", "Device", show=False, id="attach.device", tooltip="the process's next device"),
         Binding(
             "tab", "next_target(1)", "Next rank", show=False, id="attach.next", tooltip="the next attached process"
