@@ -33,7 +33,7 @@ def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
 
 
 KEYS = {
-    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be known in advance"),
     "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
     "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }
@@ -80,7 +80,7 @@ async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_i
     async with sitting(moment_with()) as at:
         assert lines_of(at) == ""
         await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
-        assert "torch.cuda.empty_cache(): under way, as soon as" in lines_of(at)
+        assert "torch.cuda.empty_cache(): waiting for the program" in lines_of(at)
         await at.deal(moment_with(102.0, outcome=DONE))
         assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
         await at.press("3")

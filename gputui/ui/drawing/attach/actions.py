@@ -1,34 +1,20 @@
-"""An action in the attached process: what is expected of it, that it is under way, and what came of it."""
+"""An action in the attached process: that it is under way, or its result."""
 
 from __future__ import annotations
 
-from gputui.explain.actions import CALLS
-from gputui.model.moment import TargetMoment
+from gputui.explain.actions import ACTIONS
 from gputui.model.target import ActionName
 from gputui.model.verdict import Outcome
 from gputui.ui.drawing.line import Line, join, paragraph, width_of
-from gputui.units import format_bytes, format_duration
 
-PUT_AWAY = "Esc puts this away."
-
-
-def draw_prediction(moment: TargetMoment) -> list[str]:
-    """A line for each device: what `empty_cache()` would give back, and how old the look is that says so."""
-    age = format_duration(max(0.0, moment.time - moment.look_time))
-    lines = [
-        f"device {device.index}: {format_bytes(device.layout.release.releasable_bytes)} predicted, of"
-        f" {format_bytes(device.statistics.reserved_bytes)} reserved (look {age} ago)"
-        for device in moment.devices
-        if device.layout
-    ]
-    return lines or ["nothing can be predicted: there is no look at the allocator's map"]
+PUT_AWAY = "Esc closes this."
 
 
 def draw_action(pending_action: ActionName | None, outcome: Outcome | None, width: int) -> list[Line]:
-    """Lines of at most `width` cells; none where nothing is to be told."""
+    """Lines of at most `width` cells; none where there is no action to report."""
     if pending_action:
         text = (
-            f"{CALLS[pending_action]}: under way, as soon as the program's main thread is between two lines of Python."
+            f"{ACTIONS[pending_action].call}: waiting for the program's main thread to reach the next line of Python."
         )
         return paragraph(text, width, "fair")
     if outcome is None:
