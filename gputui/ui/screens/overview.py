@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 
 from gputui.model.process import Identity, Process
 from gputui.model.snapshot import Attention
-from gputui.ui.drawing.arrangement import arrange
 from gputui.ui.drawing.devices import DeviceRow
+from gputui.ui.drawing.overview import arrange
 from gputui.ui.drawing.process_rows import ORDER_BY_NAME, ProcessRow, rows_of
 from gputui.ui.filtering import parse_filter
 from gputui.ui.process_fields import PROCESS_FIELDS

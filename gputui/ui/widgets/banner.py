@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.model.snapshot import NOTHING_YET, Snapshot
-from gputui.ui.drawing.banner import draw_banner
 from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.overview import draw_banner
 from gputui.ui.widgets.painted import Fitted
 
 
@@ -24,4 +24,4 @@ class Banner(Fitted):
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - as high as it gets
         """The sentences, wrapped."""
-        return draw_banner(self._snapshot, width) if self._snapshot.time else ()
+        return draw_banner(self._snapshot, width)

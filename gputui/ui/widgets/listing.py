@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 
+from gputui.ui.drawing.columns import mark_place
 from gputui.ui.drawing.line import Line, fit, text_of
 from gputui.ui.widgets.cursored import Cursored
 
@@ -85,15 +86,7 @@ class Listing(Cursored, Generic[E]):
         lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
         if not lines and self.why_empty:
             lines = [((fit(f" {self.why_empty}", width), "dim"),)]
-        return [self._head(width, rows), *lines]
-
-    def _head(self, width: int, rows: int) -> Line:
-        """The head, with the place in the list at its end where not all entries are visible."""
-        head = self.draw_head(width)
-        if len(self._entries) <= rows:
-            return head
-        place = f" {self._cursor + 1}/{len(self._entries)}"
-        return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
+        return [mark_place(self.draw_head(width), self._cursor, len(self._entries), rows, width), *lines]
 
     def _line(self, entry: E, place: int, width: int) -> Line:
         line = self.draw_entry(entry, width)
