@@ -19,12 +19,11 @@ from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.process import ProcessScreen
-from gputui.ui.widgets.banner import Banner
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.graph_band import GraphBand
-from gputui.ui.widgets.host_panel import HostPanel
 from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.overview_lines import Banner, HostPanel
 from gputui.ui.widgets.process_table import ProcessTable
 
 

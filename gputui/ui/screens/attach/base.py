@@ -11,9 +11,7 @@ from textual.dom import DOMNode
 from textual.widgets import Input
 
 from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.ui.drawing.attach.actions import draw_action
-from gputui.ui.drawing.attach.head import draw_ending, draw_head
-from gputui.ui.drawing.attach.playback import draw_playback
+from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_head, draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying

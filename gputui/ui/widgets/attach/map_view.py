@@ -24,7 +24,7 @@ from gputui.ui.drawing.attach.map import (
     draw_segment,
     order_at,
 )
-from gputui.ui.drawing.attach.worked_out import MapRow, WorkedOut, block_holding
+from gputui.ui.drawing.attach.row_cells import MapRow, RowCells, block_holding
 from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.menu import Menu
@@ -77,7 +77,7 @@ class MapView(Listing[MapRow]):
         self._is_zoomed = False
         self._block = 0
         self._cell = 0
-        self._cells = WorkedOut(1)
+        self._cells = RowCells(1)
 
     @property
     def release(self) -> SegmentRelease | None:
@@ -111,7 +111,7 @@ class MapView(Listing[MapRow]):
             return
         address = self.address
         self._layout = layout
-        self._cells = WorkedOut(self._room)
+        self._cells = RowCells(self._room)
         self._arrange(address)
 
     def _sort(self, sorting: Sorting) -> None:
@@ -261,7 +261,7 @@ class MapView(Listing[MapRow]):
 
     def on_resize(self) -> None:
         """Cells cover other bytes."""
-        self._cells = WorkedOut(self._room)
+        self._cells = RowCells(self._room)
         self._arrange(self.address)
 
     def action_sort(self) -> None:
