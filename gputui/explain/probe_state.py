@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gputui.explain.actions import outcome_of
+from gputui.explain.actions import outcome_of, recorder_after
 from gputui.explain.bridge import bridge
 from gputui.explain.earlier_names import with_names_of
 from gputui.explain.limits import disagreement, foreign, look_problems
@@ -20,7 +20,6 @@ from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, 
 from gputui.model.tensors import HOST
 
 MARKS_AT_MOST = 200
-_HISTORY_AFTER = {ActionName.HISTORY_ON: Recorder.PROBE, ActionName.HISTORY_OFF: Recorder.NOBODY}
 NO_PINNED = Absent("this PyTorch does not tell")
 
 Layouts = Mapping[int, DeviceLayout]
@@ -101,7 +100,7 @@ def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | Acti
     if isinstance(message, Mark):
         return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
     if isinstance(message, ActionResult):
-        history = state.history if message.reason else _HISTORY_AFTER.get(message.name, state.history)
+        history = state.history if message.reason else recorder_after(message.name, state.history)
         return replace(state, pending_action=None, outcome=outcome_of(message), history=history)
     return replace(state, greeting=message)
 

@@ -1,11 +1,13 @@
-"""What is said of an action: predicted, happened, took; and why the two may differ."""
+"""The words about an action: what was predicted, what happened, how long it took, and why the two may differ."""
 
 from __future__ import annotations
 
 import pytest
 
-from gputui.explain.actions import outcome_of
+from gputui.explain.actions import ACTIONS, outcome_of
 from gputui.model.target import ActionCounters, ActionName, ActionResult
+from gputui.probe import actions as probe_actions
+from gputui.probe import program
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
 
@@ -67,26 +69,26 @@ CASES = [
     ),
     pytest.param(
         result(ActionName.COLLECT, device(0, (60 * MIB, 60 * MIB), (50 * MIB, 30 * MIB)), collected=1200),
-        "gc.collect(): what it frees cannot be told beforehand; 1,200 objects collected, 20.0 MiB of tensors freed on"
+        "gc.collect(): what it frees cannot be known in advance; 1,200 objects collected, 20.0 MiB of tensors freed on"
         " device 0. PyTorch keeps that memory in its cache. It took 3.1 ms.",
         True,
         id="a collection that frees tensors",
     ),
     pytest.param(
         result(ActionName.COLLECT, collected=1),
-        "gc.collect(): what it frees cannot be told beforehand; 1 object collected, no tensor freed. It took 3.1 ms.",
+        "gc.collect(): what it frees cannot be known in advance; 1 object collected, no tensor freed. It took 3.1 ms.",
         True,
         id="one that frees none",
     ),
     pytest.param(
         result(ActionName.HISTORY_ON),
-        "Memory history on: blocks made from now on carry the line",
+        "Memory history on: blocks allocated from now on record the line",
         True,
         id="history on",
     ),
     pytest.param(
         result(ActionName.HISTORY_OFF),
-        "Memory history off: blocks made from now on carry no line",
+        "Memory history off: blocks allocated from now on record no line",
         True,
         id="history off",
     ),
@@ -104,3 +106,8 @@ def test_what_is_said(happened: ActionResult, said: str, is_as_predicted) -> Non
     outcome = outcome_of(happened)
     assert said in " ".join(outcome.sentences)
     assert outcome.is_as_predicted == is_as_predicted
+
+
+def test_viewer_and_probe_know_the_same_actions():
+    assert set(ACTIONS) == set(ActionName)
+    assert {name.value for name in ACTIONS} == set(program.ACTIONS) == set(probe_actions._ACTIONS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.color import ColorSystem
 from rich.segment import Segment
+from textual.dom import DOMNode
 from textual.strip import Strip
 
 from gputui.model.device import Lost
 from gputui.settings.settings import THEMES
 from gputui.ui.backend.pen import look_of
 from gputui.ui.drawing.roles import ROLES
-from gputui.ui.widgets.process_table import ProcessTable
+from gputui.ui.widgets.painted import Painted
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 from tests.ui.terminal import Terminal
@@ -23,12 +26,12 @@ READ = [role for role in ROLES if role != "track"]
 
 def looks(monitor: Monitor, system: ColorSystem) -> dict[str, tuple[str, str, str]]:
     """SGR attributes, foreground and background of each role, as they go to the terminal."""
-    table = monitor.app.screen.query_one(ProcessTable)
+    screen = monitor.app.screen
     found = {}
     for role in ROLES:
-        strip = Strip([Segment("x", table.get_component_rich_style(f"role--{role}"))])
+        strip = Strip([Segment("x", screen.get_component_rich_style(f"role--{role}"))])
         for line_filter in monitor.app.get_line_filters():
-            strip = strip.apply_filter(line_filter, table.background_colors[1])
+            strip = strip.apply_filter(line_filter, screen.background_colors[1])
         (segment,) = strip
         found[role] = look_of(segment.style, system)
     return found
@@ -113,3 +116,36 @@ async def test_a_tagged_row_is_marked_by_more_than_its_colour():
 async def test_a_lost_device_is_marked_by_more_than_its_colour():
     async with open_monitor(scenes.snapshot((scenes.device()._replace(lost=Lost("GPU is lost")),))) as monitor:
         assert "▲ GPU is lost." in monitor.text
+
+
+async def test_roles_are_dressed_once_for_a_screen():
+    async with open_monitor() as monitor:
+        screen, stylesheet = monitor.app.screen, monitor.app.stylesheet
+        applied: list[DOMNode] = []
+        apply = stylesheet.apply
+
+        def count(node: DOMNode, **options: object) -> None:
+            applied.append(node)
+            apply(node, **options)
+
+        stylesheet.apply = count
+        stylesheet.update(screen)
+        roles = [node for node in applied if any(name.startswith("role--") for name in node.classes)]
+        assert len(roles) == len(ROLES)
+        assert len(screen.query(Painted)) > 5
+
+
+async def test_a_theme_that_changes_a_role_alone_is_painted():
+    async with open_monitor(theme="textual-dark") as monitor:
+        wire = Wire(monitor.app)
+        redder = replace(monitor.app.current_theme, name="redder", primary="#ff0000")
+        monitor.app.register_theme(redder)
+        monitor.app.screen.refresh()
+        await monitor.settle()
+        wire.sent.clear()
+        monitor.app.theme = "redder"
+        await monitor.settle()
+        assert wire.bytes
+        title = monitor.app.screen.get_component_rich_style("role--title").color
+        pens = {segment.style.color for strip in monitor.app.screen._compositor.render_strips() for segment in strip}
+        assert title in pens

@@ -74,7 +74,7 @@ class TestWithoutNvml:
 
 async def test_a_driver_without_devices_is_said():
     async with open_monitor(scenes.snapshot()) as monitor:
-        assert "The driver answers and knows no device." in monitor.text
+        assert "NVML works but reports no devices." in monitor.text
 
 
 async def test_one_device_takes_one_line():

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, Union, runtime_checkable
 
 from gputui.errors import GputuiError
+from gputui.explain.actions import ACTIONS
 from gputui.explain.tensor_request import BuildTree, build_tree_now
 from gputui.explain.tensor_view import TensorView
 from gputui.model.analysis import Outcome
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
-from gputui.model.target import ActionName, Mark, Recorder
+from gputui.model.target import ActionName, Mark
 from gputui.model.timeline import Timeline
 from gputui.ui.drawing.attach.changes import End
 
@@ -40,14 +41,6 @@ class Feed(Protocol):
     def mark(self, label: str) -> None:
         """Name this moment."""
         ...
-
-
-_SWITCHES: dict[Recorder, tuple[ActionName, ...]] = {
-    Recorder.NOBODY: (ActionName.HISTORY_ON,),
-    Recorder.PROBE: (ActionName.HISTORY_OFF,),
-    Recorder.PROGRAM: (),
-}
-"""What can be done about the memory history, by who records it."""
 
 
 @runtime_checkable
@@ -157,8 +150,8 @@ class Target:
         latest = self.timeline.latest
         if latest is None or latest.ended or not isinstance(self.feed, ActionFeed):
             return ()
-        possible = (ActionName.COLLECT, ActionName.EMPTY_CACHE, *_SWITCHES[latest.history])
-        return tuple(name for name in possible if name.value in latest.greeting.actions)
+        offered = (name for name, action in ACTIONS.items() if latest.history in action.recorders)
+        return tuple(name for name in offered if name.value in latest.greeting.actions)
 
     @property
     def player(self) -> Player | None:

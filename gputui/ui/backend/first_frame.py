@@ -14,16 +14,10 @@ from gputui.model.snapshot import Snapshot
 from gputui.settings import Settings
 from gputui.terminals import ENDINGS, LAST_WORDS_S
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.arrangement import arrange
 from gputui.ui.drawing.ascii import as_ascii
-from gputui.ui.drawing.banner import draw_banner
-from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_lost
-from gputui.ui.drawing.host import draw_host
 from gputui.ui.drawing.line import Line, printable
-from gputui.ui.drawing.process_rows import View, rows_of
-from gputui.ui.drawing.processes import COLUMN_BY_NAME
-from gputui.ui.drawing.status import MonitorState, draw_status
+from gputui.ui.drawing.overview import draw_overview
+from gputui.ui.drawing.process_rows import View
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[H", "\x1b[?25h\x1b[?1049l"
 
@@ -55,7 +49,8 @@ def show_first_frame(snapshot: Snapshot, settings: Settings, appearance: Appeara
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, and that stays so
             signal.signal(number, _end)
     size = os.get_terminal_size(stream.fileno())
-    lines = _lines(snapshot, settings, appearance, *size)
+    view = View(settings.sort, settings.reverse)
+    lines = draw_overview(snapshot, view, settings.columns, appearance, *size)
     clean = as_ascii if appearance.is_ascii else str
     lines = [tuple((clean(printable(text)), role) for text, role in line) for line in lines]
     is_colored = settings.theme == "terminal" and settings.color != "none"
@@ -83,29 +78,3 @@ def _text(line: Line, *, is_colored: bool) -> str:
     if not is_colored:
         return "".join(text for text, _ in line)
     return "".join(f"\x1b[{SGR[role]}m{text}\x1b[m" if role in SGR else text for text, role in line)
-
-
-def _lines(snapshot: Snapshot, settings: Settings, appearance: Appearance, width: int, height: int) -> list[Line]:
-    """The overview, as its widgets will show it once the application runs."""
-    if width < 1 or height < 1:
-        return []
-    arrangement = arrange(snapshot, width, height)
-    lines = [draw_status(snapshot, MonitorState(), width)]
-    lines += [((" ", "plain"), *line) for line in draw_banner(snapshot, width - 2)]
-    lines += _devices(snapshot, appearance, width)[: arrangement.device_lines]
-    lines += draw_host(snapshot.host, width, appearance)
-    if not arrangement.has_band:
-        layout = lay_out([COLUMN_BY_NAME[name] for name in settings.columns], width)
-        lines.append(draw_head(layout, settings.sort))
-        rows = rows_of(snapshot, View(settings.sort, settings.reverse), appearance)
-        lines += [draw_row(layout, row, appearance.glyphs.ellipsis) for row in rows[: max(0, height - len(lines) - 1)]]
-    return lines[:height]
-
-
-def _devices(snapshot: Snapshot, appearance: Appearance, width: int) -> list[Line]:
-    layout = lay_out(COLUMNS, width)
-    rows = [DeviceRow(device, (), appearance) for device in snapshot.devices.devices]
-    drawn = [
-        draw_lost(row, width) if row.device.lost else draw_row(layout, row, appearance.glyphs.ellipsis) for row in rows
-    ]
-    return [draw_head(layout), *drawn]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.line import Line, Piece, fit, join, text_of
 
 T = TypeVar("T")
 
@@ -79,6 +79,14 @@ def draw_head(layout: Layout[T], marked: str = "", mark: str = "") -> Line:
         title = f"{column.title}{mark}" if column.name == marked else column.title
         titles.append(fit(title, width, column.align, "")[:width])
     return ((" ".join(titles), "head"),)
+
+
+def mark_place(head: Line, cursor: int, count: int, rows: int, width: int) -> Line:
+    """The head of a list of `count` entries; with the cursor's place at its end where only `rows` are visible."""
+    if count <= rows:
+        return head
+    place = f" {cursor + 1}/{count}"
+    return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
 
 
 def column_at(layout: Layout[T], x: int) -> str | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gputui.model.device import Device, DeviceMemory, Lost
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column
+from gputui.ui.drawing.columns import Column, Layout, draw_row
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
 from gputui.ui.drawing.roles import level_role
@@ -187,6 +187,11 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     _number("pcie_tx_bytes_per_s", "PCIe tx", 7, format_bytes_short, "plain", from_width=170),
     Column("notes", "", 8, draw=_notes, grow=3, most=40, from_width=72),
 )
+
+
+def draw_device(layout: Layout[DeviceRow], row: DeviceRow, width: int) -> Line:
+    """A device in its columns, or why it does not answer."""
+    return draw_lost(row, width) if row.device.lost else draw_row(layout, row, row.appearance.glyphs.ellipsis)
 
 
 def draw_lost(row: DeviceRow, width: int) -> Line:

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 
 from gputui.model.snapshot import Attention
 from gputui.ui.backend.screens import LeftOnce, TerminalScreen
+from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from gputui.ui.widgets.keys_line import KeysLine
 from gputui.ui.widgets.status_line import StatusLine
 
@@ -20,6 +21,12 @@ class MonitorScreen(TerminalScreen[None]):
     """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    """The looks of all roles, for the painted widgets of this screen."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {}
+    """The first part of the ids of keys that are declared here, and the heading they stand under in the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
     """Ids of keys that the bottom line shows behind the others, and leaves out first."""
@@ -73,8 +80,10 @@ class MonitorScreen(TerminalScreen[None]):
         self.call_after_refresh(self.update_from_monitor)
 
 
-class SubScreen(LeftOnce[None], MonitorScreen):
+class SubScreen(MonitorScreen, LeftOnce[None]):
     """A screen that Escape leaves."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"screen": "Other screens"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the screen below"),

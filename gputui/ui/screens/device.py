@@ -19,6 +19,8 @@ from gputui.ui.widgets.page import Page
 class DeviceScreen(SubScreen):
     """All readings of a device with their history; left and right go to its neighbours."""
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"device": "One device", "graph": "Graphs"}
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the device before"),
         Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the device after"),

@@ -11,25 +11,26 @@ from textual.binding import Binding, BindingType
 from gputui.explain.filtering import parse_filter
 from gputui.model.process import Identity, Process
 from gputui.model.snapshot import Attention
-from gputui.ui.drawing.arrangement import arrange
 from gputui.ui.drawing.devices import DeviceRow
+from gputui.ui.drawing.overview import arrange
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.drawing.process_rows import ORDER_BY_NAME, ProcessRow, rows_of
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.process import ProcessScreen
-from gputui.ui.widgets.banner import Banner
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.graph_band import GraphBand
-from gputui.ui.widgets.host_panel import HostPanel
 from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.overview_lines import Banner, HostPanel
 from gputui.ui.widgets.process_table import ProcessTable
 
 
 class Overview(MonitorScreen):
     """Devices, host, processes; Tab goes between the two lists, Enter opens what the cursor is on."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"processes": "Processes"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="list.open", tooltip="open the device or process under the cursor"),
@@ -130,8 +131,7 @@ class Overview(MonitorScreen):
         arrangement = arrange(self.monitor.snapshot, self.size.width, self.size.height)
         devices = self.query_one(DeviceList)
         devices.display = bool(arrangement.device_lines)
-        if devices.styles.height is None or devices.styles.height.value != arrangement.device_lines:
-            devices.styles.height = arrangement.device_lines
+        devices.set_height(arrangement.device_lines)
         self.query_one(GraphBand).display = arrangement.has_band
 
     def on_resize(self) -> None:

@@ -23,6 +23,8 @@ NEVER_READ = "The rest was not read before it ended."
 class ProcessScreen(SubScreen):
     """A process's graphs, tree, waiting and environment; it stays, with what was known last, when the process ends."""
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"process": "One process", "signal": "Signals"}
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "environment", "Environment", id="process.environment", tooltip="its environment variables"),
         Binding("a", "attach", "Attach", id="process.attach", tooltip="look inside PyTorch, through its probe"),

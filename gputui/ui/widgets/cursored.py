@@ -13,6 +13,8 @@ from gputui.ui.widgets.painted import Wheeled
 class Cursored(Wheeled, can_focus=True):
     """Subclasses say how many entries there are, draw them, and how far a page is."""
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"list": "Lists and pages"}
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
@@ -45,10 +47,6 @@ class Cursored(Wheeled, can_focus=True):
         """The entry under the cursor."""
         raise NotImplementedError
 
-    def redraw(self) -> None:
-        """Draw what is in sight."""
-        raise NotImplementedError
-
     def action_page(self, pages: int) -> None:
         """Move the cursor by so many pages."""
         raise NotImplementedError
@@ -77,10 +75,6 @@ class Cursored(Wheeled, can_focus=True):
     def turn_wheel(self, lines: int) -> None:
         """The wheel moves the cursor."""
         self.action_move(lines)
-
-    def on_resize(self) -> None:
-        """What is in sight changed."""
-        self.redraw()
 
     def on_focus(self) -> None:
         """The cursor shows."""

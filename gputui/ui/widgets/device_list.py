@@ -8,8 +8,8 @@ from gputui.model.device import Device
 from gputui.model.history import History
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_lost
+from gputui.ui.drawing.columns import Layout, draw_head, lay_out
+from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 
@@ -63,9 +63,7 @@ class DeviceList(Listing[DeviceRow]):
 
     def draw_entry(self, entry: DeviceRow, width: int) -> Line:
         """A device, or why it does not answer."""
-        if entry.device.lost:
-            return draw_lost(entry, width)
-        return draw_row(self._layout(width), entry, self._appearance.glyphs.ellipsis)
+        return draw_device(self._layout(width), entry, width)
 
     def _layout(self, width: int) -> Layout[DeviceRow]:
         if self._layout_width != width:

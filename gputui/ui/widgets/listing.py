@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 
+from gputui.ui.drawing.columns import mark_place
 from gputui.ui.drawing.line import Line, fit, text_of
 from gputui.ui.widgets.cursored import Cursored
 
@@ -76,30 +77,16 @@ class Listing(Cursored, Generic[E]):
                 self._cursor = place
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw the head and the visible entries; lines that come out equal cost nothing."""
-        width, rows = self.size.width, self._rows
-        if not width:
-            return
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The head and the visible entries."""
+        rows = max(1, height - 1)
         self._top = max(0, min(self._top, len(self._entries) - rows, self._cursor))
         self._top = max(self._top, self._cursor - rows + 1)
         visible = self._entries[self._top : self._top + rows]
         lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
         if not lines and self.why_empty:
             lines = [((fit(f" {self.why_empty}", width), "dim"),)]
-        self.show((self._head(width), *lines))
-
-    def _head(self, width: int) -> Line:
-        """The head, with the place in the list at its end where not all entries are visible."""
-        head = self.draw_head(width)
-        if len(self._entries) <= self._rows:
-            return head
-        place = f" {self._cursor + 1}/{len(self._entries)}"
-        return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
-
-    @property
-    def _rows(self) -> int:
-        return max(1, self.size.height - 1)
+        return [mark_place(self.draw_head(width), self._cursor, len(self._entries), rows, width), *lines]
 
     def _line(self, entry: E, place: int, width: int) -> Line:
         line = self.draw_entry(entry, width)
@@ -110,7 +97,7 @@ class Listing(Cursored, Generic[E]):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by so many pages."""
-        self.action_move(pages * self._rows)
+        self.action_move(pages * max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:
         """A click puts the cursor there, a second one opens."""

@@ -8,10 +8,10 @@ from textual.message import Message
 
 from gputui.model.process import Identity
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Layout, column_at, draw_head, draw_row, lay_out
+from gputui.ui.drawing.columns import Layout, column_at, draw_row, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.process_rows import ProcessRow, View
-from gputui.ui.drawing.processes import COLUMN_BY_NAME
+from gputui.ui.drawing.processes import COLUMN_BY_NAME, draw_process_head
 from gputui.ui.widgets.listing import Listing
 
 
@@ -46,8 +46,7 @@ class ProcessTable(Listing[ProcessRow]):
 
     def draw_head(self, width: int) -> Line:
         """Column titles, the sorted one marked."""
-        mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
-        return draw_head(self._layout(width), self._view.order, mark)
+        return draw_process_head(self._layout(width), self._view, self._appearance)
 
     def draw_entry(self, entry: ProcessRow, width: int) -> Line:
         """A row of the table, with a mark at the left where it is tagged."""

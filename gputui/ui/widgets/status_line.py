@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.status import MonitorState, draw_status
 from gputui.ui.widgets.painted import Painted
 
@@ -20,11 +23,6 @@ class StatusLine(Painted):
         self._snapshot, self._state = snapshot, state
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw for the present width."""
-        if self.size.width:
-            self.show((draw_status(self._snapshot, self._state, self.size.width),))
-
-    def on_resize(self) -> None:
-        """The width changed."""
-        self.redraw()
+    def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - one line
+        """The line."""
+        return [draw_status(self._snapshot, self._state, width)]

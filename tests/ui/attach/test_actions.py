@@ -10,10 +10,10 @@ from textual.widgets import Button
 from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
-from gputui.ui.screens.attach.actions import ActionLine
 from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen
 from gputui.ui.screens.menu import Menu
+from gputui.ui.widgets.painted import Notes
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
@@ -33,7 +33,7 @@ def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
 
 
 KEYS = {
-    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be known in advance"),
     "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
     "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }
@@ -80,7 +80,7 @@ async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_i
     async with sitting(moment_with()) as at:
         assert lines_of(at) == ""
         await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
-        assert "torch.cuda.empty_cache(): under way, as soon as" in lines_of(at)
+        assert "torch.cuda.empty_cache(): waiting for the program" in lines_of(at)
         await at.deal(moment_with(102.0, outcome=DONE))
         assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
         await at.press("3")
@@ -147,7 +147,7 @@ async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
 
 def lines_of(at: Sitting) -> str:
     """What the line below the target's says."""
-    line = at.app.screen.query_one(ActionLine)
+    line = at.app.screen.query_one("#action", Notes)
     assert line.size.height == len(line.lines)
     return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
 

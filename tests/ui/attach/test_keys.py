@@ -9,6 +9,10 @@ import pytest
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.budget import TENSORS_ON_REQUEST
 from gputui.settings.keys import KeyChange
+from gputui.ui.app import GputuiApp, action_ids
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.screens.help import bindings_of, key_groups
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
@@ -58,3 +62,21 @@ async def test_where_there_is_room_every_screen_has_its_name():
         assert at.lines[-1].startswith(
             " 1 Memory  2 Why  3 Map  4 Tensors  5 Changes  6 Ranks  ⏎ Show  m Mark  esc Monitor"
         )
+
+
+@pytest.mark.parametrize("name", ATTACH_SCREENS)
+def test_every_attach_screen_is_the_one_that_the_table_names(name):
+    screen_class = ATTACH_SCREENS[name].screen_class
+    assert name == screen_class.NAME
+    assert (name in keys_of(screen_class)) == bool(ATTACH_SCREENS[name].help_heading)
+
+
+def keys_of(screen_class: type[AttachScreen]) -> set[str]:
+    """The first part of the ids of the keys that a screen and its widgets declare."""
+    nodes = (screen_class, *screen_class.PARTS_WITH_KEYS)
+    return {(binding.id or "").partition(".")[0] for node in nodes for binding in bindings_of(node)}
+
+
+def test_every_key_that_can_be_changed_stands_under_a_heading_of_the_help():
+    groups = key_groups(GputuiApp)
+    assert [name for name in action_ids() if name.partition(".")[0] not in groups] == []

@@ -15,7 +15,6 @@ from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
 from gputui.ui import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
@@ -154,7 +153,7 @@ async def test_a_wrong_filter_is_said_and_not_applied():
 
 
 async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monkeypatch):
-    monkeypatch.setitem(ATTACH_SCREENS, "map", MapStandIn)
+    monkeypatch.setattr("gputui.ui.screens.attach.map.MapScreen", MapStandIn)
     async with open_tensors() as shown:
         await shown.press("slash", *"layers.1", "enter", "down", "down", "b")
         await shown.until(lambda: MapStandIn.jumped_to is not None)

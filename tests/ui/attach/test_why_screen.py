@@ -12,7 +12,6 @@ from gputui.model.target import Disconnect, DisconnectKind
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.widgets.attach.blocks import Blocks
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
@@ -33,7 +32,7 @@ FINDING = Finding(
 
 
 def test_a_finding_is_title_evidence_and_remedy():
-    assert text_of(draw_finding(FINDING, 60, is_current=True)) == (
+    assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Map")) == (
         " ! A leak: losses keeps more tensors at every look, 26.3\n"
         "   GiB more since it was first looked at.\n"
         "     losses went from 1 to 127 tensors.\n"
@@ -53,7 +52,7 @@ def test_weights_are_told_by_sign_and_colour():
 def test_no_line_is_wider_than_the_screen(width):
     long = replace(FINDING, evidence=("x" * 300, "word " * 100))
     for is_current in (True, False):
-        assert max(map(width_of, draw_finding(long, width, is_current=is_current))) <= width
+        assert max(map(width_of, draw_finding(long, width, is_current=is_current, destination="Tensors"))) <= width
 
 
 def fragmented(**keywords):
@@ -116,7 +115,7 @@ async def test_enter_goes_to_where_a_finding_points(monkeypatch):
         def jump(self, address):
             jumps.append(address)
 
-    monkeypatch.setitem(ATTACH_SCREENS, "map", MapScreen)
+    monkeypatch.setattr("gputui.ui.screens.attach.map.MapScreen", MapScreen)
     async with sitting(fragmented()) as at:
         await at.press("2", "down", "enter")
         assert at.screen == "map"

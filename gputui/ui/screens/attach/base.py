@@ -12,64 +12,54 @@ from textual.widgets import Input
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach.targets import Player, Target
-from gputui.ui.drawing.attach.head import draw_ending, draw_head
-from gputui.ui.drawing.attach.playback import draw_playback
+from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_head, draw_playback
 from gputui.ui.drawing.line import Line, paragraph, spread
-from gputui.ui.screens.attach.actions import ActionLine, can_run_actions, choose_action
+from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
-from gputui.ui.widgets.painted import Painted
+from gputui.ui.widgets.painted import Notes
 
 SCREENS = Binding.Group("Screens")
+SCREEN_BINDINGS: list[BindingType] = [
+    Binding(
+        str(number),
+        f"show('{entry.name}')",
+        entry.title,
+        id=f"attach.{entry.name}",
+        group=SCREENS,
+        tooltip=entry.tooltip,
+    )
+    for number, entry in enumerate(ATTACH_SCREENS.values(), 1)
+]
 LOOK_KEY = "u"
 """Where the settings do not change it."""
-
-
-class TargetLine(Painted):
-    """The line below the status: which process, which device, which moment."""
 
 
 ASKING_ACTIONS = frozenset({"mark", "look", "scan"})
 """What is asked of the program itself."""
 
 
-class EndingLines(Painted):
-    """The lines below that, once the process has ended: how."""
-
-    def set_lines(self, lines: list[Line]) -> None:
-        """Show these lines and take as much height."""
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show(tuple(lines))
-
-
 class AttachScreen(Replaying, MonitorScreen):
     """A screen about the process and device that are looked at; drawn anew with each moment while it is on top."""
 
     NAME: ClassVar[str] = ""
-    """The screen's name in `ATTACH_SCREENS` (gputui.ui.screens.attach.table)."""
+    """The screen's name in `ATTACH_SCREENS`."""
 
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
     """Widgets of this screen alone that declare keys, for the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
 
+    KEY_GROUPS: ClassVar[dict[str, str]] = {
+        "attach": "An attached process",
+        "actions": "Actions in it",
+        **{entry.name: entry.help_heading for entry in ATTACH_SCREENS.values() if entry.help_heading},
+        "replay": "A recording that is played",
+    }
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "1", "show('memory')", "Memory", id="attach.memory", group=SCREENS, tooltip="one bar of all, and over time"
-        ),
-        Binding("2", "show('why')", "Why", id="attach.why", group=SCREENS, tooltip="what to know, and what to do"),
-        Binding("3", "show('map')", "Map", id="attach.map", group=SCREENS, tooltip="segments and blocks, drawn"),
-        Binding("4", "show('tensors')", "Tensors", id="attach.tensors", group=SCREENS, tooltip="whose memory it is"),
-        Binding(
-            "5",
-            "show('changes')",
-            "Changes",
-            id="attach.changes",
-            group=SCREENS,
-            tooltip="what came and went between marks",
-        ),
-        Binding("6", "show('ranks')", "Ranks", id="attach.ranks", group=SCREENS, tooltip="all attached processes"),
+        *SCREEN_BINDINGS,
         Binding("d", "next_device", "Device", show=False, id="attach.device", tooltip="the process's next device"),
         Binding(
             "tab", "next_target(1)", "Next rank", show=False, id="attach.next", tooltip="the next attached process"
@@ -115,12 +105,11 @@ class AttachScreen(Replaying, MonitorScreen):
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
-        """Status, target, how it ended, what was done in it, body, keys."""
+        """Status, target, what was done in it, body, keys."""
         status, *rest = super().compose()
         yield status
-        yield TargetLine(id="target")
-        yield EndingLines(id="ending")
-        yield ActionLine(id="action-line")
+        yield Notes(self._draw_target, id="target")
+        yield Notes(self._draw_action, id="action")
         yield from rest
 
     @property
@@ -139,29 +128,32 @@ class AttachScreen(Replaying, MonitorScreen):
         return self.target.device_moment if self.target else None
 
     def draw_status(self) -> None:
-        """The lines above the body: the status, then the target."""
+        """The lines above the body: the status, the target, what was done in it."""
         super().draw_status()
+        self.query_one("#target", Notes).redraw()
+        self.query_one("#action", Notes).redraw()
+
+    def _draw_target(self, width: int) -> list[Line]:
+        """Which process, which device, which moment; and how the process ended, once it has."""
         target, moment = self.target, self.moment
-        width = self.size.width
-        if width:
-            self.query_one(ActionLine).set_target(target, width)
-        if target is None or not width:
-            return
-        lines: list[Line] = []
+        if target is None:
+            return [()]
         if moment is None:
-            head = spread([], draw_playback(target.player.playback) if target.player else [], width)
-        else:
-            lines = draw_ending(moment, width)
-            head = draw_head(
-                moment,
-                self.device,
-                width,
-                is_past=target.cursor is not None,
-                is_recording=self.monitor.is_recording() and target.player is None,
-                playback=target.player.playback if target.player else None,
-            )
-        self.query_one(TargetLine).show((head,))
-        self.query_one(EndingLines).set_lines(lines)
+            return [spread([], draw_playback(target.player.playback) if target.player else [], width)]
+        head = draw_head(
+            moment,
+            self.device,
+            width,
+            is_past=target.cursor is not None,
+            is_recording=self.monitor.is_recording() and target.player is None,
+            playback=target.player.playback if target.player else None,
+        )
+        return [head, *draw_ending(moment, width)]
+
+    def _draw_action(self, width: int) -> list[Line]:
+        """The action under way, or the result of the last one until it is put away."""
+        latest = self.target.timeline.latest if self.target else None
+        return draw_action(latest.pending_action, self.target.outcome, width) if self.target and latest else []
 
     def jump(self, address: int) -> None:
         """Put the cursor on what lies at an address; screens without addresses do nothing."""

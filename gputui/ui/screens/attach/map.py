@@ -30,8 +30,10 @@ class MapScreen(AttachScreen):
     def compose_body(self) -> ComposeResult:
         """Map and inspector, and the legend below both."""
         appearance = self.monitor.appearance
-        yield Container(MapView(appearance, id="map"), Inspector(appearance, id="inspector"), id="map-body")
-        yield Notes(id="legend")
+        yield Container(
+            MapView(appearance, self._draw_empty, id="map"), Inspector(appearance, id="inspector"), id="map-body"
+        )
+        yield Notes(self._draw_legend, id="legend")
 
     def on_mount(self) -> None:
         """The map has the keyboard."""
@@ -47,8 +49,8 @@ class MapScreen(AttachScreen):
         """Hand the device's layout to the map."""
         layout = self.device.layout if self.device else None
         map_view = self.query_one(MapView)
-        map_view.set_layout(layout, tuple(self._why_empty()))
-        self.query_one("#legend", Notes).set_lines(draw_legend(kinds_of(layout), self.size.width) if layout else [])
+        map_view.set_layout(layout)
+        self.query_one("#legend", Notes).redraw()
         if layout and self._wanted is not None:
             address, self._wanted = self._wanted, None
             if not map_view.jump(address):
@@ -60,9 +62,13 @@ class MapScreen(AttachScreen):
         if self.query(MapView):
             self.draw()
 
-    def _why_empty(self) -> list[Line]:
+    def _draw_legend(self, width: int) -> list[Line]:
+        layout = self.device.layout if self.device else None
+        return draw_legend(kinds_of(layout), width) if layout else []
+
+    def _draw_empty(self, width: int) -> list[Line]:
+        """Why there is no map."""
         moment, device = self.moment, self.device
-        width = self.size.width
         if moment is None or device is None or moment.ended or moment.problems:
             return self.nothing_yet(width)
         if not moment.look_time:

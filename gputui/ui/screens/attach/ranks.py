@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from textual import on
 from textual.app import ComposeResult
 
-from gputui.explain.ranks import ranks_of
+from gputui.explain.ranks import Rank, ranks_of
 from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
@@ -39,18 +39,25 @@ class RanksScreen(AttachScreen):
 
     NAME = "ranks"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranks: Sequence[Rank] = ()
+
     def compose_body(self) -> ComposeResult:
         """The odd ones in words, and the list."""
-        yield Notes(id="odd")
+        yield Notes(self._draw_odd, id="odd")
         yield RankList(id="ranks")
 
     def draw(self) -> None:
         """Draw all ranks."""
         moments = [target.timeline.latest for target in self.monitor.targets.all]
-        ranks = ranks_of([moment for moment in moments if moment])
-        self.query_one(Notes).set_lines(draw_odd(ranks, self.size.width))
-        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in ranks)
+        self._ranks = ranks_of([moment for moment in moments if moment])
+        self.query_one("#odd", Notes).redraw()
+        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in self._ranks)
         self.query_one(RankList).set_entries(rows)
+
+    def _draw_odd(self, width: int) -> list[Line]:
+        return draw_odd(self._ranks, width)
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -18,14 +19,10 @@ from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.listing import Listing
-from gputui.ui.widgets.painted import Notes, Painted
+from gputui.ui.widgets.painted import Notes
 
 PROBLEM_LINES = 2
 NO_LOOK = "Of this moment there are only the counters: no look at the allocator's map was kept."
-
-
-class TensorDetail(Painted):
-    """The lines below the list: what is under the cursor, in full."""
 
 
 class TensorsScreen(AttachScreen):
@@ -57,9 +54,9 @@ class TensorsScreen(AttachScreen):
 
     def compose_body(self) -> ComposeResult:
         """Notes, list, detail, and the filter line where one is typed."""
-        yield Notes(id="tensor-notes")
+        yield Notes(self._draw_notes, id="notes")
         yield TensorList(self.monitor.appearance, id="tensor-list")
-        yield TensorDetail(id="tensor-detail")
+        yield Notes(self._draw_detail, id="detail")
         yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
 
     def on_mount(self) -> None:
@@ -76,12 +73,12 @@ class TensorsScreen(AttachScreen):
         """Take the newest look in, and draw."""
         moment, device = self.moment, self.device
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
-        self.query_one(Notes).set_lines(self._notes(self.size.width))
+        self.query_one("#notes", Notes).redraw()
         self.query_one(TensorList).set_view(self.view)
         if self._wanted is not None and self.view.is_current:
             self._go_to(self._wanted)
 
-    def _notes(self, width: int) -> list[Line]:
+    def _draw_notes(self, width: int) -> list[Line]:
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
@@ -105,11 +102,13 @@ class TensorsScreen(AttachScreen):
             tensors.set_view(self.view)
             tensors.move_to(key)
 
+    def _draw_detail(self, width: int) -> Sequence[Line]:
+        row = self.query_one(TensorList).current
+        return draw_detail(row, self.view.allocated_bytes, width, self.monitor.appearance)
+
     @on(TensorList.Moved)
     def _moved(self) -> None:
-        row = self.query_one(TensorList).current
-        detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.appearance)
-        self.query_one(TensorDetail).show(detail)
+        self.query_one("#detail", Notes).redraw()
 
     @on(TensorList.Turned)
     def _turned(self, message: TensorList.Turned) -> None:

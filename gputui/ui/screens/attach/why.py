@@ -12,11 +12,13 @@ from gputui.model.finding import Finding
 from gputui.ui.drawing.attach.why import draw_finding, draw_summary
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.widgets.attach.blocks import Blocks
 
 
 def _draw(finding: Finding, width: int, is_current: bool) -> list[Line]:  # noqa: FBT001 - as the widget calls it
-    return draw_finding(finding, width, is_current=is_current)
+    destination = ATTACH_SCREENS[finding.screen].title if finding.screen else ""
+    return draw_finding(finding, width, is_current=is_current, destination=destination)
 
 
 class WhyScreen(AttachScreen):

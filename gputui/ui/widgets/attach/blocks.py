@@ -48,11 +48,8 @@ class Blocks(Cursored, Generic[B]):
         self._cursor = self.within(places[0] if places else self._cursor)
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw all blocks and show those around the cursor."""
-        width, height = self.size
-        if not width:
-            return
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The lines around the cursor, of all blocks."""
         lines = self._head(width)
         self._starts = []
         for place, block in enumerate(self._blocks):
@@ -60,7 +57,7 @@ class Blocks(Cursored, Generic[B]):
             lines += self._draw_block(block, width, place == self._cursor and self.has_focus)
         self._starts.append(len(lines))
         self._follow_cursor(height)
-        self.show(tuple(lines[self._top : self._top + height]))
+        return lines[self._top : self._top + height]
 
     def _follow_cursor(self, height: int) -> None:
         """The least movement that brings the block into sight; of one that is too long, its beginning."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import ClassVar
@@ -24,7 +24,7 @@ from gputui.ui.drawing.attach.map import (
     draw_segment,
     order_at,
 )
-from gputui.ui.drawing.attach.worked_out import MapRow, WorkedOut, block_holding
+from gputui.ui.drawing.attach.row_cells import MapRow, RowCells, block_holding
 from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.menu import Menu
@@ -32,7 +32,10 @@ from gputui.ui.widgets.listing import Listing
 
 
 class MapView(Listing[MapRow]):
-    """Segments a line each, or one of them zoomed; cells are worked out when their line is first visible."""
+    """Segments a line each, or one of them zoomed; cells are worked out when their line is first visible.
+
+    `draw_empty` draws the lines that say why there are no segments.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "block(-1)", "Block", show=False, id="map.previous", tooltip="the block before"),
@@ -59,16 +62,22 @@ class MapView(Listing[MapRow]):
             self.address = address
             self.is_live = is_live
 
-    def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        appearance: Appearance,
+        draw_empty: Callable[[int], Sequence[Line]],
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
         super().__init__(id=id)
         self._appearance = appearance
+        self._draw_empty = draw_empty
         self._layout: DeviceLayout | None = None
-        self._instead: tuple[Line, ...] = ()
         self._sorting = Sorting()
         self._is_zoomed = False
         self._block = 0
         self._cell = 0
-        self._cells = WorkedOut(1)
+        self._cells = RowCells(1)
 
     @property
     def release(self) -> SegmentRelease | None:
@@ -96,13 +105,13 @@ class MapView(Listing[MapRow]):
             return SMALL_PAGE_BYTES
         return self._layout.settings.large_page_bytes if self._layout and self._layout.settings else None
 
-    def set_layout(self, layout: DeviceLayout | None, instead: tuple[Line, ...] = ()) -> None:
-        """Show a device's segments, or the lines that say why there are none; the cursor stays on its address."""
+    def set_layout(self, layout: DeviceLayout | None) -> None:
+        """Show a device's segments; the cursor stays on its address."""
         if layout is not None and layout is self._layout:
             return
         address = self.address
-        self._layout, self._instead = layout, instead
-        self._cells = WorkedOut(self._room)
+        self._layout = layout
+        self._cells = RowCells(self._room)
         self._arrange(address)
 
     def _sort(self, sorting: Sorting) -> None:
@@ -181,12 +190,9 @@ class MapView(Listing[MapRow]):
             return draw_zoom_row(entry, runs, selected, width, self._appearance)
         return draw_segment(entry, runs, selected, width, self._appearance, is_current=is_current)
 
-    def redraw(self) -> None:
-        """Draw the visible rows, or why there are none."""
-        if self._entries:
-            super().redraw()
-        elif self.size.width:
-            self.show(self._instead)
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The visible rows, or why there are none."""
+        return super().draw(width, height) if self._entries else self._draw_empty(width)
 
     def _step_off_heading(self, direction: int) -> None:
         """Go on to the next segment in a direction, else in the other."""
@@ -255,7 +261,7 @@ class MapView(Listing[MapRow]):
 
     def on_resize(self) -> None:
         """Cells cover other bytes."""
-        self._cells = WorkedOut(self._room)
+        self._cells = RowCells(self._room)
         self._arrange(self.address)
 
     def action_sort(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from textual.message import Message
 
@@ -51,11 +51,14 @@ class TensorList(Listing[Row]):
         """The first tree may take a moment."""
         return self.EMPTY if self._view.is_current else "The tensors are put in order ..."
 
-    def redraw(self) -> None:
-        """Draw the visible rows, and tell where the cursor is."""
-        width = self.size.width
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The visible rows, in the columns that there is room for."""
         columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._appearance)
         self._layout = lay_out(columns, width)
+        return super().draw(width, height)
+
+    def redraw(self) -> None:
+        """Draw, and report where the cursor is now."""
         super().redraw()
         if self.current is not self._last:
             self._last = self.current

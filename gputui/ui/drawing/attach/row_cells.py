@@ -13,7 +13,7 @@ from gputui.ui.drawing.attach.zoom import Chunk, ZoomRow, cells_of_block, runs_o
 MapRow = Union[Heading, SegmentRow, ZoomRow]
 
 
-class WorkedOut:
+class RowCells:
     """What is known of the rows of one layout in lines of `room` cells."""
 
     def __init__(self, room: int) -> None:
