@@ -13,11 +13,11 @@ from time import perf_counter, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gputui.probe import mainthread, program
+from gputui.probe import mainthread, process
 from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
-    from gputui.probe.allocator import TakenMap
+    from gputui.probe.allocator import RawMap
     from gputui.probe.requests import ActionRequest
 
 FORBIDDEN = "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
@@ -46,11 +46,11 @@ class ActionRunner:
 
     def begin(self, wanted: ActionRequest) -> None:
         """Ask the main thread for an action; the wake function is called once it is done."""
-        torch = program.loaded_torch()
+        torch = process.loaded_torch()
         if torch is not None:
-            from gputui.probe import reading, recording  # noqa: F401 (imports are not to be waited for over there)
+            from gputui.probe import memory_history, torch_reader  # noqa: F401 (imports are not to be waited for over there)
         self.name, self._wait_s, self._is_left = wanted.name, wanted.wait_s, False
-        if not program.takes_actions():
+        if not process.takes_actions():
             self._call.settle(nothing_done(wanted.name, FORBIDDEN))
             self._wake()
             return
@@ -73,27 +73,27 @@ class ActionRunner:
         """Nobody looks any more: what has not begun will not, and the history switched on for viewers ends."""
         self._is_left, self.name = True, ""
         self._call.leave()
-        _end_recording()
+        _end_own_history()
 
     def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> dict[str, Any]:
         try:
             return _run_action(torch, name)
         finally:
             if self._is_left:
-                _end_recording()
+                _end_own_history()
 
     def _why_not(self) -> str:
-        place = program.where_the_main_thread_is()
+        place = process.main_thread_location()
         return (
             f"The program's main thread did not come back to Python within {self._wait_s:g} s"
             f"{f' (it is at {place})' if place else ''}: nothing was done."
         )
 
 
-def _end_recording() -> None:
-    module = sys.modules.get("gputui.probe.recording")  # without it nothing was ever switched on
+def _end_own_history() -> None:
+    module = sys.modules.get("gputui.probe.memory_history")  # without it nothing was ever switched on
     if module is not None:
-        module.recording.leave()
+        module.memory_history.switch_off_if_ours()
 
 
 def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
     try:
         if torch is None and action.needs_cuda:
             result["reason"] = _NO_TORCH
-        elif action.needs_cuda and not program.has_cuda(torch):
+        elif action.needs_cuda and not process.has_cuda(torch):
             result["reason"] = _NO_CUDA
         else:
             result["reason"] = action.why_not(torch, result) or _perform(torch, action, result)
@@ -135,9 +135,9 @@ def _perform(torch: ModuleType | None, action: _Action, result: dict[str, Any]) 
 def _counters(torch: ModuleType | None) -> list[dict[str, Any]]:
     if torch is None:
         return []
-    from gputui.probe.reading import statistics_of
+    from gputui.probe.torch_reader import device_statistics
 
-    return statistics_of(torch, [])
+    return device_statistics(torch, [])
 
 
 def nothing_done(name: str, reason: str) -> dict[str, Any]:
@@ -169,10 +169,10 @@ def _collect(_torch: ModuleType | None, result: dict[str, Any]) -> str:
 def _why_not_emptied(torch: ModuleType, result: dict[str, Any]) -> str:
     """Why the cache must be left alone now; the map of this moment is taken for the prediction."""
     from gputui.probe.allocator import take_map
-    from gputui.probe.reading import reader
+    from gputui.probe.torch_reader import torch_reader
 
-    taken = result["taken"] = take_map(torch, reader.pools)
-    use = taken.use if taken else reader.pools.look(torch, has_pools=False)
+    taken = result["taken"] = take_map(torch, torch_reader.pools)
+    use = taken.use if taken else torch_reader.pools.look(torch, has_pools=False)
     if use.capturing:
         return (
             f"A CUDA graph is being captured on device {min(use.capturing)}: to give memory back now would break the"
@@ -191,7 +191,7 @@ def _why_not_emptied(torch: ModuleType, result: dict[str, Any]) -> str:
     return ""
 
 
-def _has_expandable_leftovers(taken: TakenMap) -> bool:
+def _has_expandable_leftovers(taken: RawMap) -> bool:
     from gputui.probe.allocator import DEFAULT_POOL
 
     pools = {
@@ -214,15 +214,15 @@ def _empty_cache(torch: ModuleType, result: dict[str, Any]) -> str:
 
 
 def _begin_history(torch: ModuleType, _result: dict[str, Any]) -> str:
-    from gputui.probe.recording import recording
+    from gputui.probe.memory_history import memory_history
 
-    return recording.begin(torch)
+    return memory_history.switch_on(torch)
 
 
 def _end_history(torch: ModuleType, _result: dict[str, Any]) -> str:
-    from gputui.probe.recording import recording
+    from gputui.probe.memory_history import memory_history
 
-    return recording.end(torch)
+    return memory_history.switch_off(torch)
 
 
 class _Action(NamedTuple):

@@ -98,7 +98,7 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class TakenMap:
+class RawMap:
     """What must be read at one moment; `blockmap.describe_map` makes a map of it later, in another thread.
 
     `segments` are as PyTorch tells them, and are consumed by describing them.
@@ -110,7 +110,7 @@ class TakenMap:
     routed_devices: list[int]
 
 
-def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> TakenMap | None:
+def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> RawMap | None:
     """Every segment and block, with what decides about their release; None where the allocator has no map.
 
     Call it on the main thread, where nothing can happen between the snapshot and the look at who uses the pools.
@@ -124,7 +124,7 @@ def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> T
     has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in segments)
     use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
     routed_devices = sorted(use.capturing if _is_routing_apart(torch) else use.capturing | use.routing)
-    return TakenMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
+    return RawMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
 
 
 def _snapshot(torch: ModuleType) -> dict[str, Any]:

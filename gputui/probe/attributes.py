@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-from gputui.probe.things import Thing
+from gputui.probe.torch_types import AnyObject
 
 _mro_of = type.__dict__["__mro__"].__get__
 _namespace_of = type.__dict__["__dict__"].__get__
@@ -19,7 +19,7 @@ class AttributeReader:
     def __init__(self) -> None:
         self._plans: dict[type, tuple[Any, list[tuple[str, Any]]]] = {}
 
-    def read(self, thing: Thing) -> dict[str, Any]:
+    def read(self, thing: AnyObject) -> dict[str, Any]:
         """The attributes by name, in a dictionary of the caller's own."""
         slots = self._plan(type(thing))[1]
         # Asking for __dict__ makes one where the values still lie in the object: only of objects that hold something.
@@ -28,7 +28,7 @@ class AttributeReader:
         found.update((name, value) for name, get in slots if (value := _slot(get, thing)) is not EMPTY)
         return found
 
-    def own_dict(self, thing: Thing) -> dict[str, Any] | None:
+    def own_dict(self, thing: AnyObject) -> dict[str, Any] | None:
         """The object's `__dict__` itself, None where it has none."""
         get_dict = self._plan(type(thing))[0]
         held = None if get_dict is None else _slot(get_dict, thing)
@@ -44,7 +44,7 @@ class AttributeReader:
 EMPTY = object()
 
 
-def _slot(get: Callable[[Thing], Thing], thing: Thing) -> Thing:
+def _slot(get: Callable[[AnyObject], AnyObject], thing: AnyObject) -> AnyObject:
     try:
         return get(thing)
     except (AttributeError, TypeError):  # a slot not filled yet, an object half made

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.storages import UNREADABLE
-from gputui.probe.things import Node, Tensor, Thing, Torch
+from gputui.probe.torch_types import AnyObject, Node, Tensor, Torch
 
 RAW = "_raw_saved_"
 
@@ -103,7 +103,7 @@ class Graph:
 
     def _plan(self, kind: type) -> _Plan:
         is_python = issubclass(kind, self._python_node)
-        base: Thing = self._python_node if is_python else kind
+        base: AnyObject = self._python_node if is_python else kind
         saved = [
             (name.removeprefix(RAW), getter.__get__)
             for name, getter in vars(base).items()
@@ -125,7 +125,7 @@ class _Plan(NamedTuple):
     saved: list[tuple[str, Callable[[Any], Any]]]
 
 
-def _edges(node: Node) -> Thing:
+def _edges(node: Node) -> AnyObject:
     return node.next_functions
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from time import sleep
 from typing import Any
 
-from gputui.probe.allocator import DEFAULT_POOL, TakenMap
+from gputui.probe.allocator import DEFAULT_POOL, RawMap
 from gputui.probe.encoding import TURN_S
 from gputui.probe.pools import PoolUse
 
@@ -20,7 +20,7 @@ _ENTRIES = 128
 """So many segments, or blocks of one, are described between two pauses in which other threads get their turn."""
 
 
-def describe_map(taken: TakenMap) -> dict[str, Any]:
+def describe_map(taken: RawMap) -> dict[str, Any]:
     """The fields of `gputui.model.allocator.AllocatorMap`; consumes the segments that were taken."""
     segments = [_segment(entry) for entry in _in_turns(taken.segments)]
     return {

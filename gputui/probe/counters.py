@@ -12,14 +12,14 @@ from time import perf_counter, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import program
+from gputui.probe import process
 from gputui.probe.mainthread_call import MainThreadCall
 
 WAIT_S = 0.5
 """So long the main thread is waited for, once in each of its absences: most device allocations take less."""
 
 
-class Counters:
+class CounterReader:
     """Reads them, one read at a time, in the main thread or, where that does not come, in the probe's own."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -41,7 +41,7 @@ class Counters:
             return
         torch = _torch()
         self._began_at = perf_counter()
-        if not program.has_cuda(torch):
+        if not process.has_cuda(torch):
             self._call.settle(read(torch))  # there is no lock to wait for
             return
         wait_s = 0.0 if self._call.is_main_thread_absent else WAIT_S
@@ -64,9 +64,9 @@ def read(torch: ModuleType | None) -> dict[str, Any]:
     """The fields of `model.target.Statistics` that are read, at once and in this thread."""
     if torch is None:
         return _nothing()
-    from gputui.probe.reading import read_statistics
+    from gputui.probe.torch_reader import statistics_fields
 
-    return read_statistics(torch, [])
+    return statistics_fields(torch, [])
 
 
 def _nothing() -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _nothing() -> dict[str, Any]:
 
 def _torch() -> ModuleType | None:
     """PyTorch, once it is there; then with its reader, whose import is not to be waited for in the main thread."""
-    torch = program.loaded_torch()
+    torch = process.loaded_torch()
     if torch is not None:
-        from gputui.probe import reading  # noqa: F401
+        from gputui.probe import torch_reader  # noqa: F401
     return torch

@@ -17,7 +17,7 @@ TURN_S = 0.0002
 """The pause in which other threads get their turn."""
 
 
-def encode_gently(message: dict[str, Any]) -> list[bytes]:
+def encode_in_pieces(message: dict[str, Any]) -> list[bytes]:
     """The pieces of `message` as JSON; the lists in it are consumed."""
     pieces, characters = [], 0
     for piece in _pieces(message):

@@ -11,16 +11,16 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from gputui.probe import frames, ownerless
+from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.autograd import Graph, Saved
-from gputui.probe.history import History
-from gputui.probe.modules import Remembered, named_modules, outermost
-from gputui.probe.owners import Owners
+from gputui.probe.gradients import GradientReader
+from gputui.probe.model_states import ModelStates
+from gputui.probe.modules import ScanFinds, named_modules, outermost
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.storages import Ledger
-from gputui.probe.things import Tensor, Torch
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, Found, Kinds, Named
+from gputui.probe.torch_types import Tensor, Torch
+from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier, VariableSearch
 
 WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER = "activation", "other", "gradient", "parameter"
@@ -40,7 +40,7 @@ NEEDED = ("_C", "Tensor", "nn", "optim", "cuda")
 
 UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
 
-_remembered = Remembered()
+_remembered = ScanFinds()
 
 
 def take_inventory(torch: Torch, how: str = WALK) -> dict[str, Any]:
@@ -69,13 +69,13 @@ class _Look:
         self._how = how
         self._problems: list[str] = []
         self._attributes = AttributeReader()
-        self._kinds = Kinds(torch)
-        self._found = Found(self._kinds, self._attributes)
+        self._classifier = TypeClassifier(torch)
+        self._search = VariableSearch(self._classifier, self._attributes)
         self._loose: list[Any] = []
-        self._loose_modules: list[Named] = []
+        self._loose_modules: list[NamedValue] = []
         self._ledger = Ledger(torch, self._attributes, asks_pinned=how == SCAN and _may_ask_pinned(torch))
-        self._history = History(torch)
-        self._owners = Owners(torch, self._ledger, self._history)
+        self._gradients = GradientReader(torch)
+        self._model_states = ModelStates(torch, self._ledger, self._gradients)
         self._graph = Graph(torch, self._attributes)
         self._unnamed: set[int] = set()
         """The addresses of storages that only the autograd graph has led to so far."""
@@ -92,7 +92,7 @@ class _Look:
             "storages": storages,
             "how": self._how,
             "problems": self._problems,
-            "known_sizes": ownerless.known_sizes(self._torch, storages),
+            "known_sizes": known_sizes.known_sizes(self._torch, storages),
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -106,18 +106,18 @@ class _Look:
 
     def _discover(self) -> None:
         """Modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
-        if not frames.can_read_variables():
+        if not stacks.can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
-        self._found.look(frames.namespaces())
-        self._found.explore(_remembered.still_there())
-        things = self._kinds.sorted_out(self._objects())
+        self._search.look(stacks.namespaces())
+        self._search.explore(_remembered.still_there())
+        things = self._classifier.group(self._objects())
         self._loose = things[TENSOR]
-        self._loose_modules = [Named(module, type(module).__name__, "") for module in things[MODULE]]
-        self._found.explore([Named(optimizer, type(optimizer).__name__, "") for optimizer in things[OPTIMIZER]])
+        self._loose_modules = [NamedValue(module, type(module).__name__, "") for module in things[MODULE]]
+        self._search.explore([NamedValue(optimizer, type(optimizer).__name__, "") for optimizer in things[OPTIMIZER]])
         if self._how == SCAN:
-            known = {id(named.value) for named in self._found.modules}
+            known = {id(named.value) for named in self._search.modules}
             hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in known]
-            _remembered.remember(hidden + self._found.optimizers)
+            _remembered.remember(hidden + self._search.optimizers)
 
     def _objects(self) -> list[Any]:
         """Python's objects: all for a scan, else the young ones, which the intermediate results of a step are."""
@@ -128,26 +128,26 @@ class _Look:
         return gc.get_objects(generation=0) + gc.get_objects(generation=1)
 
     def _record_owned(self) -> None:
-        modules = list(named_modules(self._found.modules, self._loose_modules))
+        modules = list(named_modules(self._search.modules, self._loose_modules))
         for module, name in modules:
-            self._found.explore(self._found.module_attributes(module, name), levels=1)
-        self._owners.record_modules(modules)
-        variables = {id(named.value): named for named in self._found.tensors}
-        for optimizer in self._found.optimizers:
-            self._owners.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
+            self._search.explore(self._search.module_attributes(module, name), levels=1)
+        self._model_states.record_modules(modules)
+        variables = {id(named.value): named for named in self._search.tensors}
+        for optimizer in self._search.optimizers:
+            self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
 
     def _record_saved(self) -> None:
         if not self._graph.is_readable:
             self._problems.append(SAVED_UNKNOWN)
             return
-        if frames.another_thread_is_in_backward() and self._torch._C._current_graph_task_id() == -1:
+        if stacks.another_thread_is_in_backward() and self._torch._C._current_graph_task_id() == -1:
             self._problems.append(IN_BACKWARD)
             return
-        tensors = [named.value for named in self._found.tensors] + self._loose
+        tensors = [named.value for named in self._search.tensors] + self._loose
         while tensors:
-            for saved in self._graph.walk(map(self._history.node, tensors)):
+            for saved in self._graph.walk(map(self._gradients.node, tensors)):
                 self._record_one_saved(saved)
-            held = self._found.held_by(self._graph.take_packed())
+            held = self._search.held_by(self._graph.take_packed())
             for named in held:
                 self._mark_saved(self._ledger.record(named.value, ACTIVATION, CHECKPOINTED), CHECKPOINTED, "")
             tensors = [named.value for named in held]
@@ -156,7 +156,7 @@ class _Look:
         owner = f"{saved.argument} of {saved.operation}"
         entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
         if entry is not None and entry["owner"] is owner:
-            source = self._owners.name_of(self._graph.copied_from(saved))
+            source = self._model_states.name_of(self._graph.copied_from(saved))
             if source is not None:
                 entry["owner"] = f"{source} ({entry['dtype']} copy)"
         self._mark_saved(entry, owner, saved.operation)
@@ -168,15 +168,15 @@ class _Look:
                 self._unnamed.add(entry["address"])
 
     def _record_variables(self) -> None:
-        for named in self._found.tensors:
+        for named in self._search.tensors:
             self._record_variable(named)
 
-    def _record_variable(self, named: Named) -> None:
+    def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
         if entry is not None and entry["address"] in self._unnamed:
             self._unnamed.discard(entry["address"])
             self._ledger.rename(entry, named.value, named.label)
-        self._owners.record_gradient(named.value, named.name, named.where)
+        self._model_states.record_gradient(named.value, named.name, named.where)
 
     def _record_leaves(self) -> None:
         """Parameters that only the graph knows: of modules held by nothing that could be looked at."""
@@ -194,10 +194,10 @@ class _Look:
         """Whether the tensor was recorded now, and nothing is known of it but its type."""
         if self._ledger.is_known(tensor):
             return False
-        node = self._history.node(tensor)
+        node = self._gradients.node(tensor)
         name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
         entry = self._ledger.record(tensor, category, name)
-        self._owners.record_gradient(tensor, name)
+        self._model_states.record_gradient(tensor, name)
         return entry is not None and node is None
 
     def _name_by_referrers(self, unnamed: list[Tensor]) -> None:
@@ -210,7 +210,7 @@ class _Look:
                 entry["owner"] = name
 
     def _category(self, tensor: Tensor) -> str:
-        return ACTIVATION if self._history.requires_grad(tensor) else OTHER
+        return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
 
 
 def _may_ask_pinned(torch: Torch) -> bool:

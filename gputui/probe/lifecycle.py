@@ -16,7 +16,7 @@ from itertools import count
 from select import POLLIN, poll
 from time import sleep, time
 
-from gputui.probe import sockets, wake
+from gputui.probe import probe_thread, sockets
 from gputui.probe.descriptors import NotOursError
 from gputui.protocol import places
 
@@ -43,7 +43,7 @@ class _Running:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.listener = sockets.listen()
-        self.wake = wake.Wake()
+        self.waker = probe_thread.Waker()
         self.server: Server | None = None
         self._stop = _Stop()
         self._thread_id: int | None = None
@@ -64,7 +64,7 @@ class _Running:
     def pause(self) -> bool:
         """End the thread and wait for its end, within limits; the socket and its viewers stay. Whether it has ended."""
         self._stop.is_asked = True
-        if not self.wake.up():
+        if not self.waker.wake():
             places.is_dead(self.listener.path)  # to connect wakes it as well
         has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
         if has_ended:
@@ -75,12 +75,12 @@ class _Running:
     def check(self) -> None:
         """Raise NotOursError where the program has closed our descriptors."""
         self.listener.check()
-        self.wake.check()
+        self.waker.check()
 
     def close(self) -> None:
         """Close every descriptor that is ours; the socket's file stays."""
         self.listener.close()
-        self.wake.close()
+        self.waker.close()
         if self.server is not None:
             self.server.close()
 
@@ -89,7 +89,7 @@ class _Running:
             self._finished.acquire()
         try:
             self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
-            wake.leave_signals_to_the_program()
+            probe_thread.leave_signals_to_the_program()
             while not stop.is_asked:
                 self._serve_once(stop)
         except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
@@ -121,19 +121,19 @@ class _Running:
             except OSError:  # the program has no descriptor left to read it with: the viewer waits
                 self._rest()
                 return
-            self.server = Server(self.listener, self.wake, _marks, _note)
+            self.server = Server(self.listener, self.waker, _marks, _note)
         self.server.run(stop)
 
     def _wait_for_a_viewer(self) -> None:
         self.check()
         waiting = poll()
         waiting.register(self.listener.fileno(), POLLIN)
-        waiting.register(self.wake.fileno(), POLLIN)
+        waiting.register(self.waker.fileno(), POLLIN)
         waiting.poll()  # without a limit: nothing runs in here while nobody looks
 
     def _rest(self) -> None:
         waiting = poll()
-        waiting.register(self.wake.fileno(), POLLIN)
+        waiting.register(self.waker.fileno(), POLLIN)
         waiting.poll(_REST_MS)
 
     def _wait_for_the_system(self) -> None:
@@ -211,7 +211,7 @@ def mark(label: str) -> None:
         start()
     _note(label)
     if _running is not None and _running.server is not None:
-        _running.wake.up()
+        _running.waker.wake()
 
 
 def _refusal() -> str:

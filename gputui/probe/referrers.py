@@ -7,7 +7,7 @@ from types import CellType, FrameType
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.things import Tensor, Thing
+from gputui.probe.torch_types import AnyObject, Tensor
 
 TENSORS_AT_MOST = 64
 """Each object's references are compared with each of these, so that the largest tensors have to do."""
@@ -27,7 +27,9 @@ def name_by_referrers(tensors: list[Tensor], own: set[int], attributes: Attribut
     return names
 
 
-def _names_by_attribute(holders: list[Thing], asked: dict[int, Tensor], attributes: AttributeReader) -> dict[int, str]:
+def _names_by_attribute(
+    holders: list[AnyObject], asked: dict[int, Tensor], attributes: AttributeReader
+) -> dict[int, str]:
     """Names by the objects whose `__dict__` is among the holders."""
     dicts = {id(holder): holder for holder in holders if type(holder) is dict}
     names = {}
@@ -38,7 +40,7 @@ def _names_by_attribute(holders: list[Thing], asked: dict[int, Tensor], attribut
     return names
 
 
-def _names_in(holder: Thing, asked: dict[int, Tensor], attributes: AttributeReader) -> list[tuple[int, str]]:
+def _names_in(holder: AnyObject, asked: dict[int, Tensor], attributes: AttributeReader) -> list[tuple[int, str]]:
     kind = type(holder)
     if kind in (FrameType, CellType):  # variables: looked at already, by name
         return []

@@ -7,7 +7,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.program import ACTIONS
+from gputui.probe.process import ACTIONS
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -37,7 +37,7 @@ class LookRequest(NamedTuple):
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `program.ACTS`; the main thread is waited for so long."""
+    """`name` is one of `process.ACTIONS`; the main thread is waited for so long."""
 
     name: str
     wait_s: float

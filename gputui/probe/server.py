@@ -8,15 +8,15 @@ from time import monotonic, perf_counter, thread_time
 from typing import Any, Protocol
 
 import gputui
-from gputui.probe import counters, program, sockets
+from gputui.probe import counters, process, sockets
 from gputui.probe.actions import BUSY, ActionRunner, nothing_done
 from gputui.probe.connection import Connection, Gone
-from gputui.probe.counters import Counters
-from gputui.probe.encoding import encode_gently
-from gputui.probe.look import Looker
+from gputui.probe.counters import CounterReader
+from gputui.probe.encoding import encode_in_pieces
+from gputui.probe.looks import LookRunner
+from gputui.probe.probe_thread import Waker
 from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
 from gputui.probe.viewer import Viewer
-from gputui.probe.wake import Wake
 from gputui.protocol import frames
 
 MAX_VIEWERS = 4
@@ -35,15 +35,15 @@ class Server:
     """All viewers of this process. `marks` are (number, time, label), and `mark` adds one."""
 
     def __init__(
-        self, listener: sockets.Listener, wake: Wake, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
+        self, listener: sockets.Listener, waker: Waker, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
     ) -> None:
         self._listener = listener
-        self._wake = wake
+        self._waker = waker
         self._marks = marks
         self._viewers: list[Viewer] = []
-        self._counters = Counters(wake.up)
-        self._looker = Looker(wake.up, self._counters)
-        self._action_runner = ActionRunner(wake.up)
+        self._counters = CounterReader(waker.wake)
+        self._look_runner = LookRunner(waker.wake, self._counters)
+        self._action_runner = ActionRunner(waker.wake)
         self._action_viewer: Viewer | None = None
         self._requests: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
@@ -85,7 +85,7 @@ class Server:
             viewer.connection.flush_until(until)  # of a look, perhaps
             self._keep_up(viewer)
             if viewer.interval_s is not None and viewer.hears:
-                self._send_statistics(viewer, counters.read(program.loaded_torch()))
+                self._send_statistics(viewer, counters.read(process.loaded_torch()))
             if viewer.connection.is_greeted and not viewer.connection.has_unsent:
                 viewer.send({"type": "ended", "is_exit": error is not None, "error": error or ""})
 
@@ -101,18 +101,18 @@ class Server:
 
     def _leave(self) -> None:
         """Keep nothing that was taken for viewers who have gone."""
-        for part in (self._counters, self._looker, self._action_runner):
+        for part in (self._counters, self._look_runner, self._action_runner):
             part.leave()
 
     def _wait(self) -> list[int]:
         waiting = poll()
         waiting.register(self._listener.fileno(), POLLIN)
-        waiting.register(self._wake.fileno(), POLLIN)
+        waiting.register(self._waker.fileno(), POLLIN)
         for viewer in self._viewers:
             waiting.register(viewer.connection.fileno(), POLLOUT if viewer.connection.has_unsent else POLLIN)
         ready = waiting.poll(self._timeout_ms() if self._viewers else 0)
         self._listener.check()
-        self._wake.clear()
+        self._waker.clear()
         return [fd for fd, _ in ready]
 
     def _timeout_ms(self) -> int:
@@ -120,7 +120,7 @@ class Server:
         times = [now + _LONGEST_WAIT_S]
         if self._counters.deadline is None:
             times += [viewer.due for viewer in self._viewers if viewer.interval_s is not None and viewer.hears]
-        deadlines = (part.deadline for part in (self._counters, self._looker, self._action_runner))
+        deadlines = (part.deadline for part in (self._counters, self._look_runner, self._action_runner))
         times += [deadline for deadline in deadlines if deadline is not None]
         return max(1, int((min(times) - now) * 1000) + 1)
 
@@ -149,7 +149,7 @@ class Server:
     def _rest(self) -> None:
         """Wait a while, or until this thread is woken: a viewer that cannot be let in waits at the door."""
         waiting = poll()
-        waiting.register(self._wake.fileno(), POLLIN)
+        waiting.register(self._waker.fileno(), POLLIN)
         waiting.poll(_LONGEST_WAIT_S * 1000)
 
     def _attempt(self, viewer: Viewer, action: Callable[[Viewer], None]) -> None:
@@ -197,44 +197,44 @@ class Server:
 
     def _send_statistics(self, viewer: Viewer, read: dict[str, Any]) -> None:
         self._send_greeting(viewer)
-        viewer.send({"type": "statistics", **self._looker.told_with(read)})
+        viewer.send({"type": "statistics", **self._look_runner.told_with(read)})
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Introduce the program, again where it has changed since (PyTorch imported, CUDA initialised)."""
-        greeting = program.greeting()
+        greeting = process.greeting()
         if greeting != viewer.greeting:
             viewer.greeting = greeting
             viewer.send({"type": "greeting", **greeting})
 
     def _serve_looks(self) -> None:
-        taken = self._looker.finished()
+        taken = self._look_runner.finished()
         if taken is not None:
             self._answer(taken)
-        if self._looker.how is None:
+        if self._look_runner.how is None:
             ready = [
                 viewer.wanted for viewer in self._viewers if viewer.wanted and self._is_time(viewer, viewer.wanted)
             ]
             if ready:
                 wanted = max(ready, key=lambda each: each.is_urgent)
-                self._looker.begin(wanted.how, wanted.wait_s, is_urgent=wanted.is_urgent)
+                self._look_runner.begin(wanted.how, wanted.wait_s, is_urgent=wanted.is_urgent)
 
     def _is_time(self, viewer: Viewer, wanted: LookRequest) -> bool:
         if wanted.is_urgent:
             return True
-        if perf_counter() < self._looker.free_at or viewer.connection.has_unsent:
+        if perf_counter() < self._look_runner.free_at or viewer.connection.has_unsent:
             return False
         if perf_counter() > self._counters.newest_at + _LONGEST_WAIT_S:
             self._counters.begin()  # whether anything has changed, and how dear a look is, they tell
             return False
-        if viewer.seen is not None and viewer.seen == self._looker.stamp():
+        if viewer.seen is not None and viewer.seen == self._look_runner.stamp():
             return False
-        return self._looker.way(wanted.how)[0] is not None
+        return self._look_runner.way(wanted.how)[0] is not None
 
     def _answer(self, taken: dict[str, Any]) -> None:
         how, is_urgent, stamp = taken.pop("how"), taken.pop("is_urgent"), taken.pop("stamp")
         waiting = [viewer for viewer in self._viewers if _is_answered(viewer.wanted, how, is_urgent=is_urgent)]
         pieces, cost_s = _encode(taken)
-        self._looker.account(cost_s)
+        self._look_runner.account(cost_s)
         for viewer in waiting:
             viewer.wanted, viewer.seen = None, stamp
             self._attempt(viewer, lambda each: each.connection.send(*pieces))
@@ -286,9 +286,9 @@ def _is_answered(wanted: LookRequest | None, how: str, *, is_urgent: bool) -> bo
 def _encode_result(result: dict[str, Any]) -> list[bytes]:
     """What came of an action as the pieces of a frame, without the map where that makes it too large."""
     without_map = result | {"map": None, "devices": list(result["devices"])}
-    pieces = encode_gently(result)
+    pieces = encode_in_pieces(result)
     if sum(map(len, pieces)) > frames.MAX_REPLY_BYTES:
-        pieces = encode_gently(without_map)
+        pieces = encode_in_pieces(without_map)
     return [frames.header(sum(map(len, pieces))), *pieces]
 
 
@@ -296,12 +296,12 @@ def _encode(taken: dict[str, Any]) -> tuple[list[bytes], float]:
     """A look as the pieces of a frame, and the seconds it cost the program's main thread and the probe's in all."""
     began = thread_time()
     cost = taken.pop("cost")
-    pieces = encode_gently(taken)
+    pieces = encode_in_pieces(taken)
     cost["probe_cpu_ms"] += (thread_time() - began) * 1000
-    pieces[-1:] = [b',"cost":', *encode_gently(cost), b"}"]
+    pieces[-1:] = [b',"cost":', *encode_in_pieces(cost), b"}"]
     size = sum(map(len, pieces))
     if size > frames.MAX_REPLY_BYTES:
         reason = f"The look takes {size} bytes to send, and {frames.MAX_REPLY_BYTES} are allowed."
-        pieces = encode_gently({"type": "failed", "reason": reason})
+        pieces = encode_in_pieces({"type": "failed", "reason": reason})
         size = sum(map(len, pieces))
     return [frames.header(size), *pieces], max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000

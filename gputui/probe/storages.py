@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.things import Tensor, Thing, Torch
+from gputui.probe.torch_types import AnyObject, Tensor, Torch
 
 HOST = -1
 UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
@@ -108,7 +108,7 @@ class Ledger:
         else:
             renamed["saved_by"] = known["saved_by"]
 
-    def _dtype_name(self, dtype: Thing) -> str:
+    def _dtype_name(self, dtype: AnyObject) -> str:
         name = self._dtype_names.get(dtype)
         if name is None:
             name = self._dtype_names[dtype] = str(dtype).removeprefix("torch.")
@@ -134,10 +134,10 @@ class Ledger:
             return None
 
 
-def _address_before_copy_on_write(storage: Callable[[Tensor], Thing], tensor: Tensor) -> int:
+def _address_before_copy_on_write(storage: Callable[[Tensor], AnyObject], tensor: Tensor) -> int:
     return int(storage(tensor).data_ptr())
 
 
-def tensor_base(torch: Torch) -> Thing:
+def tensor_base(torch: Torch) -> AnyObject:
     """PyTorch's C base class of tensors, whose name lost its underscore in 2.2."""
     return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

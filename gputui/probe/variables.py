@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.frames import Namespace, is_filled
-from gputui.probe.things import Module, Thing, Torch
+from gputui.probe.stacks import Namespace, is_filled
+from gputui.probe.torch_types import AnyObject, Module, Torch
 
 LEVELS = 3
 """How deep a variable is looked into: `trainer.optimizers[0]` is at the third level."""
@@ -44,10 +44,10 @@ ATOMS = (
 )
 
 
-class Named(NamedTuple):
+class NamedValue(NamedTuple):
     """A value and its name: `where` is the place of the variable that leads to it, "" for a global one."""
 
-    value: Thing
+    value: AnyObject
     name: str
     where: str
 
@@ -56,7 +56,7 @@ class Named(NamedTuple):
         return f"{self.name} ({self.where})" if self.where else self.name
 
 
-class Kinds:
+class TypeClassifier:
     """What a value is, decided once for each type. `isinstance` would run the code of proxies and lazy objects."""
 
     def __init__(self, torch: Torch) -> None:
@@ -74,9 +74,9 @@ class Kinds:
         ]
         self._known: dict[type, int] = {object: ATOM}
 
-    def sorted_out(self, things: list[Thing]) -> dict[int, list[Thing]]:
+    def group(self, things: list[AnyObject]) -> dict[int, list[AnyObject]]:
         """The tensors, modules and optimizers among these: of a million objects in a scan."""
-        out: dict[int, list[Thing]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
+        out: dict[int, list[AnyObject]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
         known, decide = self._known, self._decide
         for thing in things:
             kind = type(thing)
@@ -86,7 +86,7 @@ class Kinds:
                 out[known[kind]].append(thing)
         return out
 
-    def of(self, value: Thing) -> int:
+    def of(self, value: AnyObject) -> int:
         kind = type(value)
         known = self._known.get(kind)
         if known is None:
@@ -104,30 +104,30 @@ HEAP_TYPE = 1 << 9
 """Set on types made in Python (and a few in C): only those have attributes of the program's."""
 
 
-class Found:
+class VariableSearch:
     """What a look at the variables has found, in the order of the look, each object once."""
 
-    def __init__(self, kinds: Kinds, attributes: AttributeReader) -> None:
-        self.modules: list[Named] = []
-        self.optimizers: list[Named] = []
-        self.tensors: list[Named] = []
-        self._kinds = kinds
+    def __init__(self, kinds: TypeClassifier, attributes: AttributeReader) -> None:
+        self.modules: list[NamedValue] = []
+        self.optimizers: list[NamedValue] = []
+        self.tensors: list[NamedValue] = []
+        self._classifier = kinds
         self._attributes = attributes
         self._seen: dict[int, Any] = {}
 
     def look(self, namespaces: list[Namespace]) -> None:
         level = [
-            Named(value, name, space.where)
+            NamedValue(value, name, space.where)
             for space in namespaces
             for name, value in space.variables.items()
-            if self._kinds.of(value)
+            if self._classifier.of(value)
         ]
         self.explore(level)
 
-    def explore(self, level: list[Named], levels: int = LEVELS) -> None:
+    def explore(self, level: list[NamedValue], levels: int = LEVELS) -> None:
         """Look at these values, and at what they hold, level by level."""
         for _ in range(levels):
-            deeper: list[Named] = []
+            deeper: list[NamedValue] = []
             for named in level:
                 self._take(named, deeper)
             if not deeper or len(self._seen) > OBJECTS_AT_MOST:
@@ -137,12 +137,12 @@ class Found:
             for named in level:
                 self._take(named, [])
 
-    def _take(self, named: Named, deeper: list[Named]) -> None:
+    def _take(self, named: NamedValue, deeper: list[NamedValue]) -> None:
         value = named.value
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value  # kept until the look is over, so that no other object gets its id
-        kind = self._kinds.of(value)
+        kind = self._classifier.of(value)
         if kind == TENSOR:
             self.tensors.append(named)
         elif kind == MODULE:
@@ -152,23 +152,23 @@ class Found:
                 self.optimizers.append(named)
             deeper += self._inside(named, kind)
 
-    def _inside(self, named: Named, kind: int) -> list[Named]:
+    def _inside(self, named: NamedValue, kind: int) -> list[NamedValue]:
         held = []
         containers = 0
         for key, value in self._contents(named.value, kind):
-            known = self._kinds.of(value)
+            known = self._classifier.of(value)
             containers += known > OPTIMIZER
             if known and (known <= OPTIMIZER or containers <= CONTAINERS_AT_MOST):
-                held.append(Named(value, join(named.name, key), named.where))
+                held.append(NamedValue(value, join(named.name, key), named.where))
         return held
 
-    def _contents(self, value: Thing, kind: int) -> list[tuple[str, Any]]:
+    def _contents(self, value: AnyObject, kind: int) -> list[tuple[str, Any]]:
         """What a value holds, with the piece of a name that leads there. Copied at once: other threads go on."""
         if kind == MAPPING:
             head = list(islice(dict.values(value), SAMPLE))
-            return _items(value) if any(map(self._kinds.of, head)) else []
+            return _items(value) if any(map(self._classifier.of, head)) else []
         if kind == SEQUENCE:
-            return _elements(value) if any(map(self._kinds.of, _head(value))) else []
+            return _elements(value) if any(map(self._classifier.of, _head(value))) else []
         if kind == FUNCTION:
             return _closure(value)
         if kind == SAVED:
@@ -176,16 +176,16 @@ class Found:
         held = self._attributes.read(value).items()
         return [(f".{name}", inside) for name, inside in held if kind != OPTIMIZER or name not in OPTIMIZER_INTERNALS]
 
-    def module_attributes(self, module: Module, name: str) -> list[Named]:
+    def module_attributes(self, module: Module, name: str) -> list[NamedValue]:
         """What a module holds beside its parameters, buffers, children and simple values."""
         held = list(object.__getattribute__(module, "__dict__").items())
-        kind_of = self._kinds.of
-        return [Named(v, f"{name}.{k}", "") for k, v in held if k not in MODULE_INTERNALS and kind_of(v)]
+        kind_of = self._classifier.of
+        return [NamedValue(v, f"{name}.{k}", "") for k, v in held if k not in MODULE_INTERNALS and kind_of(v)]
 
-    def held_by(self, values: list[Any]) -> list[Named]:
+    def held_by(self, values: list[Any]) -> list[NamedValue]:
         """The tensors that can be reached from these and were not met before; they are not counted as variables."""
         known = len(self.tensors)
-        self.explore([Named(value, "", "") for value in values if self._kinds.of(value)], LEVELS_OF_HOOKS)
+        self.explore([NamedValue(value, "", "") for value in values if self._classifier.of(value)], LEVELS_OF_HOOKS)
         held = self.tensors[known:]
         del self.tensors[known:]
         return held
@@ -198,28 +198,28 @@ def join(prefix: str, key: str) -> str:
     return key[1:] if prefix == "self" and key[:1] == "." else prefix + key
 
 
-def _items(mapping: Thing) -> list[tuple[str, Any]]:
+def _items(mapping: AnyObject) -> list[tuple[str, Any]]:
     return [(f"[{_key(key)}]", held) for key, held in list(dict.items(mapping))[:ELEMENTS_AT_MOST]]
 
 
-def _key(key: Thing) -> str:
+def _key(key: AnyObject) -> str:
     return repr(key) if type(key) in (str, int) else type(key).__name__
 
 
-def _head(sequence: Thing) -> list[Any]:
+def _head(sequence: AnyObject) -> list[Any]:
     return list(islice(_base(sequence).__iter__(sequence), SAMPLE))
 
 
-def _elements(sequence: Thing) -> list[tuple[str, Any]]:
+def _elements(sequence: AnyObject) -> list[tuple[str, Any]]:
     held = list(islice(_base(sequence).__iter__(sequence), ELEMENTS_AT_MOST))
     return [(f"[{number}]", element) for number, element in enumerate(held)]
 
 
-def _base(sequence: Thing) -> Thing:
+def _base(sequence: AnyObject) -> AnyObject:
     return next(base for base in SEQUENCES if issubclass(type(sequence), base))
 
 
-def _closure(function: Thing) -> list[tuple[str, Any]]:
+def _closure(function: AnyObject) -> list[tuple[str, Any]]:
     """What a function brings along: enclosing variables, `self`, the arguments of a partial, by their own names."""
     if type(function) is types.MethodType:
         return [("self", function.__self__), *_closure(function.__func__)]

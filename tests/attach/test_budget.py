@@ -62,8 +62,8 @@ def unasked_look(client: ProbeClient) -> Look:
 
 DEAR = """
     from time import thread_time
-    from gputui.probe import inventory, look
-    original, look.SHARE_OF_TIME = inventory.take_inventory, 1.0
+    from gputui.probe import inventory, looks
+    original, looks.SHARE_OF_TIME = inventory.take_inventory, 1.0
 
     def dear(torch, how):
         end = thread_time() + 0.03

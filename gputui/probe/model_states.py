@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from gputui.probe.history import History
-from gputui.probe.modules import Owned, own
+from gputui.probe.gradients import GradientReader
+from gputui.probe.modules import NamedModule, own
 from gputui.probe.storages import Ledger, tensor_base
-from gputui.probe.things import Tensor, Thing, Torch
-from gputui.probe.variables import Named
+from gputui.probe.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.variables import NamedValue
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 HALF_BYTES = 2
 
 
-class Owners:
+class ModelStates:
     """Records what is owned, and remembers the names of parameters, by which optimizer states are called."""
 
-    def __init__(self, torch: Torch, ledger: Ledger, history: History) -> None:
+    def __init__(self, torch: Torch, ledger: Ledger, gradients: GradientReader) -> None:
         self._tensor = torch.Tensor
         self._ledger = ledger
-        self._history = history
+        self._gradients = gradients
         self._element_size = tensor_base(torch).element_size
         self._shape = tensor_base(torch).shape.__get__
         self._names: dict[int, str] = {}
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of parameters in 16 bits, of which an optimizer may keep copies in 32."""
 
-    def record_modules(self, modules: list[Owned]) -> None:
+    def record_modules(self, modules: list[NamedModule]) -> None:
         parameters = []
         for module, name in modules:
             for key, tensor in own(module, "_parameters"):
@@ -42,11 +42,11 @@ class Owners:
                     self._ledger.record(tensor, BUFFER, f"{name}.{key}")
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
-        gradient = self._history.gradient(tensor)
+        gradient = self._gradients.gradient(tensor)
         if gradient is not None:
             self._ledger.record(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
-    def record_optimizer(self, name: str, held: dict[str, Any], variables: dict[int, Named]) -> None:
+    def record_optimizer(self, name: str, held: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         """`held` are the optimizer's attributes, `variables` the tensors that variables hold, by id."""
         groups = held.get("param_groups")
         for number, group in enumerate(list(groups) if isinstance(groups, list) else []):
@@ -55,7 +55,7 @@ class Owners:
         for parameter, value in list(dict.items(state)) if isinstance(state, dict) else []:
             self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
 
-    def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, Named]) -> None:
+    def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         for key, value in list(dict.items(group)):
             if issubclass(type(value), self._tensor):  # a learning rate or a step kept on the device
                 self._ledger.record(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
@@ -77,7 +77,7 @@ class Owners:
         """Whether a tensor that no module owns is the copy in full precision of a parameter in half of it."""
         return self._element_size(tensor) > HALF_BYTES and tuple(self._shape(tensor)) in self._half_shapes
 
-    def _record_state(self, value: Thing, name: str) -> None:
+    def _record_state(self, value: AnyObject, name: str) -> None:
         if issubclass(type(value), self._tensor):
             self._ledger.record(value, OPTIMIZER_STATE, name)
         elif isinstance(value, dict):

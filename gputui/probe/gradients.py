@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gputui.probe.storages import UNREADABLE, tensor_base
-from gputui.probe.things import Node, Tensor, Torch
+from gputui.probe.torch_types import Node, Tensor, Torch
 
 
-class History:
+class GradientReader:
     """Gradients and autograd nodes of tensors."""
 
     def __init__(self, torch: Torch) -> None:

@@ -8,13 +8,13 @@ from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gputui.probe import program
+from gputui.probe import process
 from gputui.probe.budget import RECORDS, Budget
 from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
-    from gputui.probe.counters import Counters
-    from gputui.probe.reading import Reader
+    from gputui.probe.counters import CounterReader
+    from gputui.probe.torch_reader import TorchReader
 
 SHARE_OF_TIME = 0.01
 """What looks that nobody pressed a key for may take of the program's time."""
@@ -24,13 +24,13 @@ _INTERRUPTED = "A signal of the program arrived in the middle of the look, and w
 _NO_TORCH = "The program has not imported PyTorch: there is nothing to look at."
 
 
-class Looker:
+class LookRunner:
     """Takes one look at a time; all of it but the reading itself runs in the probe's thread."""
 
-    def __init__(self, wake: Callable[[], object], counters: Counters) -> None:
+    def __init__(self, wake: Callable[[], object], counters: CounterReader) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._counters = counters
-        self._reader: Reader | None = None
+        self._reader: TorchReader | None = None
         self._wait_s = 0.0
         self._budget = Budget()
         self._is_urgent = True
@@ -78,12 +78,12 @@ class Looker:
         torch = self._torch()
         if torch is None:
             return how, ""
-        from gputui.probe.recording import recording
+        from gputui.probe.memory_history import memory_history
 
-        if recording.who(torch) == "program":
+        if memory_history.recorder(torch) == "program":
             return None, RECORDS
         way, why_less = self._budget.way(how, _blocks(self._counters.newest))
-        return (None if way == "" and not program.has_cuda(torch) else way), why_less  # only CUDA's has a map
+        return (None if way == "" and not process.has_cuda(torch) else way), why_less  # only CUDA's has a map
 
     def account(self, cost_s: float) -> None:
         """Note what a look cost, so that looks nobody asked for stay within their share of the time."""
@@ -94,27 +94,27 @@ class Looker:
         torch = self._torch()
         if torch is None:
             return counters
-        from gputui.probe.recording import recording
+        from gputui.probe.memory_history import memory_history
 
         way, why_less = self.way("walk")
         problems = [*([why_less] if why_less else []), *counters["problems"]]
-        return counters | {"problems": problems, "automatic": way, "history": recording.who(torch)}
+        return counters | {"problems": problems, "automatic": way, "history": memory_history.recorder(torch)}
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
         """What differs once memory came or went, of these statistics or of the newest counters."""
         if self._torch() is None:
             return None
-        from gputui.probe.reading import stamp_of
+        from gputui.probe.torch_reader import stamp_of
 
         return stamp_of(self._counters.newest if statistics is None else statistics)
 
     def _torch(self) -> ModuleType | None:
         """PyTorch, once it is there; then with a reader, whose imports are not to be waited for in the main thread."""
-        torch = program.loaded_torch()
+        torch = process.loaded_torch()
         if torch is not None and self._reader is None:
-            from gputui.probe.reading import reader
+            from gputui.probe.torch_reader import torch_reader
 
-            self._reader = reader
+            self._reader = torch_reader
         return torch
 
     def _learn(self, taken: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class Looker:
         return look
 
     def _why_not(self) -> str:
-        place = program.where_the_main_thread_is()
+        place = process.main_thread_location()
         return (
             f"The program's main thread did not come back to Python within {self._wait_s:g} s"
             f"{f' (it is at {place})' if place else ''}: tensors could not be looked at, and the map is of a moment "

@@ -27,7 +27,7 @@ class Namespace(NamedTuple):
     variables: dict[str, Any]
 
 
-class Layout(NamedTuple):
+class FrameLayout(NamedTuple):
     """Where a frame keeps its variables, in bytes: from the frame object (3.10) or from what its pointer leads to."""
 
     pointer: int | None
@@ -37,10 +37,10 @@ class Layout(NamedTuple):
 
 
 POINTER = ctypes.sizeof(ctypes.c_void_p)
-LAYOUTS = {
-    (3, 10): Layout(pointer=None, code=32, globals=48, variables=352),
-    (3, 11): Layout(pointer=24, code=32, globals=8, variables=72),
-    (3, 12): Layout(pointer=24, code=0, globals=24, variables=72),
+FRAME_LAYOUTS = {
+    (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
+    (3, 11): FrameLayout(pointer=24, code=32, globals=8, variables=72),
+    (3, 12): FrameLayout(pointer=24, code=0, globals=24, variables=72),
 }
 """CPython's own structures (frameobject.h, pycore_frame.h) on 64-bit machines, checked on each frame before use."""
 
@@ -79,7 +79,7 @@ def variables(frame: FrameType) -> dict[str, Any]:
     """The local variables of a running function, those of enclosing functions too; {} where they cannot be had."""
     if sys.version_info >= (3, 13):
         return dict(frame.f_locals)  # a view of the frame, not a copy kept by it
-    layout = LAYOUTS.get(sys.version_info[:2])
+    layout = FRAME_LAYOUTS.get(sys.version_info[:2])
     base = _base(frame, layout) if layout is not None and POINTER == 8 else None
     if layout is None or base is None:
         return {}
@@ -92,7 +92,7 @@ def can_read_variables() -> bool:
     return probe == "cpython" and (sys.version_info >= (3, 13) or variables(sys._getframe()).get("probe") is probe)
 
 
-def _base(frame: FrameType, layout: Layout) -> int | None:
+def _base(frame: FrameType, layout: FrameLayout) -> int | None:
     """The address the layout counts from, where the code and the globals found there are the frame's own."""
     base = id(frame) if layout.pointer is None else _word(id(frame) + layout.pointer)
     if base is None or _word(base + layout.code) != id(frame.f_code):

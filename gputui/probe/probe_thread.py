@@ -10,8 +10,8 @@ from gputui.probe.descriptors import Descriptor
 _FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
 
 
-class Wake:
-    """Two sockets, one to poll on: `up()` may be called from any thread, any number of times."""
+class Waker:
+    """Two sockets, one to poll on: `wake()` may be called from any thread, any number of times."""
 
     def __init__(self) -> None:
         self._near, self._far = _socket.socketpair()
@@ -28,7 +28,7 @@ class Wake:
         for each in self._descriptors:
             each.check()
 
-    def up(self) -> bool:
+    def wake(self) -> bool:
         """Make the next poll return, or the one under way; False where the program has closed them."""
         if not self._descriptors[1].is_ours:
             return False

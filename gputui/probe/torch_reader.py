@@ -12,13 +12,13 @@ from time import thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, blockmap, inventory, mainthread, program
+from gputui.probe import allocator, blockmap, inventory, mainthread, process
 from gputui.probe.pools import PoolWatch
 
 THE_MAP = "The allocator's map"
 
 
-class Reader:
+class TorchReader:
     """What is kept from one reading to the next."""
 
     def __init__(self) -> None:
@@ -32,41 +32,43 @@ class Reader:
         Call it on the main thread. `may_walk`: see `PoolWatch.look`.
         """
         problems = look["problems"]
-        look["statistics"] = statistics_of(torch, problems)
+        look["statistics"] = device_statistics(torch, problems)
         began = thread_time()
-        if program.has_cuda(torch):
+        if process.has_cuda(torch):
             look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
         if how:
             look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, how)
         if look["inventory"] is not None:
-            look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], statistics_of(torch, problems))
+            look["inventory"]["is_of_one_moment"] = _is_one_moment(
+                look["statistics"], device_statistics(torch, problems)
+            )
 
     def describe(self, look: dict[str, Any]) -> None:
         """Make the map of what was taken at the moment of the look, for which no thread of the program waits."""
         if look["map"] is not None:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
 
-    def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.TakenMap | None:  # noqa: FBT001 (see `attempt`)
+    def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.RawMap | None:  # noqa: FBT001 (see `attempt`)
         return allocator.take_map(torch, self.pools, may_walk=may_walk)
 
 
-reader = Reader()
+torch_reader = TorchReader()
 """The one of this process: what it has found its way to holds for every viewer."""
 
 
-def read_statistics(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
+def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
     """The fields of `model.target.Statistics`."""
-    devices, pinned_bytes = statistics_of(torch, problems), None
-    if program.has_cuda(torch):
+    devices, pinned_bytes = device_statistics(torch, problems), None
+    if process.has_cuda(torch):
         pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
     return {"time": time(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
 
 
-def statistics_of(torch: ModuleType, problems: list[str]) -> list[dict[str, Any]]:
+def device_statistics(torch: ModuleType, problems: list[str]) -> list[dict[str, Any]]:
     """The fields of `model.allocator.AllocatorStatistics` for each device; none before CUDA is initialised."""
-    if not program.has_cuda(torch):
+    if not process.has_cuda(torch):
         return []
     return attempt("The allocator's statistics", problems, allocator.read_statistics, torch) or []
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from gputui.probe.things import Torch
+from gputui.probe.torch_types import Torch
 
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, program
+from gputui.probe import allocator, process
 
 _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
 """What PyTorch's Python calls to switch, by names of `torch._C`."""
@@ -22,25 +22,25 @@ _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy"
 _MODE = {"enabled": "state", "context": "state", "stacks": "python"}
 
 
-class Recording:
+class MemoryHistory:
     """Knows whether the history that is recorded is of our making."""
 
     def __init__(self) -> None:
         self._pid: int | None = None
         self._replaced: dict[str, Callable[..., Any]] = {}
 
-    def who(self, torch: ModuleType) -> str:
+    def recorder(self, torch: ModuleType) -> str:
         """Who records: a value of `model.target.Recorder`."""
         if not allocator.is_history_enabled(torch):
             return ""
         return "probe" if self._pid == os.getpid() else "program"
 
-    def begin(self, torch: ModuleType) -> str:
+    def switch_on(self, torch: ModuleType) -> str:
         """Switch it on; a sentence where that is not to be."""
-        who = self.who(torch)
-        if who == "program":
+        recorder = self.recorder(torch)
+        if recorder == "program":
             return "The program records its memory history itself, and that is left alone."
-        if who == "probe":
+        if recorder == "probe":
             return "It is on already."
         if torch._C._cuda_getAllocatorBackend() != "native":
             return "Only PyTorch's own allocator records a memory history, and this program uses another."
@@ -51,23 +51,23 @@ class Recording:
         self._watch(torch)
         return ""
 
-    def end(self, torch: ModuleType) -> str:
+    def switch_off(self, torch: ModuleType) -> str:
         """Switch it off; a sentence where it is not ours."""
-        who = self.who(torch)
+        recorder = self.recorder(torch)
         self._unwatch(torch)
         self._pid = None
-        if who == "program":
+        if recorder == "program":
             return "The program records its memory history itself, and that is left alone."
-        if not who:
+        if not recorder:
             return "It is off already."
         torch.cuda.memory._record_memory_history(enabled=None)
         return ""
 
-    def leave(self) -> None:
+    def switch_off_if_ours(self) -> None:
         """Switch off what was switched on in this very process (and not in one it was forked from)."""
-        torch = program.loaded_torch()
-        if torch is not None and self._pid == os.getpid() and program.has_cuda(torch):
-            self.end(torch)
+        torch = process.loaded_torch()
+        if torch is not None and self._pid == os.getpid() and process.has_cuda(torch):
+            self.switch_off(torch)
 
     def _watch(self, torch: ModuleType) -> None:
         for name in _SWITCHES:
@@ -84,7 +84,7 @@ class Recording:
         """What the program calls meanwhile: it finds everything as if nothing had been switched on."""
 
         def record(*arguments: object, **named: object) -> Any:  # noqa: ANN401
-            self.leave()
+            self.switch_off_if_ours()
             return original(*arguments, **named)
 
         return record
@@ -97,5 +97,5 @@ def _from_any_thread(torch: ModuleType) -> dict[str, bool]:
     return {name: True} if name in parameters else {}
 
 
-recording = Recording()
+memory_history = MemoryHistory()
 """The one of this process: history is either on or off, whoever looks."""

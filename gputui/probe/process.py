@@ -47,7 +47,7 @@ def greeting() -> dict[str, object]:
     }
 
 
-def where_the_main_thread_is() -> str:
+def main_thread_location() -> str:
     """The line of the program that the main thread is in: "train.py:23 in step"."""
     threading = sys.modules.get("threading")
     if threading is None:

@@ -8,5 +8,5 @@ Tensor: TypeAlias = Any
 Module: TypeAlias = Any
 Node: TypeAlias = Any
 """A node of the autograd graph."""
-Thing: TypeAlias = Any
+AnyObject: TypeAlias = Any
 """Any object of the program's."""
