@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any
 
 from gputui.probe.allocator import DEFAULT_POOL, RawMap
-from gputui.probe.encoding import TURN_S
+from gputui.probe.encoding import PAUSE_S
 from gputui.probe.pools import PoolUse
 
 _ENTRIES = 128
@@ -51,7 +51,7 @@ def _in_turns(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     while entries:
         number += 1
         if number % _ENTRIES == 0:
-            sleep(TURN_S)
+            sleep(PAUSE_S)
         yield entries.pop()
 
 

@@ -1,4 +1,4 @@
-"""Waking the probe's thread from another, and keeping that thread out of the program's signals."""
+"""The probe's thread: waking it from another thread, and keeping it out of the program's signals."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ _FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SI
 
 
 class Waker:
-    """Two sockets, one to poll on: `wake()` may be called from any thread, any number of times."""
+    """A pair of sockets, of which the probe's thread polls one; any thread may call `wake()`, any number of times."""
 
     def __init__(self) -> None:
-        self._near, self._far = _socket.socketpair()
-        for each in (self._near, self._far):
-            each.setblocking(False)
-        self._descriptors = Descriptor(self._near), Descriptor(self._far)
+        self._receiver, self._sender = _socket.socketpair()
+        for socket in (self._receiver, self._sender):
+            socket.setblocking(False)
+        self._descriptors = Descriptor(self._receiver), Descriptor(self._sender)
 
     def fileno(self) -> int:
         """What to poll on."""
-        return self._near.fileno()
+        return self._receiver.fileno()
 
     def check(self) -> None:
-        """Raise NotOursError where the program has closed one of them."""
-        for each in self._descriptors:
-            each.check()
+        """Raise NotOursError if the program has closed one of the sockets."""
+        for descriptor in self._descriptors:
+            descriptor.check()
 
     def wake(self) -> bool:
-        """Make the next poll return, or the one under way; False where the program has closed them."""
+        """End the poll under way, or the next one; False if the program has closed the sockets."""
         if not self._descriptors[1].is_ours:
             return False
         try:
-            self._far.send(b".", _socket.MSG_NOSIGNAL)
+            self._sender.send(b".", _socket.MSG_NOSIGNAL)
         except BlockingIOError:
-            pass  # full: it is awake already
+            pass  # full, so the thread is being woken already
         except BrokenPipeError:
             return False
         return True
 
     def clear(self) -> None:
-        """Take what was sent, so that the next poll waits; raises NotOursError where the program has closed them."""
+        """Let the next poll wait again; raises NotOursError if the program has closed the sockets."""
         self.check()
         try:
-            self._near.recv(4096)
+            self._receiver.recv(4096)
         except BlockingIOError:
-            pass  # it was woken by something else
+            pass  # something else ended the poll
 
     def close(self) -> None:
-        """Close both ends, unless the program has."""
-        for each in self._descriptors:
-            each.close()
+        """Close both sockets, except where the program has done so."""
+        for descriptor in self._descriptors:
+            descriptor.close()
 
 
 def leave_signals_to_the_program() -> None:
-    """Block signals in the calling thread: the system calls of the program's threads are interrupted as without it.
+    """Block signals in the calling thread, so that they interrupt the same system calls as without the probe.
 
-    Faults stay open, so that a crash in here is reported as one (faulthandler).
+    Faults stay unblocked: a crash in this thread is then still reported as one (faulthandler).
     """
     _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - _FAULTS)
