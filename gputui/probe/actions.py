@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gputui.probe.allocator import RawMap
     from gputui.probe.requests import ActionRequest
 
-FORBIDDEN = "Actions are switched off in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
-BUSY = "Another action is still under way in this program: try again once it is done."
+FORBIDDEN = "Actions are forbidden in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
+BUSY = "Another action is under way."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch yet."
 _NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."

@@ -1,8 +1,8 @@
-"""Whose memory it is: every storage of the program's tensors, with an owner a person would recognise.
+"""The inventory: every storage of the program's tensors, with an owner whose name a person would recognise.
 
-The first that names a storage owns it, in this order: parameters, their gradients, buffers, optimizer states, what the
-autograd graph keeps for backward, and other tensors by the variable that holds them. Nothing of the program's runs,
-nothing is kept, and CUDA is not initialised.
+A storage belongs to the first of these that leads to it: parameters, their gradients, buffers, optimizer states, what
+the autograd graph saves for backward, and other tensors by the variable that holds them. None of the program's code is
+run, none of its objects is kept alive, and CUDA is not initialised.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeCl
 WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER = "activation", "other", "gradient", "parameter"
 
-SAVED_UNKNOWN = "What is saved for backward can be told apart from PyTorch 2.10 on; before, it is unattributed."
-IN_BACKWARD = "Another thread is in its backward pass: what is saved for backward was not looked at."
-FROZEN = "The program has called gc.freeze(): what was made before that is found through variables alone."
-VARIABLES_UNKNOWN = (
-    "This Python's local variables cannot be read without changing them: only global ones were looked at."
+SAVED_UNKNOWN = (
+    "PyTorch before 2.10 does not tell which tensors are saved for the backward pass: they count as unattributed."
 )
+IN_BACKWARD = "Another thread is in its backward pass: tensors that are saved for it were not looked at."
+FROZEN = "The program has called gc.freeze(): objects that were made before it are found through variables only."
+VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
 
 CHECKPOINTED = "kept by a saved-tensor hook"
 UNNAMED = "unnamed"
@@ -40,45 +40,46 @@ NEEDED = ("_C", "Tensor", "nn", "optim", "cuda")
 
 UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
 
-_remembered = ScanFinds()
+_scan_finds = ScanFinds()
 
 
-def take_inventory(torch: Torch, how: str = WALK) -> dict[str, Any]:
-    """The storages as `gputui.model.tensors.Inventory` has them, in plain lists, dictionaries, strings and numbers.
+def take_inventory(torch: Torch, method: str = WALK) -> dict[str, Any]:
+    """The fields of `gputui.model.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
-    `how` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (every
-    Python object: a tenth of a second in a large program). Call it in the main thread, between two bytecodes.
+    `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
+    Python objects: a tenth of a second in a large program). Call it in the main thread, as a pending call.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
-        return {"storages": [], "how": how, "problems": [NOT_READY], "known_sizes": []}
-    collects = gc.isenabled()
-    gc.disable()  # a collection in the middle would run the program's destructors inside this look
+        return {"storages": [], "how": method, "problems": [NOT_READY], "known_sizes": []}
+    was_collecting = gc.isenabled()
+    gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # the program's modes see nothing of it
-            return _Look(torch, how).result()
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
+            return _InventoryRun(torch, method).result()
     finally:
-        if collects:
+        if was_collecting:
             gc.enable()
 
 
-class _Look:
-    """One look. What it finds along the way goes with it."""
+class _InventoryRun:
+    """Takes one inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, how: str) -> None:
+    def __init__(self, torch: Torch, method: str) -> None:
         self._torch = torch
-        self._how = how
+        self._method = method
         self._problems: list[str] = []
         self._attributes = AttributeReader()
         self._classifier = TypeClassifier(torch)
         self._search = VariableSearch(self._classifier, self._attributes)
         self._loose: list[Any] = []
+        """Tensors among Python's objects, whether or not a variable leads to them."""
         self._loose_modules: list[NamedValue] = []
-        self._ledger = Ledger(torch, self._attributes, asks_pinned=how == SCAN and _may_ask_pinned(torch))
+        self._ledger = Ledger(torch, self._attributes, asks_pinned=method == SCAN and _may_ask_pinned(torch))
         self._gradients = GradientReader(torch)
         self._model_states = ModelStates(torch, self._ledger, self._gradients)
         self._graph = Graph(torch, self._attributes)
         self._unnamed: set[int] = set()
-        """The addresses of storages that only the autograd graph has led to so far."""
+        """The addresses of storages that have only autograd's name so far."""
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
@@ -90,38 +91,37 @@ class _Look:
         storages = list(self._ledger.entries.values())
         return {
             "storages": storages,
-            "how": self._how,
+            "how": self._method,
             "problems": self._problems,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
-        """Do one part of the look. A version of PyTorch nobody has tried must not be the end of the program."""
+        """Do one part of the inventory. An untested version of PyTorch must cost that part, and not the program."""
         try:
             part()
         except UNFORESEEN as error:
-            self._problems.append(
-                f"A part of the look failed ({part.__name__.strip('_')}: {type(error).__name__}: {error})."
-            )
+            cause = f"{part.__name__.strip('_')}: {type(error).__name__}: {error}"
+            self._problems.append(f"A part of the inventory could not be read ({cause}).")
 
     def _discover(self) -> None:
-        """Modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
+        """Find modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
         if not stacks.can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
-        self._search.look(stacks.namespaces())
-        self._search.explore(_remembered.still_there())
-        things = self._classifier.group(self._objects())
-        self._loose = things[TENSOR]
-        self._loose_modules = [NamedValue(module, type(module).__name__, "") for module in things[MODULE]]
-        self._search.explore([NamedValue(optimizer, type(optimizer).__name__, "") for optimizer in things[OPTIMIZER]])
-        if self._how == SCAN:
-            known = {id(named.value) for named in self._search.modules}
-            hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in known]
-            _remembered.remember(hidden + self._search.optimizers)
+        self._search.search(stacks.namespaces())
+        self._search.explore(_scan_finds.alive())
+        groups = self._classifier.group(self._objects())
+        self._loose = groups[TENSOR]
+        self._loose_modules = [NamedValue(module, type(module).__name__, "") for module in groups[MODULE]]
+        self._search.explore([NamedValue(optimizer, type(optimizer).__name__, "") for optimizer in groups[OPTIMIZER]])
+        if self._method == SCAN:
+            in_variables = {id(named.value) for named in self._search.modules}
+            hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in in_variables]
+            _scan_finds.remember(hidden + self._search.optimizers)
 
     def _objects(self) -> list[Any]:
-        """Python's objects: all for a scan, else the young ones, which the intermediate results of a step are."""
-        if self._how == SCAN:
+        """Python's objects: all for a scan, otherwise the young ones, among them the intermediate results of a step."""
+        if self._method == SCAN:
             if gc.get_freeze_count():
                 self._problems.append(FROZEN)
             return gc.get_objects()
@@ -179,19 +179,19 @@ class _Look:
         self._model_states.record_gradient(named.value, named.name, named.where)
 
     def _record_leaves(self) -> None:
-        """Parameters that only the graph knows: of modules held by nothing that could be looked at."""
+        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
         parameter = self._torch.nn.Parameter
         for leaf in self._graph.leaves:
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
 
     def _record_loose(self) -> None:
-        """Python's other tensors: what waits on a thread's stack, and what no variable leads to."""
+        """Python's other tensors: those on an interpreter's stack, and those that no variable leads to."""
         unnamed = [tensor for tensor in self._loose if self._record_unnamed(tensor, self._category(tensor))]
-        if self._how == SCAN:
+        if self._method == SCAN:
             self._name_by_referrers(unnamed)
 
     def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
-        """Whether the tensor was recorded now, and nothing is known of it but its type."""
+        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
         if self._ledger.is_known(tensor):
             return False
         node = self._gradients.node(tensor)
@@ -214,5 +214,5 @@ class _Look:
 
 
 def _may_ask_pinned(torch: Torch) -> bool:
-    """Whether asking for pinned memory starts nothing, and shows in no profile of the program's."""
+    """Whether asking if memory is pinned would neither initialise CUDA nor show up in a profile the program takes."""
     return bool(torch.cuda.is_initialized()) and not torch._C._autograd._profiler_enabled()

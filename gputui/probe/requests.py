@@ -29,9 +29,9 @@ class Request(str, Enum):
 
 
 class LookRequest(NamedTuple):
-    """`method` is how to take the inventory ("walk", "scan", "" for none), `wait_s` how long to wait for that thread.
+    """`method`: the inventory's ("walk", "scan", "" for none); `wait_s`: how long to wait for the main thread.
 
-    It is taken in the main thread: an urgent look at once, any other when memory has changed and `budget` allows it.
+    An urgent look is taken at once, any other when memory has changed and the budget for automatic looks allows it.
     """
 
     method: str

@@ -1,7 +1,7 @@
-"""Reading PyTorch: statistics, block map and inventory, each with a sentence where it cannot be read.
+"""Reads PyTorch: statistics, block map and inventory, each with a sentence among the problems if it cannot be read.
 
-To be imported once the program has imported PyTorch, and with it `threading`: that module takes the thread which
-imports it first for the main one.
+Import this only after the program has imported PyTorch, and with it `threading`: that module takes the thread which
+first imports it for the main thread.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ THE_MAP = "The allocator's map"
 
 
 class TorchReader:
-    """What is kept from one reading to the next."""
+    """Reads looks, and keeps what one look has found for the next."""
 
     def __init__(self) -> None:
         self.pools = PoolWatch()
         self.map_ms = 0.0
-        """What taking the map took of the last look, in processor time."""
+        """The processor time that the map of the last look took in the main thread."""
 
-    def read(self, torch: ModuleType, how: str, look: dict[str, Any], *, may_walk: bool) -> None:
-        """Fill in the fields of `model.target.Look`, the inventory where `how` says how; `describe` does the rest.
+    def read(self, torch: ModuleType, method: str, look: dict[str, Any], *, may_walk: bool) -> None:
+        """Fill in the fields of `model.target.Look`; the map stays raw until `describe` is called.
 
-        Call it on the main thread. `may_walk`: see `PoolWatch.look`.
+        Call it in the main thread. `method` is the inventory's: "walk", "scan" or "" (none). `may_walk`: see
+        `PoolWatch.look`.
         """
         problems = look["problems"]
         look["statistics"] = device_statistics(torch, problems)
@@ -38,15 +39,14 @@ class TorchReader:
             look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
-        if how:
-            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, how)
+        if method:
+            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, method)
         if look["inventory"] is not None:
-            look["inventory"]["is_of_one_moment"] = _is_one_moment(
-                look["statistics"], device_statistics(torch, problems)
-            )
+            after = device_statistics(torch, problems)
+            look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
 
     def describe(self, look: dict[str, Any]) -> None:
-        """Make the map of what was taken at the moment of the look, for which no thread of the program waits."""
+        """Turn the raw map into the fields of `AllocatorMap`; no thread of the program waits for this."""
         if look["map"] is not None:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
 
@@ -55,11 +55,11 @@ class TorchReader:
 
 
 torch_reader = TorchReader()
-"""The one of this process: what it has found its way to holds for every viewer."""
+"""The only one of this process, shared by all viewers."""
 
 
 def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
-    """The fields of `model.target.Statistics`."""
+    """The fields of `model.target.Statistics` that PyTorch is asked for."""
     devices, pinned_bytes = device_statistics(torch, problems), None
     if process.has_cuda(torch):
         pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
@@ -67,22 +67,25 @@ def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
 
 
 def device_statistics(torch: ModuleType, problems: list[str]) -> list[dict[str, Any]]:
-    """The fields of `model.allocator.AllocatorStatistics` for each device; none before CUDA is initialised."""
+    """The fields of `model.allocator.AllocatorStatistics` for each device; [] before CUDA is initialised."""
     if not process.has_cuda(torch):
         return []
     return attempt("The allocator's statistics", problems, allocator.read_statistics, torch) or []
 
 
 def stamp_of(statistics: list[dict[str, Any]]) -> object:
-    """What differs once memory came or went; None where there is no device to tell, and any look may be new."""
-    return tuple(each["generation"] for each in statistics) or None
+    """A value that changes whenever memory is allocated or freed; None if no device tells, and any look may be new."""
+    return tuple(device["generation"] for device in statistics) or None
 
 
 def attempt(what: str, problems: list[str], function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-    """What `function` returns, or None and a sentence among the problems; the program's own exceptions pass through."""
+    """What `function` returns; None with a sentence added to the problems if it fails.
+
+    Exceptions of the program's own signal handlers are passed on.
+    """
     try:
         return function(*arguments)
-    except Exception as error:  # whatever PyTorch's internals raise stays out of somebody's training job
+    except Exception as error:  # an error of PyTorch's internals must not end somebody's training job
         if mainthread.is_of_the_program(error):
             raise
         problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
@@ -94,7 +97,7 @@ def _settings(torch: ModuleType, problems: list[str]) -> Any:  # noqa: ANN401
 
 
 def _copied(settings: dict[str, Any]) -> dict[str, Any]:
-    """With lists of its own: what is sent is consumed by the encoding."""
+    """A copy with lists of its own, as encoding a message empties its lists."""
     return {name: list(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 

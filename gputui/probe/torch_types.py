@@ -1,4 +1,4 @@
-"""Names for what belongs to the program. PyTorch is not imported, so its types are only names here."""
+"""Names for the program's objects in annotations: PyTorch is not imported here, so its types are only names."""
 
 from typing import Any, TypeAlias
 
@@ -9,4 +9,4 @@ Module: TypeAlias = Any
 Node: TypeAlias = Any
 """A node of the autograd graph."""
 AnyObject: TypeAlias = Any
-"""Any object of the program's."""
+"""Any object of the program."""

@@ -274,16 +274,14 @@ def test_what_was_switched_on_ends_with_the_last_viewer(torch_python: Python) ->
     assert child.errors == ""
 
 
-def test_an_environment_that_forbids_acts_is_obeyed(torch_python: Python) -> None:
+def test_an_environment_that_forbids_actions_is_obeyed(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + CYCLE + WAITING + STILL, GPUTUI_PROBE_ACTS="0")
     child.expect("waiting")
     with child.attach() as client:
         assert client.greeting.actions == ()
         for name in ActionName:
             result = client.run_action(name)
-            assert (
-                result.reason == "Actions are switched off in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
-            )
+            assert result.reason == "Actions are forbidden in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
             assert (result.devices, result.collected) == ((), None)
 
 
@@ -351,7 +349,7 @@ def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # told to the other only once the act before it was taken up
         assert other.receive(60).label == "asked"
-        assert other.run_action(ActionName.COLLECT).reason == "Another act is under way."
+        assert other.run_action(ActionName.COLLECT).reason == "Another action is under way."
         answers = [one.receive(60), one.receive(60)]
     assert "did not come back" in next(each for each in answers if isinstance(each, ActionResult)).reason
 
