@@ -1,7 +1,7 @@
 """Reads PyTorch's CUDA caching allocator inside the program, by calls that neither initialise CUDA nor touch a device.
 
-Differences between versions (PyTorch 2.1 and newer) are told by names and keys, never by version numbers. `torch` is
-the module as the program imported it. Results are dicts and lists whose keys are the fields of `model.allocator`.
+What a version of PyTorch (2.1 and newer) can do is seen from its names and keys, never from its version number. `torch`
+is the module as the program imported it. Results are dicts and lists whose keys are the fields of `model.allocator`.
 """
 
 from __future__ import annotations

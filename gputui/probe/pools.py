@@ -65,7 +65,7 @@ class PoolUse:
     def holders_of(self, pools: list[tuple[int, Pool]]) -> dict[tuple[int, Pool], str]:
         """The holder of each (device, pool) that has memory, "" if none was found.
 
-        A graph has no pool to tell while it is being captured: it is taken to be the newest that nobody else holds.
+        A graph does not reveal its pool while it is being captured: the newest that nothing else holds is taken for it.
         """
         holders = {key: self.holders.get(key) or self.holders.get((ANY_DEVICE, key[1]), "") for key in pools}
         for pool in sorted({pool for at, pool in self.holders if at == ANY_DEVICE}):

@@ -28,7 +28,10 @@ class Namespace(NamedTuple):
 
 
 class FrameLayout(NamedTuple):
-    """Offsets in bytes: of the pointer to the frame's data in the frame object (None: they are one), the rest in it."""
+    """Offsets in bytes. The frame object has the address of its data at `pointer`; the other offsets are in that data.
+
+    If `pointer` is None, the frame object itself has the data.
+    """
 
     pointer: int | None
     code: int
