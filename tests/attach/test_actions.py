@@ -16,7 +16,7 @@ from tests.attach.test_looks import ASLEEP, FOR_EVER, TRAINING
 from tests.fakegpu.lab import Lab
 
 MIB = 1024**2
-NO_CUDA = "The program has not initialised CUDA: there is nothing to do it to."
+NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
 
 WAITING = """
     import os, time
@@ -140,7 +140,7 @@ def test_no_collection_begins_inside_another(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + WAITING + IN_A_COLLECTION + STILL)
     child.expect("collecting")
     with child.attach() as client:
-        assert client.run_action(ActionName.COLLECT).reason.startswith("A collection was under way at that moment")
+        assert client.run_action(ActionName.COLLECT).reason.startswith("A garbage collection was already running")
         (torch_python.folder / "go on").touch()
         wait_until(
             lambda: client.run_action(ActionName.COLLECT).reason == "", "the end of the program's own collection"
@@ -177,7 +177,7 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
             return
         assert result.reason == ""
         assert client.statistics().history is Recorder.PROBE
-        assert client.run_action(ActionName.HISTORY_ON).reason == "It is on already."
+        assert client.run_action(ActionName.HISTORY_ON).reason == "Memory history is on already."
         assert sites(client) == set()
         (torch_python.folder / "make").touch()
         child.expect("made")
@@ -194,7 +194,7 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
         (torch_python.folder / "make more").touch()
         child.expect("more")
         assert sites(client) == expected
-        assert client.run_action(ActionName.HISTORY_OFF).reason == "It is off already."
+        assert client.run_action(ActionName.HISTORY_OFF).reason == "Memory history is off already."
 
 
 RECORDER = """
@@ -394,7 +394,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     child.expect("going")
     with child.attach() as client:
         reason = client.run_action(ActionName.EMPTY_CACHE).reason
-        assert reason.startswith("A signal of the program arrived in the middle of it" if has_cuda else NO_CUDA)
+        assert reason.startswith("A signal handler of the program interrupted the action" if has_cuda else NO_CUDA)
         assert child.expect("caught") == "mine"
         assert client.run_action(ActionName.COLLECT).reason == ""
 

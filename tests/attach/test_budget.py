@@ -28,30 +28,30 @@ WAYS = {
 def test_what_may_be_taken_is_told_beforehand_and_learned(blocks: int, took_ms: float | None, expected: str | None):
     budget = Budget()
     if took_ms is not None:
-        budget.note("walk", blocks, took_ms)
-    way, sentence = budget.way("walk", blocks)
-    assert way == expected
+        budget.learn("walk", blocks, took_ms)
+    method, sentence = budget.affordable("walk", blocks)
+    assert method == expected
     assert ("on request only" in sentence) == (expected != "walk")
 
 
 def test_what_was_learned_holds_for_other_numbers_of_blocks():
     budget = Budget()
     for _ in range(2):
-        budget.note("walk", 5, 1.5)
-    assert budget.way("walk", 400)[0] == "walk"
-    assert budget.way("walk", 800)[0] == ""
+        budget.learn("walk", 5, 1.5)
+    assert budget.affordable("walk", 400)[0] == "walk"
+    assert budget.affordable("walk", 800)[0] == ""
 
 
 def test_a_first_look_with_cold_caches_does_not_end_all_others():
     budget = Budget()
-    budget.note("walk", 100, 8 * LIMIT_MS)
-    assert budget.way("walk", 100)[0] == "walk"
-    budget.note("walk", 100, 1.6 * LIMIT_MS)
-    assert budget.way("walk", 100)[0] == ""
+    budget.learn("walk", 100, 8 * LIMIT_MS)
+    assert budget.affordable("walk", 100)[0] == "walk"
+    budget.learn("walk", 100, 1.6 * LIMIT_MS)
+    assert budget.affordable("walk", 100)[0] == ""
 
 
 def test_a_scan_that_nobody_pressed_a_key_for_becomes_a_walk():
-    assert Budget().way("scan", 100) == ("walk", "")
+    assert Budget().affordable("scan", 100) == ("walk", "")
 
 
 def unasked_look(client: ProbeClient) -> Look:
@@ -63,8 +63,8 @@ def unasked_look(client: ProbeClient) -> Look:
 
 DEAR = """
     from time import thread_time
-    from gputui.probe import inventory, look
-    original, look.SHARE_OF_TIME = inventory.take_inventory, 1.0
+    from gputui.probe import inventory, looks
+    original, looks.SHARE_OF_TIME = inventory.take_inventory, 1.0
 
     def dear(torch, how):
         end = thread_time() + 0.03
@@ -136,8 +136,8 @@ def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None
 
 EXPECTED_DEAR = """
     from gputui.probe import budget
-    for how in budget.WAYS:
-        budget.EXPECTED_MS[how] = (1000.0, 0.0)
+    for method in budget.METHODS:
+        budget.EXPECTED_MS[method] = (1000.0, 0.0)
 """
 
 

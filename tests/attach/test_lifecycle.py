@@ -195,7 +195,7 @@ def test_a_forked_child_never_answers_for_its_parent(python: Python, sockets: Pa
         """
     )
     pid, *status = child.expect("child").split()
-    assert " ".join(status) == "forked: a probe starts here with start() or mark() 1"
+    assert " ".join(status) == "forked: gputui.probe.start() or mark() starts a probe here 1"
     with child.attach() as client:
         assert client.greeting.pid == child.pid
     with pytest.raises(listing.CannotAttachError, match="has no probe"):

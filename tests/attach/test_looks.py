@@ -188,7 +188,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     )
     child.expect("ready")
     with child.attach() as client:
-        assert "A signal of the program arrived" in client.look().problems[0].text
+        assert "A signal handler of the program interrupted the look" in client.look().problems[0].text
         assert child.expect("caught") == "mine"
         assert client.look().problems == ()
 

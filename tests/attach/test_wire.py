@@ -64,7 +64,7 @@ GARBAGE = {
     "no JSON": (frames.frame(b"\xff\xfe"), "not JSON"),
     "deep JSON": (frames.frame(b"[" * 60000), "not JSON"),
     "a list": (frame([1]), "not a message"),
-    "no hello": (frame({"type": "look"}), "it did not say hello first"),
+    "no hello": (frame({"type": "look"}), "its first message is not hello"),
     "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
     "an interval that is none": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
     "a look that is none": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),

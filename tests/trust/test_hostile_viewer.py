@@ -166,9 +166,9 @@ FULL = """
 FILL = """
     import gputui.probe
     from gputui.probe import lifecycle, sockets
-    tries, accept, rest = [], sockets.Listener.accept, lifecycle._Running._rest
+    tries, accept, back_off = [], sockets.Listener.accept, lifecycle._Running._back_off
     sockets.Listener.accept = lambda listener: (tries.append(1), accept(listener))[1]
-    lifecycle._Running._rest = lambda running: (tries.append(1), rest(running))[1]
+    lifecycle._Running._back_off = lambda running: (tries.append(1), back_off(running))[1]
     print("ready", flush=True)
     input()
     held = []

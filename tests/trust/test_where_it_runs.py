@@ -69,7 +69,7 @@ SUBINTERPRETERS = """
 
 def test_a_subinterpreter_leaves_the_probe_to_the_main_one(python: Python) -> None:
     child = python.start(SUBINTERPRETERS)
-    expected = "off: this is a subinterpreter: the probe of the main one answers for the process"
+    expected = "off: this is a subinterpreter: the main interpreter's probe serves the process"
     assert child.expect("other") == expected
     assert child.expect("ready") == "True"
     child.attach().close()

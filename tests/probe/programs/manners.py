@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from gputui.probe.compiler import keep_from_compiling  # noqa: E402
 from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.mainthread import keep_from_compiling  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gputui.probe import ownerless
+from gputui.probe import known_sizes
 
 MIB = 1 << 20
 
@@ -39,7 +39,7 @@ def parameter(device, *shape):
 
 
 def sizes(torch, storages):
-    return {(k["device"], k["owner"]): k["size_bytes"] for k in ownerless.known_sizes(torch, storages)}
+    return {(k["device"], k["owner"]): k["size_bytes"] for k in known_sizes.known_sizes(torch, storages)}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_cublaslt_workspace_is_set_in_kib(monkeypatch, setting, size_bytes):
 
 def test_a_workspace_switched_off_has_no_size(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
-    assert "cuBLAS workspace" not in {k["owner"] for k in ownerless.known_sizes(torch_with(), [parameter(0, 2)])}
+    assert "cuBLAS workspace" not in {k["owner"] for k in known_sizes.known_sizes(torch_with(), [parameter(0, 2)])}
 
 
 def test_autocast_copies_have_half_the_bytes_of_parameters():
@@ -78,4 +78,4 @@ def test_autocast_copies_have_half_the_bytes_of_parameters():
 
 
 def test_nothing_is_asked_before_cuda_is_there():
-    assert ownerless.known_sizes(torch_with(is_initialized=False), [parameter(-1, 2)]) == []
+    assert known_sizes.known_sizes(torch_with(is_initialized=False), [parameter(-1, 2)]) == []

@@ -1,13 +1,13 @@
-"""What a tensor tells about its gradient, read without a warning and without making anything that was not there."""
+"""A tensor's gradient and autograd node, read without a warning and without creating either."""
 
 from __future__ import annotations
 
 from gputui.probe.storages import UNREADABLE, tensor_base
-from gputui.probe.things import Node, Tensor, Torch
+from gputui.probe.torch_types import Node, Tensor, Torch
 
 
-class History:
-    """Gradients and autograd nodes of tensors."""
+class GradientReader:
+    """Reads through the descriptors of PyTorch's base class, so that no code of a subclass runs."""
 
     def __init__(self, torch: Torch) -> None:
         base = tensor_base(torch)
@@ -24,7 +24,7 @@ class History:
         return bool(self._requires_grad(tensor))
 
     def gradient(self, tensor: Tensor) -> Tensor:
-        """The tensor's gradient; None where it has none, or where PyTorch would warn of the question."""
+        """The tensor's gradient; None if it has none, or if PyTorch would warn about being asked."""
         if self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor)):
             return self._grad(tensor)
         return None
@@ -32,7 +32,8 @@ class History:
     def node(self, tensor: Tensor) -> Node:
         """The node that made the tensor, None for a leaf.
 
-        Asked for a view that was written to, PyTorch would make a new node; the node of its base leads as far.
+        For a view that was modified in place, PyTorch would create a new node: this is the node of its base instead,
+        from which the same graph can be reached.
         """
         if not self._requires_grad(tensor):
             return None

@@ -1,8 +1,8 @@
-"""The variables of the program's threads, read without leaving a trace.
+"""The program's Python stacks: the variables of every thread's frames, read without leaving a trace.
 
-`frame.f_locals` must not be used before Python 3.13: it writes every local into a dictionary that the frame then keeps,
-so a tensor that the program deletes would live on, and a dictionary that the program once got from `locals()` would
-change under its hands. The variables are read from the frame itself there.
+`frame.f_locals` must not be used before Python 3.13. It copies every local into a dictionary that the frame keeps, so a
+tensor that the program deletes would stay alive, and a dictionary that the program got from `locals()` would change.
+There, the variables are read from the frame's own memory.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ PROBE = "gputui.probe"
 
 
 class Namespace(NamedTuple):
-    """Variables, and where a person would look for them: "train.py:23 in step", "" for a module's globals."""
+    """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals."""
 
     where: str
     is_function: bool
     variables: dict[str, Any]
 
 
-class Layout(NamedTuple):
-    """Where a frame keeps its variables, in bytes: from the frame object (3.10) or from what its pointer leads to."""
+class FrameLayout(NamedTuple):
+    """Offsets in bytes. The frame object has the address of its data at `pointer`; the other offsets are in that data.
+
+    If `pointer` is None, the frame object itself has the data.
+    """
 
     pointer: int | None
     code: int
@@ -37,35 +40,35 @@ class Layout(NamedTuple):
 
 
 POINTER = ctypes.sizeof(ctypes.c_void_p)
-LAYOUTS = {
-    (3, 10): Layout(pointer=None, code=32, globals=48, variables=352),
-    (3, 11): Layout(pointer=24, code=32, globals=8, variables=72),
-    (3, 12): Layout(pointer=24, code=0, globals=24, variables=72),
+FRAME_LAYOUTS = {
+    (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
+    (3, 11): FrameLayout(pointer=24, code=32, globals=8, variables=72),
+    (3, 12): FrameLayout(pointer=24, code=0, globals=24, variables=72),
 }
-"""CPython's own structures (frameobject.h, pycore_frame.h) on 64-bit machines, checked on each frame before use."""
+"""From CPython's frameobject.h and pycore_frame.h on 64-bit machines; verified on each frame before use."""
 
 
 def namespaces() -> list[Namespace]:
-    """`__main__`'s globals, then every thread's frames from the outermost in, with their modules' globals.
+    """`__main__`'s globals, then every thread's frames from the outermost inwards, each after its module's globals.
 
-    PyTorch's and the probe's own modules are left out as globals: nothing of the program is in them.
+    The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's.
     """
     main = sys.modules.get("__main__")
-    found = [] if main is None else [Namespace("", is_function=False, variables=dict(vars(main)))]
+    spaces = [] if main is None else [Namespace("", is_function=False, variables=dict(vars(main)))]
     seen = {id(vars(main))} if main is not None else set()
     for frame in _outermost_first():
         module = frame.f_globals
         if id(module) not in seen:
             seen.add(id(module))
             if not _is_library(module):
-                found.append(Namespace("", is_function=False, variables=dict(module)))
+                spaces.append(Namespace("", is_function=False, variables=dict(module)))
         if frame.f_code.co_flags & CO_OPTIMIZED:
-            found.append(Namespace(_where(frame), is_function=True, variables=variables(frame)))
-    return found
+            spaces.append(Namespace(_where(frame), is_function=True, variables=variables(frame)))
+    return spaces
 
 
 def another_thread_is_in_backward() -> bool:
-    """Whether a thread other than this one waits for PyTorch's backward pass, which changes the graph meanwhile."""
+    """Whether another thread waits for PyTorch's backward pass, which changes the graph meanwhile."""
     me = threading.get_ident()
     return any(
         frame.f_code.co_name == "_engine_run_backward" or frame.f_globals.get("__name__") == "torch.autograd"
@@ -76,10 +79,10 @@ def another_thread_is_in_backward() -> bool:
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a running function, those of enclosing functions too; {} where they cannot be had."""
+    """The local variables of a running function and those it uses of enclosing ones; {} if they cannot be read."""
     if sys.version_info >= (3, 13):
-        return dict(frame.f_locals)  # a view of the frame, not a copy kept by it
-    layout = LAYOUTS.get(sys.version_info[:2])
+        return dict(frame.f_locals)  # here a view of the frame, not a copy that it keeps
+    layout = FRAME_LAYOUTS.get(sys.version_info[:2])
     base = _base(frame, layout) if layout is not None and POINTER == 8 else None
     if layout is None or base is None:
         return {}
@@ -87,13 +90,13 @@ def variables(frame: FrameType) -> dict[str, Any]:
 
 
 def can_read_variables() -> bool:
-    """Whether this interpreter's frames can be read: CPython 3.10 and newer on a 64-bit machine."""
+    """Whether this interpreter's frames can be read: CPython 3.10 and newer, on a 64-bit machine before 3.13."""
     probe = sys.implementation.name
     return probe == "cpython" and (sys.version_info >= (3, 13) or variables(sys._getframe()).get("probe") is probe)
 
 
-def _base(frame: FrameType, layout: Layout) -> int | None:
-    """The address the layout counts from, where the code and the globals found there are the frame's own."""
+def _base(frame: FrameType, layout: FrameLayout) -> int | None:
+    """The address that the layout's offsets count from; None unless the code and globals there are the frame's own."""
     base = id(frame) if layout.pointer is None else _word(id(frame) + layout.pointer)
     if base is None or _word(base + layout.code) != id(frame.f_code):
         return None
@@ -105,7 +108,7 @@ def _word(address: int) -> int | None:
 
 
 def _names(code: CodeType) -> list[tuple[str, bool]]:
-    """The frame's slots in order: the variable's name, and whether the slot holds a cell."""
+    """The frame's slots in order: the variable's name, and whether the slot may hold a cell."""
     cells = list(code.co_cellvars)
     if sys.version_info >= (3, 11):  # an argument that is a cell keeps its place among the arguments
         slots = [(name, name in cells) for name in code.co_varnames]
@@ -128,14 +131,14 @@ def _read(address: int, slots: list[tuple[str, bool]]) -> Iterator[tuple[str, An
 
 
 def is_filled(cell: CellType) -> bool:
-    """Whether the variable that a closure's cell stands for has a value."""
+    """Whether the variable of a closure's cell has a value."""
     return bool(gc.get_referents(cell))
 
 
 def _outermost_first() -> list[FrameType]:
-    """The frames of all threads but the probe's own.
+    """The frames of all threads without the probe's own.
 
-    This function's frame must not end up in a variable of its own: that ring would stay until a garbage collection.
+    No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
     tops: dict[int, FrameType | None] = dict(sys._current_frames())
     caller: FrameType | None = sys._getframe(1)

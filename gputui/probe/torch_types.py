@@ -1,4 +1,4 @@
-"""Names for what belongs to the program. PyTorch is not imported, so its types are only names here."""
+"""Names for the program's objects in annotations: PyTorch is not imported here, so its types are only names."""
 
 from typing import Any, TypeAlias
 
@@ -8,5 +8,5 @@ Tensor: TypeAlias = Any
 Module: TypeAlias = Any
 Node: TypeAlias = Any
 """A node of the autograd graph."""
-Thing: TypeAlias = Any
-"""Any object of the program's."""
+AnyObject: TypeAlias = Any
+"""Any object of the program."""

@@ -1,4 +1,4 @@
-"""What the probe says of the program around it, without importing, initialising or asking a device for anything."""
+"""The process that the probe runs in: PyTorch, rank, devices. Nothing is imported, initialised or asked of a device."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
 ACTIONS = ("collect", "empty_cache", "history_on", "history_off")
-"""What viewers may have done in the program, in the words of `model.target.ActName`."""
+"""The actions viewers may ask for: values of `model.target.ActionName`."""
 
 
 def loaded_torch() -> ModuleType | None:
-    """PyTorch, where the program has imported it to the end."""
+    """PyTorch, once the program has completely imported it."""
     torch = sys.modules.get("torch")
     is_unfinished = getattr(getattr(torch, "__spec__", None), "_initializing", False)
     return None if torch is None or is_unfinished or not hasattr(torch, "_C") else torch
 
 
 def has_cuda(torch: ModuleType | None) -> bool:
-    """Whether the program has initialised CUDA in this very process (and not in one it was forked from)."""
+    """Whether the program has initialised CUDA in this very process (and not in the one it was forked from)."""
     return torch is not None and bool(torch.cuda.is_initialized()) and not torch.cuda._is_in_bad_fork()
 
 
 def takes_actions() -> bool:
-    """Whether anything may be done in this program; who runs it can say no in its environment."""
+    """Whether actions are allowed: the program's environment can forbid them."""
     return os.environ.get(environment.PROBE_ACTS) != "0"
 
 
@@ -49,8 +49,8 @@ def greeting() -> dict[str, object]:
     }
 
 
-def where_the_main_thread_is() -> str:
-    """The line of the program that the main thread is in: "train.py:23 in step"."""
+def main_thread_location() -> str:
+    """Where the main thread is now: "train.py:23 in step"; "" if that is not known."""
     threading = sys.modules.get("threading")
     if threading is None:
         return ""
@@ -75,9 +75,9 @@ def _devices(torch: ModuleType | None) -> list[dict[str, object]]:
 
 def _uuid(properties: object, entry: str) -> str:
     if entry.startswith("MIG-"):
-        return entry  # a device's properties name the board, and the process sees an instance of it
+        return entry  # PyTorch's properties have the UUID of the whole GPU, not of its MIG instance
     uuid = str(getattr(properties, "uuid", ""))  # PyTorch 2.5 and newer
-    return f"GPU-{uuid}" if uuid.strip("0-") else ""  # none, or zeros from a driver that tells none
+    return f"GPU-{uuid}" if uuid.strip("0-") else ""  # "" or zeros: the driver does not report it
 
 
 def _number(names: tuple[str, ...]) -> int | None:

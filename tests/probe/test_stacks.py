@@ -3,7 +3,7 @@
 import sys
 import weakref
 
-from gputui.probe import frames
+from gputui.probe import stacks
 
 
 class Held:
@@ -12,7 +12,7 @@ class Held:
 
 def test_local_variables_are_read_by_name():
     first, second = Held(), [1]
-    read = frames.variables(sys._getframe())
+    read = stacks.variables(sys._getframe())
     assert read["first"] is first
     assert read["second"] is second
     assert "read" not in read
@@ -22,7 +22,7 @@ def test_arguments_and_cells_are_read():
     outer = Held()
 
     def function(argument, shared, *rest, key=None, **others):
-        read = frames.variables(sys._getframe())
+        read = stacks.variables(sys._getframe())
         assert read["argument"] == 1
         assert read["shared"] is shared
         assert read["rest"] == (3,)
@@ -35,8 +35,8 @@ def test_arguments_and_cells_are_read():
 
 
 def test_a_variable_without_a_value_is_left_out():
-    if frames.can_read_variables():
-        read = frames.variables(sys._getframe())
+    if stacks.can_read_variables():
+        read = stacks.variables(sys._getframe())
     later = 1
     assert "later" not in read
     assert later
@@ -45,7 +45,7 @@ def test_a_variable_without_a_value_is_left_out():
 def test_a_deleted_variable_is_gone():
     held = Held()
     alive = weakref.ref(held)
-    assert "held" in frames.variables(sys._getframe())
+    assert "held" in stacks.variables(sys._getframe())
     del held
     assert alive() is None
 
@@ -55,21 +55,21 @@ def test_a_dictionary_from_locals_is_not_written_to():
     mine = locals()
     keys = set(mine)
     later = held
-    frames.namespaces()
+    stacks.namespaces()
     assert set(mine) == keys
     assert later is held
 
 
 def test_a_place_names_file_line_and_function():
     held = Held()
-    places = [space.where for space in frames.namespaces() if space.variables.get("held") is held]
+    places = [space.where for space in stacks.namespaces() if space.variables.get("held") is held]
     line = sys._getframe().f_lineno - 1
-    assert places == [f"test_inventory_frames.py:{line} in test_a_place_names_file_line_and_function"]
+    assert places == [f"test_stacks.py:{line} in test_a_place_names_file_line_and_function"]
 
 
 def test_a_generator_and_a_comprehension_are_frames_as_well():
     def generator():
         inside = Held()
-        yield [space.variables["inside"] is inside for space in frames.namespaces() if "inside" in space.variables]
+        yield [space.variables["inside"] is inside for space in stacks.namespaces() if "inside" in space.variables]
 
     assert next(generator()) == [True]

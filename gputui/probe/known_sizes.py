@@ -1,4 +1,4 @@
-"""Blocks that no Python object owns, and by whose size they are known: workspaces, and autocast's copies of weights."""
+"""Blocks that no Python object owns but that are known by their size: workspaces, and autocast's copies of weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from gputui.probe.things import Torch
+from gputui.probe.torch_types import Torch
 
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB
@@ -16,21 +16,21 @@ DEFAULT_CUBLASLT = 1024 * KIB
 
 
 def known_sizes(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What an ownerless block of a size most likely is: {device, size_bytes (as requested), category, owner}."""
+    """What a block without an owner most likely is, by size: {device, size_bytes (as requested), category, owner}."""
     if not torch.cuda.is_initialized():
         return []
     on_devices = [storage for storage in storages if storage["device"] >= 0]
-    found = autocast_copies(torch, on_devices)
+    sizes = autocast_copies(torch, on_devices)
     for device in sorted({storage["device"] for storage in on_devices}):
-        found.append(_known(device, _cublas_bytes(torch, device), "workspace", "cuBLAS workspace"))
-        found.append(_known(device, _cublaslt_bytes(), "workspace", "cuBLASLt workspace"))
-    return [known for known in found if known["size_bytes"]]
+        sizes.append(_known(device, _cublas_bytes(torch, device), "workspace", "cuBLAS workspace"))
+        sizes.append(_known(device, _cublaslt_bytes(), "workspace", "cuBLASLt workspace"))
+    return [known for known in sizes if known["size_bytes"]]
 
 
 def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The copies of weights that autocast keeps in a cache of its own until its outermost block ends.
+    """The copies of weights that autocast caches until its outermost block ends.
 
-    Autograd saves most of them, which names them; under checkpointing, and for biases, it does not.
+    Most of them are saved by autograd, which names them; those of biases, and under checkpointing, are not.
     """
     if not (_is_inside_autocast(torch) and torch.is_autocast_cache_enabled()):
         return []
@@ -39,13 +39,13 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
     for storage in storages:
         if storage["category"] == "parameter" and storage["dtype"] == "float32":
             size_bytes = storage["size_bytes"] // 4 * dtype.itemsize
-            kind = f"{str(dtype).removeprefix('torch.')} copy of a parameter of shape {storage['shape']} (autocast)"
-            copies.setdefault((storage["device"], size_bytes), kind)
+            owner = f"{str(dtype).removeprefix('torch.')} copy of a parameter of shape {storage['shape']} (autocast)"
+            copies.setdefault((storage["device"], size_bytes), owner)
     return [_known(device, size_bytes, "activation", owner) for (device, size_bytes), owner in copies.items()]
 
 
 def _is_inside_autocast(torch: Torch) -> bool:
-    """Whether this thread is in an autocast block: the depth tells so even within an operation, where it is off."""
+    """Whether this thread is inside an autocast block: by the depth, as operations switch autocast itself off."""
     depth = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
     return bool(depth > 0)
@@ -56,15 +56,15 @@ def _known(device: int, size_bytes: int, category: str, owner: str) -> dict[str,
 
 
 def _cublas_bytes(torch: Torch, device: int) -> int:
-    chosen = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
-    if chosen is not None:
-        return chosen
-    properties = torch.cuda._get_device_properties(device)  # the public one may ask NVML, which takes milliseconds
+    configured_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+    if configured_bytes is not None:
+        return configured_bytes
+    properties = torch.cuda._get_device_properties(device)  # the public function may ask NVML, which takes milliseconds
     return HOPPER_CUBLAS if (properties.major, properties.minor) == (9, 0) else DEFAULT_CUBLAS
 
 
 def _configured_bytes(setting: str) -> int | None:
-    """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB; None for a setting that PyTorch would not take."""
+    """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB; None for a setting that PyTorch would ignore."""
     numbers = setting.split(":")[1:]
     if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
         return None
