@@ -10,10 +10,10 @@ from textual.widgets import Button
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName, Recorder
 from gputui.model.verdict import Outcome
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.screens.attach.actions import ActionLine
-from gputui.ui.screens.confirm import Confirm
 from gputui.ui.screens.help import HelpScreen
-from gputui.ui.screens.menu import Menu
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting

@@ -60,7 +60,7 @@ class Shown(Sitting):
 
     @property
     def view(self) -> TensorView:
-        return self.app.targets.current.tensors
+        return self.app.attached.targets.current.tensors
 
     @property
     def titles(self) -> list[str]:
@@ -246,7 +246,7 @@ async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
         await shown.pilot.press("g", "down")
         await shown.until(lambda: shown.list.current is shown.list.entries[1])  # the tree before stays, and answers
         shown.feed.deal(moment(MODEL, at=101.0))
-        await shown.until(lambda: shown.app.targets.current.moment.time == 101.0)
+        await shown.until(lambda: shown.app.attached.targets.current.moment.time == 101.0)
         go_on.set()
         await shown.settle()
         assert "by shape and type" in shown.text

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName
 from gputui.ui.attach.targets import ActionFeed, Target
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.attach.actions import draw_action, draw_prediction
-from gputui.ui.screens.confirm import Confirm
-from gputui.ui.screens.menu import Menu
+from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.widgets.painted import Painted
-
-if TYPE_CHECKING:
-    from gputui.ui.screens.attach.base import AttachScreen
 
 SCAN = ("s", "scan: look at every Python object", "scan")
 """The one action that changes nothing, and asks nothing."""
@@ -94,11 +91,8 @@ def can_run_actions(target: Target | None) -> bool:
     return target is not None and latest is not None and not latest.ended and isinstance(target.feed, ActionFeed)
 
 
-def choose_action(screen: AttachScreen) -> None:
-    """Ask what to do in the process on screen."""
-    target = screen.target
-    if target is None:
-        return
+def choose_action(screen: MonitorScreen, target: Target, scan: Callable[[], None]) -> None:
+    """Ask what to do in a process; `scan` does the one thing that needs no confirmation."""
     if not target.actions:
         screen.monitor.say(NONE_TAKEN)
         return
@@ -107,14 +101,14 @@ def choose_action(screen: AttachScreen) -> None:
     def chosen(choice: str | None) -> None:
         name = (choice or "").removeprefix("-")  # as a menu tells of capital letters
         if name == "scan":
-            screen.action_scan()
+            scan()
         elif name:
             _confirm(screen, target, ActionName(name))
 
-    screen.monitor.push_screen(Menu(f"In process {target.feed.pid}:", choices), chosen)
+    screen.app.push_screen(Menu(f"In process {target.feed.pid}:", choices), chosen)
 
 
-def _confirm(screen: AttachScreen, target: Target, name: ActionName) -> None:
+def _confirm(screen: MonitorScreen, target: Target, name: ActionName) -> None:
     words, moment = ACTIONS[name], target.timeline.latest
     question = words.question.format(target.feed.pid)
     facts = words.facts(moment) if moment else []
@@ -127,4 +121,4 @@ def _confirm(screen: AttachScreen, target: Target, name: ActionName) -> None:
         else:
             screen.monitor.say(f"Process {target.feed.pid} does not take that any more: nothing was done.")
 
-    screen.monitor.push_screen(Confirm(question, facts, words.verb, words.warning), answered)
+    screen.app.push_screen(Confirm(question, facts, words.verb, words.warning), answered)
