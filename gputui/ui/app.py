@@ -26,7 +26,7 @@ from gputui.ui.drawing.appearance import taste_of
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
 from gputui.ui.graph_history import record
-from gputui.ui.messages import SnapshotTaken, TimelineTaken, TreeGrown
+from gputui.ui.messages import SnapshotTaken, TimelineTaken, TreeBuilt
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
@@ -132,7 +132,7 @@ class GputuiApp(TerminalApp):
         self.attached.take_timeline(message)
         self._update_screen(AttachScreen)
 
-    def on_tree_grown(self, message: TreeGrown) -> None:
+    def on_tree_built(self, message: TreeBuilt) -> None:
         """Hand a tree of tensors to the view that requested it, and have an attach screen on top draw it."""
         message.take(message.tree)
         self._update_screen(AttachScreen)

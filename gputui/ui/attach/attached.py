@@ -14,7 +14,7 @@ from gputui.model.moment import TargetMoment
 from gputui.model.timeline import Timeline
 from gputui.ui.attach.targets import FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
-from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeGrown
+from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeBuilt
 
 
 class Host(Protocol):
@@ -41,9 +41,9 @@ class Attached:
 
     def __init__(self, host: Host, open_feed: OpenFeed) -> None:
         self._host = host
-        self._trees = TreeThread(lambda tree, take: host.post_message(TreeGrown(tree, take)))
+        self._trees = TreeThread(lambda tree, take: host.post_message(TreeBuilt(tree, take)))
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
-        self.targets = Targets(open_feed, self._trees.grow)
+        self.targets = Targets(open_feed, self._trees.build)
         self.first_pids: tuple[int, ...] = ()
         """Processes that `start` attaches to."""
         self.first_notices: tuple[str, ...] = ()

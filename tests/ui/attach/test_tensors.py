@@ -11,7 +11,8 @@ import pytest
 from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
-from gputui.ui import tensor_growth, tree_thread
+from gputui.ui import tensor_growth
+from gputui.ui.attach import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.tensor_view import TensorView
@@ -230,8 +231,8 @@ async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
 
 async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
     go_on = threading.Event()
-    original = tree_thread.grown
-    monkeypatch.setattr(tree_thread, "grown", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    original = tree_thread.build_tree
+    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
         await shown.until(lambda: "The tensors are put in order ..." in shown.text)
