@@ -56,7 +56,7 @@ async def take(pid: int) -> None:
     async with app.run_test(size=SIZE, notifications=False) as pilot:
         await until(pilot, lambda: app.snapshot.number)
         await until(pilot, lambda: _is_attached(app, pid))
-        await until(pilot, lambda: app.targets.current and app.targets.current.device_moment)
+        await until(pilot, lambda: app.attached.targets.current and app.attached.targets.current.device_moment)
         await asyncio.sleep(3)
         await pilot.press("m")
         await asyncio.sleep(WATCHED_S)
@@ -73,7 +73,7 @@ async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
     """Ask for looks until the screen has tensors: on a slow machine they come on request only."""
 
     def has_tensors() -> bool:
-        target = app.targets.current
+        target = app.attached.targets.current
         moment, device = (target.moment, target.device_moment) if target else (None, None)
         return bool(moment and device and device.layout and device.layout.names_time == moment.look_time)
 
@@ -85,9 +85,9 @@ async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
 
 def _is_attached(app: GputuiApp, pid: int) -> bool:
     """Attach, once PyTorch is imported and the probe is there."""
-    if not app.targets.all:
-        app.attach(pid)
-    return bool(app.targets.all)
+    if not app.attached.targets.all:
+        app.attached.attach(pid)
+    return bool(app.attached.targets.all)
 
 
 def main(python: str) -> None:

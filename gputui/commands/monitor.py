@@ -87,9 +87,9 @@ def open_monitor(
         return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER))
 
     def prepare(app: GputuiApp) -> None:
-        app.first_pids = pids
+        app.attached.first_pids = pids
         if recorder is not None:
-            app.is_recording = lambda: recorder.is_recording
+            app.attached.is_recording = lambda: recorder.is_recording
 
     return show(settings, machine, open_feeds, prepare)
 

@@ -46,9 +46,9 @@ def _play(recording: Recording, settings: Settings) -> int:
     player = Player(recording)
 
     def prepare(app: GputuiApp) -> None:
-        app.is_replay = True
-        app.first_pids = tuple(recording.greetings)
-        app.first_words = recording.notices
+        app.attached.is_replay = True
+        app.attached.first_pids = tuple(recording.greetings)
+        app.attached.first_notices = recording.notices
 
     return show(settings, RecordedMachine(player), lambda: lambda _snapshot: partial(ReplayFeed, player), prepare)
 

@@ -24,9 +24,9 @@ DEVICE_SERIES = (
 
 
 def record(history: History, snapshot: Snapshot) -> None:
-    """Take a snapshot into the history; a stale one adds nothing about devices.
+    """Add the readings that graphs show to the history; a stale snapshot adds nothing about devices.
 
-    Of processes, which may be a thousand, one reading is kept for each point and not the mean of many.
+    There may be a thousand processes: each point of their graphs is one reading, not the mean of many.
     """
     time = snapshot.time
     begins_a_point = int(time / SPANS_S[0]) > int(history.time / SPANS_S[0])

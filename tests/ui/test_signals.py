@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Button
 
 from gputui.model.process import Identity
-from gputui.ui.app import KILL_WARNING
+from gputui.ui.screens.signals import KILL_WARNING
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 

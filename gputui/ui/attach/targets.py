@@ -1,4 +1,4 @@
-"""The attached processes as the screens know them: their feeds, what came of them so far, and where the user looks."""
+"""The attached processes as the screens know them: their feeds, what these have delivered, and where the user looks."""
 
 from __future__ import annotations
 
@@ -19,93 +19,94 @@ from gputui.ui.drawing.attach.changes import End
 
 
 class Feed(Protocol):
-    """A conversation with one process."""
+    """Delivers what is known of one process, and takes requests for it."""
 
     @property
     def pid(self) -> int:
-        """The process's PID."""
+        """The PID of the process."""
         ...
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to deliver."""
         ...
 
     def stop(self) -> None:
-        """End without waiting."""
+        """Close the connection without waiting."""
         ...
 
     def look(self, how: str = "walk") -> None:
-        """Ask for a look now."""
+        """Ask for a look now; "scan" looks at every Python object."""
         ...
 
     def mark(self, label: str) -> None:
-        """Name this moment."""
+        """Give the present moment a name."""
         ...
 
 
 @runtime_checkable
 class ActionFeed(Protocol):
-    """A feed through which something can be done in the program; that of a recording has no such method."""
+    """A feed of a live program, which can run actions there; the feed of a recording cannot."""
 
     def run_action(self, name: ActionName) -> None:
-        """Have it done; the moments tell what came of it."""
+        """Ask for an action; a later moment has its outcome."""
         ...
 
 
 class Player(Protocol):
-    """What plays a recording."""
+    """Plays a recording."""
 
     @property
     def playback(self) -> Playback:
-        """Where it stands."""
+        """The position, the length and the speed."""
         ...
 
     def toggle(self) -> None:
-        """Pause, or play."""
+        """Pause or play."""
         ...
 
     def seek(self, seconds: float) -> None:
-        """Go so many seconds on, or back."""
+        """Go forward, or back if `seconds` is negative."""
         ...
 
     def seek_mark(self, steps: int) -> None:
-        """Go to the next mark, or the one before."""
+        """Go to the next mark (1) or the previous one (-1)."""
         ...
 
     def change_speed(self, steps: int) -> None:
-        """The next speed."""
+        """Play faster (1) or slower (-1)."""
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A feed that a recording is played to."""
+    """The feed of a recording."""
 
     @property
     def player(self) -> Player:
-        """Who plays it."""
+        """The player of the recording."""
         ...
 
 
 FeedMessage = Union[TargetMoment, Timeline]
-"""What a feed tells: one moment more, or (of a replay, which can go back) all that has happened until now."""
+"""What a feed delivers: one more moment, or, from a replay, which can go back, everything up to its present moment."""
 
 OpenFeed = Callable[[int, Callable[[FeedMessage], None]], Feed]
-"""From a PID and a listener to a feed; raises GputuiError with the sentence why there is none."""
+"""Opens the feed of a PID that calls a listener, in a thread of the feed; raises GputuiError where it cannot."""
 
 
 def no_feed(pid: int, _listener: Callable[[FeedMessage], None]) -> Feed:
-    """Where there are no probes to look for."""
+    """Opens no feed: raises GputuiError."""
     cause = f"Process {pid} cannot be attached to from here."
     raise GputuiError(cause)
 
 
 @dataclass
 class Target:
-    """One attached process, and how the user looks at it.
+    """One attached process, and what the user looks at in it.
 
-    `cursor` is the time that the user went back to, None for now; `device` is PyTorch's index of the device that was
-    chosen, None for the first in use; `compared` are the marks whose changes are shown, None for the last mark and now.
+    `cursor` is the time (epoch seconds) that the user went back to, None for now. `device` is PyTorch's index of the
+    chosen device, None for the first in use. `compared` holds the two ends of the changes shown: None stands for the
+    last mark and for now.
     """
 
     feed: Feed
@@ -114,7 +115,7 @@ class Target:
     device: int | None = None
     tensors: TensorView = field(default_factory=TensorView)
     read_outcome: Outcome | None = None
-    """What came of the last action that the user has put away."""
+    """The last outcome of an action that the user has dismissed."""
     compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
 
     @property
@@ -124,7 +125,7 @@ class Target:
 
     @property
     def device_moment(self) -> DeviceMoment | None:
-        """The device that is looked at, at that moment."""
+        """The chosen device at that moment."""
         moment = self.moment
         if moment is None or not moment.devices:
             return None
@@ -132,14 +133,14 @@ class Target:
         return next((device for device in used if device.index == self.device), used[0])
 
     def next_device(self) -> None:
-        """Look at the next of the devices that the process uses."""
+        """Choose the next of the devices that the process uses."""
         if self.moment is not None and self.device_moment is not None:
             indices = [device.index for device in self.moment.used_devices]
             self.device = indices[(indices.index(self.device_moment.index) + 1) % len(indices)]
 
     @property
     def outcome(self) -> Outcome | None:
-        """What came of the last action, until the user has put it away."""
+        """The outcome of the last action, until the user dismisses it."""
         latest = self.timeline.latest
         outcome = latest.outcome if latest else None
         return None if outcome == self.read_outcome else outcome
@@ -155,17 +156,17 @@ class Target:
 
     @property
     def player(self) -> Player | None:
-        """Who plays this process, where it is of a recording."""
+        """The player, if this process is from a recording."""
         return self.feed.player if isinstance(self.feed, Replayed) else None
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """All marks so far, the newest last."""
+        """All marks, the newest last."""
         return self.timeline.latest.marks if self.timeline.latest else ()
 
 
 class Targets:
-    """All attached processes, in the order they were attached to; one of them is on screen."""
+    """All attached processes, in the order in which they were attached to; one of them is on screen."""
 
     def __init__(self, open_feed: OpenFeed, grow: BuildTree = build_tree_now) -> None:
         self._open_feed = open_feed
@@ -174,7 +175,7 @@ class Targets:
         self._current = 0
 
     def attach(self, pid: int, listener: Callable[[FeedMessage], None]) -> None:
-        """Attach to a process and look at it; one that is attached already is only looked at."""
+        """Attach to a process, unless it is attached already, and show it."""
         if pid not in self._targets:
             feed = self._open_feed(pid, listener)
             self._targets[feed.pid] = Target(feed, tensors=TensorView(self._grow))
@@ -182,40 +183,40 @@ class Targets:
         self._current = list(self._targets).index(pid)
 
     def take(self, moment: TargetMoment) -> None:
-        """Take a moment of one of the processes in."""
+        """Add a moment to the timeline of its process."""
         target = self._targets.get(moment.pid)
         if target:
             target.timeline.add(moment)
 
     def take_all(self, pid: int, timeline: Timeline) -> None:
-        """Take what happened of a process until now, in the place of what was known."""
+        """Replace the timeline of a process."""
         target = self._targets.get(pid)
         if target:
             target.timeline = timeline
             if target.cursor is not None and (timeline.latest is None or timeline.latest.time <= target.cursor):
-                target.cursor = None  # it lies in what has not happened yet
+                target.cursor = None  # the replay went back: that time is in the future
 
     @property
     def current(self) -> Target | None:
-        """The one on screen."""
+        """The process on screen."""
         return self.all[self._current % len(self._targets)] if self._targets else None
 
     @property
     def all(self) -> tuple[Target, ...]:
-        """Every one, in order."""
+        """All of them, in order."""
         return tuple(self._targets.values())
 
     def step(self, steps: int) -> None:
-        """Look at a neighbour."""
+        """Show a neighbour."""
         if self._targets:
             self._current = (self._current + steps) % len(self._targets)
 
     def select(self, pid: int) -> None:
-        """Look at this one."""
+        """Show this process, if it is attached."""
         if pid in self._targets:
             self._current = list(self._targets).index(pid)
 
     def stop(self) -> None:
-        """End every conversation."""
+        """Close every feed."""
         for target in self._targets.values():
             target.feed.stop()

@@ -1,4 +1,4 @@
-"""The thread that makes trees of tensors, so that keys are answered while a hundred thousand are put in order."""
+"""Builds trees of tensors in a thread of its own, so that keys work while a hundred thousand tensors are sorted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputui.explain.tensor_request import Tree, TreeRequest, build_tree
 
 Take = Callable[[Tree], None]
 HandOver = Callable[[Tree, Take], object]
-"""Called in this thread: see that `take(tree)` is called in the one of the screens."""
+"""Called in the tree thread; must have `take(tree)` called in the application's thread."""
 
 
 class TreeThread:
@@ -22,8 +22,8 @@ class TreeThread:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def grow(self, request: TreeRequest, earlier: Tree, take: Take) -> None:
-        """Make the tree of a request in the thread; returns at once."""
+    def build(self, request: TreeRequest, earlier: Tree, take: Take) -> None:
+        """Request a tree; returns at once."""
         with self._changed:
             self._waiting[take] = (request, earlier)
             self._changed.notify()
@@ -32,7 +32,7 @@ class TreeThread:
                 self._thread.start()
 
     def stop(self) -> None:
-        """End without waiting for a tree under way."""
+        """Stop without waiting for the tree that is being built."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()

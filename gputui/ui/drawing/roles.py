@@ -1,4 +1,4 @@
-"""What a piece of text means, which decides its look: roles are component classes that styles.tcss dresses."""
+"""Roles: what a piece of text means. Each is a component class whose look is in styles.tcss."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMPONENT_CLASSES = {f"role--{role}" for role in ROLES}
 
 
 def level_role(value: float, fair: float, poor: float) -> str:
-    """The role of a value that is good below `fair`, fair below `poor`, and poor from there on."""
+    """The role of a value: good below `fair`, fair below `poor`, otherwise poor."""
     if value >= poor:
         return "poor"
     return "fair" if value >= fair else "good"

@@ -11,14 +11,15 @@ from textual.binding import Binding, BindingType
 from gputui.explain.filtering import parse_filter
 from gputui.model.process import Identity, Process
 from gputui.model.snapshot import Attention
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.devices import DeviceRow
 from gputui.ui.drawing.overview import arrange
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.drawing.process_rows import ORDER_BY_NAME, ProcessRow, rows_of
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
-from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.process import ProcessScreen
+from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.graph_band import GraphBand
@@ -214,11 +215,11 @@ class Overview(MonitorScreen):
 
     def action_signal(self, name: str) -> None:
         """Ask, then send a signal to the tagged processes or the one under the cursor."""
-        self.monitor.confirm_signal(name, self._targets())
+        confirm_signal(self, name, self._targets())
 
     def action_choose_signal(self) -> None:
         """Choose a signal, ask, then send it."""
-        self.monitor.choose_signal(self._targets())
+        choose_signal(self, self._targets())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Signals, and the tags that say to whom, are not there where the user asked for none."""

@@ -13,6 +13,7 @@ from gputui.model.snapshot import Attention
 from gputui.ui.drawing.line import Line, text_of
 from gputui.ui.drawing.process_page import ENVIRONMENT, draw_process_page
 from gputui.ui.screens.base import SubScreen
+from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
 
 NOT_READ_YET = "reading the rest ..."
@@ -81,7 +82,7 @@ class ProcessScreen(SubScreen):
 
     def action_attach(self) -> None:
         """Look inside PyTorch."""
-        self.monitor.attach(self._process.pid)
+        self.monitor.attached.attach(self._process.pid)
 
     def action_environment(self) -> None:
         """Scroll to the environment."""
@@ -94,11 +95,11 @@ class ProcessScreen(SubScreen):
 
     def action_signal(self, name: str) -> None:
         """Ask, then send a signal."""
-        self.monitor.confirm_signal(name, (self._process,))
+        confirm_signal(self, name, (self._process,))
 
     def action_choose_signal(self) -> None:
         """Choose a signal, ask, then send it."""
-        self.monitor.choose_signal((self._process,))
+        choose_signal(self, (self._process,))
 
     def _draw_page(self, width: int, height: int) -> list[Line]:
         monitor = self.monitor

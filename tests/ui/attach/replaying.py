@@ -37,7 +37,7 @@ class Replay(Running):
         await asyncio.wait_for(done.wait(), PATIENCE_S)
         await self.until(lambda: not self.player._is_rough)
         await self.settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
         await self.settle()
 
     @property
@@ -48,8 +48,8 @@ class Replay(Running):
     @property
     def timeline(self) -> Timeline:
         """What the process on screen has done so far."""
-        assert self.app.targets.current is not None
-        return self.app.targets.current.timeline
+        assert self.app.attached.targets.current is not None
+        return self.app.attached.targets.current.timeline
 
     @property
     def screen(self) -> str:
@@ -64,11 +64,11 @@ async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple =
     player = Player(recording, is_playing=False)
     settings = Settings(interval_s=3600.0, keys=keys)
     app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
-    app.is_replay = True
-    app.first_pids = tuple(recording.greetings)
-    app.first_words = recording.notices
+    app.attached.is_replay = True
+    app.attached.first_pids = tuple(recording.greetings)
+    app.attached.first_notices = recording.notices
     async with app.run_test(size=size) as pilot:
         shown = Replay(app, player, pilot)
-        await shown.until(lambda: shown.screen and app.targets.current)
+        await shown.until(lambda: shown.screen and app.attached.targets.current)
         await shown.press()
         yield shown

@@ -76,7 +76,7 @@ class Sitting(Running):
     async def settle(self) -> None:
         """Wait until nothing is left to do, for the tree of tensors neither."""
         await super().settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
         await super().settle()
 
     async def deal(self, *moments: TargetMoment) -> None:
@@ -88,7 +88,7 @@ class Sitting(Running):
 
     def is_taken(self, moment: TargetMoment) -> bool:
         """Whether it is the newest that the application has."""
-        return any(target.timeline.latest is moment for target in self.app.targets.all)
+        return any(target.timeline.latest is moment for target in self.app.attached.targets.all)
 
     @property
     def screen(self) -> str:
@@ -125,7 +125,7 @@ async def sitting(
     async with app.run_test(size=size) as pilot:
         while app.snapshot.number != 1:
             await pilot.pause()
-        app.attach(*dict.fromkeys(moment.pid for moment in moments))
+        app.attached.attach(*dict.fromkeys(moment.pid for moment in moments))
         made = kind(app, feeds, pilot)
         await made.settle()
         newest = {moment.pid: moment for moment in moments}

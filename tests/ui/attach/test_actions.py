@@ -10,9 +10,9 @@ from textual.widgets import Button
 from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
 from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
-from gputui.ui.screens.confirm import Confirm
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.screens.help import HelpScreen
-from gputui.ui.screens.menu import Menu
 from gputui.ui.widgets.painted import Notes
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment

@@ -96,7 +96,7 @@ async def test_the_chosen_ends_stay_when_one_looks_elsewhere():
         assert " From start " in at.text
         assert " To   after backward" in at.text
         await at.press("escape")
-        at.app.attach(at.feed.pid)
+        at.app.attached.attach(at.feed.pid)
         await at.press("5")
         assert " To   after backward" in at.text
 

@@ -63,19 +63,19 @@ async def test_behind_the_sign_of_a_probe_a_recorded_job_runs():
 async def test_two_processes_play_each_their_own():
     async with demonstration() as shown:
         pids = [each.pid for each in shown.app.snapshot.processes.processes if each.has_probe][:2]
-        shown.app.attach(*pids)
-        await shown.until(lambda: all(target.moment for target in shown.app.targets.all))
-        assert [target.moment.pid for target in shown.app.targets.all] == pids
+        shown.app.attached.attach(*pids)
+        await shown.until(lambda: all(target.moment for target in shown.app.attached.targets.all))
+        assert [target.moment.pid for target in shown.app.attached.targets.all] == pids
 
 
 async def test_a_process_without_the_sign_gets_the_usual_sentence():
     async with demonstration() as shown:
         pid = next(each.pid for each in shown.app.snapshot.processes.processes if not each.has_probe)
-        shown.app.attach(pid)
+        shown.app.attached.attach(pid)
         await shown.until(lambda: shown.app._notifications)
         said = next(iter(shown.app._notifications)).message
         assert said.startswith(f"Process {pid} of the demonstration has no probe.")
-        assert not shown.app.targets.all
+        assert not shown.app.attached.targets.all
 
 
 def test_what_is_shipped_is_small_whole_and_says_nothing_of_a_machine():

@@ -99,7 +99,7 @@ async def test_the_cursor_goes_back_and_every_number_with_it():
 async def test_forward_beyond_the_newest_is_the_present_again():
     async with sitting(*growing(10, 20)) as at:
         await at.press("left", "right", "right")
-        assert at.app.targets.current.cursor is None
+        assert at.app.attached.targets.current.cursor is None
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5), (1, 1)])
@@ -118,7 +118,8 @@ async def test_what_came_while_the_screen_was_busy_is_in_the_timeline_and_drawn_
         for each in moments[1:]:
             at.feed.deal(each)  # the screen has no time: nothing is awaited between two
         await at.settle()
-        assert [point.time for point in at.app.targets.current.timeline.points] == [each.time for each in moments]
+        points = at.app.attached.targets.current.timeline.points
+        assert [point.time for point in points] == [moment.time for moment in moments]
         assert "allocated 30.0 MiB" in at.text
         assert 1 <= len(drawn) <= 2
 

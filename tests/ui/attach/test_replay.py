@@ -156,15 +156,15 @@ async def test_text_that_is_typed_is_text(recording):
         await shown.pilot.pause()
         assert not shown.playback.is_playing
         assert shown.playback.position_s == pytest.approx(10)
-        assert shown.app.targets.current.tensors.filter_text.startswith("kept or p")
+        assert shown.app.attached.targets.current.tensors.filter_text.startswith("kept or p")
 
 
 async def test_the_cursor_in_time_does_not_stay_behind_in_the_future(recording):
     async with replaying(recording) as shown:
         await shown.press("]", "]", "left", "left")
-        assert shown.app.targets.current.cursor is not None
+        assert shown.app.attached.targets.current.cursor is not None
         await shown.press("[")
-        assert shown.app.targets.current.cursor is None
+        assert shown.app.attached.targets.current.cursor is None
 
 
 async def test_all_processes_are_there(tmp_path):
@@ -172,7 +172,7 @@ async def test_all_processes_are_there(tmp_path):
     async with replaying(path) as shown:
         await shown.press(")", "6")
         assert [line.split()[0] for line in shown.text.splitlines() if "python train.py" in line]
-        assert {each.moment.pid for each in shown.app.targets.all if each.moment} == {100, 101, 102}
+        assert {each.moment.pid for each in shown.app.attached.targets.all if each.moment} == {100, 101, 102}
         await shown.press("[", "]", "1", "tab")
         assert " 101 python train.py" in shown.text
         assert "rank 1/3" in shown.text

@@ -13,7 +13,7 @@ from gputui.explain.tensor_view import TensorView
 from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.target import Cost, Greeting
 from gputui.model.tensors import Category
-from gputui.ui import tree_thread
+from gputui.ui.attach import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
@@ -60,7 +60,7 @@ class Shown(Sitting):
 
     @property
     def view(self) -> TensorView:
-        return self.app.targets.current.tensors
+        return self.app.attached.targets.current.tensors
 
     @property
     def titles(self) -> list[str]:
@@ -246,7 +246,7 @@ async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
         await shown.pilot.press("g", "down")
         await shown.until(lambda: shown.list.current is shown.list.entries[1])  # the tree before stays, and answers
         shown.feed.deal(moment(MODEL, at=101.0))
-        await shown.until(lambda: shown.app.targets.current.moment.time == 101.0)
+        await shown.until(lambda: shown.app.attached.targets.current.moment.time == 101.0)
         go_on.set()
         await shown.settle()
         assert "by shape and type" in shown.text

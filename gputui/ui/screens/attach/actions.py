@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from gputui import environment
 from gputui.explain.actions import ACTIONS
 from gputui.model.target import ActionName
 from gputui.ui.attach.targets import ActionFeed, Target
-from gputui.ui.screens.confirm import Confirm
-from gputui.ui.screens.menu import Menu
-
-if TYPE_CHECKING:
-    from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
+from gputui.ui.screens.base import MonitorScreen
 
 SCAN = ("s", "scan: look at every Python object", "scan")
 """It changes nothing in the program, so it needs no question."""
@@ -29,11 +27,8 @@ def can_run_actions(target: Target | None) -> bool:
     return target is not None and latest is not None and not latest.ended and isinstance(target.feed, ActionFeed)
 
 
-def choose_action(screen: AttachScreen) -> None:
-    """Ask what to do in the process on screen."""
-    target = screen.target
-    if target is None:
-        return
+def choose_action(screen: MonitorScreen, target: Target, scan: Callable[[], None]) -> None:
+    """Ask what to do in a process; `scan` does the one thing that needs no confirmation."""
     if not target.actions:
         screen.monitor.say(NONE_TAKEN)
         return
@@ -42,14 +37,14 @@ def choose_action(screen: AttachScreen) -> None:
     def chosen(choice: str | None) -> None:
         name = (choice or "").removeprefix("-")  # a menu returns this for a capital letter
         if name == "scan":
-            screen.action_scan()
+            scan()
         elif name:
             _confirm(screen, target, ActionName(name))
 
-    screen.monitor.push_screen(Menu(f"In process {target.feed.pid}:", choices), chosen)
+    screen.app.push_screen(Menu(f"In process {target.feed.pid}:", choices), chosen)
 
 
-def _confirm(screen: AttachScreen, target: Target, name: ActionName) -> None:
+def _confirm(screen: MonitorScreen, target: Target, name: ActionName) -> None:
     action, moment = ACTIONS[name], target.timeline.latest
     question = action.question.format(target.feed.pid)
     predictions = action.predict(moment) if moment else []
@@ -62,4 +57,4 @@ def _confirm(screen: AttachScreen, target: Target, name: ActionName) -> None:
         else:
             screen.monitor.say(f"Process {target.feed.pid} no longer takes this action: nothing was done.")
 
-    screen.monitor.push_screen(Confirm(question, predictions, action.verb, action.warning), answered)
+    screen.app.push_screen(Confirm(question, predictions, action.verb, action.warning), answered)

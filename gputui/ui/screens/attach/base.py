@@ -115,7 +115,7 @@ class AttachScreen(Replaying, MonitorScreen):
     @property
     def target(self) -> Target | None:
         """The attached process on screen."""
-        return self.monitor.targets.current
+        return self.monitor.attached.targets.current
 
     @property
     def moment(self) -> TargetMoment | None:
@@ -145,7 +145,7 @@ class AttachScreen(Replaying, MonitorScreen):
             self.device,
             width,
             is_past=target.cursor is not None,
-            is_recording=self.monitor.is_recording() and target.player is None,
+            is_recording=self.monitor.attached.is_recording() and target.player is None,
             playback=target.player.playback if target.player else None,
         )
         return [head, *draw_ending(moment, width)]
@@ -193,7 +193,7 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def action_next_target(self, steps: int) -> None:
         """The next attached process."""
-        self.monitor.targets.step(steps)
+        self.monitor.attached.targets.step(steps)
         self.update_from_monitor()
 
     def action_mark(self) -> None:
@@ -215,14 +215,15 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def action_choose_action(self) -> None:
         """Ask what to do in the program, and whether to do it."""
-        choose_action(self)
+        if self.target:
+            choose_action(self, self.target, self.action_scan)
 
     def action_leave(self) -> None:
         """Put what came of an action away, then back to the screen below; under a replay there is none."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()
-        elif self.monitor.is_replay:
-            self.monitor.exit()
+        elif self.monitor.attached.is_replay:
+            self.app.exit()
         else:
             self.dismiss()

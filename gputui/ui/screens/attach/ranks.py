@@ -50,7 +50,7 @@ class RanksScreen(AttachScreen):
 
     def draw(self) -> None:
         """Draw all ranks."""
-        moments = [target.timeline.latest for target in self.monitor.targets.all]
+        moments = [target.timeline.latest for target in self.monitor.attached.targets.all]
         self._ranks = ranks_of([moment for moment in moments if moment])
         self.query_one("#odd", Notes).redraw()
         rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in self._ranks)
@@ -62,5 +62,5 @@ class RanksScreen(AttachScreen):
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:
         if isinstance(message.entry, RankRow):
-            self.monitor.targets.select(message.entry.rank.moment.pid)
+            self.monitor.attached.targets.select(message.entry.rank.moment.pid)
             self.monitor.show_attach_screen("memory")

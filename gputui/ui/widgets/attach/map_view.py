@@ -15,6 +15,7 @@ from gputui.explain.release import SMALL_PAGE_BYTES
 from gputui.model.allocator import BlockState
 from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.groups import ORDERS, Heading, SegmentRow, Sorting, groups_of, rows_of
 from gputui.ui.drawing.attach.map import (
@@ -27,7 +28,6 @@ from gputui.ui.drawing.attach.map import (
 from gputui.ui.drawing.attach.row_cells import MapRow, RowCells, block_holding
 from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
-from gputui.ui.screens.menu import Menu
 from gputui.ui.widgets.listing import Listing
 
 
