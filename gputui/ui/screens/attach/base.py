@@ -118,6 +118,10 @@ class AttachScreen(Replaying, MonitorScreen):
         yield ActLine(id="act-line")
         yield from rest
 
+    def on_resize(self) -> None:
+        """Lines that were cut to the old width are drawn for the new one."""
+        self.call_after_refresh(self.update_from_monitor)
+
     @property
     def target(self) -> Target | None:
         """The attached process on screen."""

@@ -78,6 +78,7 @@ class TensorsScreen(AttachScreen):
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
         self.query_one(Notes).set_lines(self._notes(self.size.width))
         self.query_one(TensorList).set_view(self.view)
+        self._draw_detail()
         if self._wanted is not None and self.view.is_current:
             self._go_to(self._wanted)
 
@@ -106,7 +107,7 @@ class TensorsScreen(AttachScreen):
             tensors.move_to(key)
 
     @on(TensorList.Moved)
-    def _moved(self) -> None:
+    def _draw_detail(self) -> None:
         row = self.query_one(TensorList).current
         detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.taste)
         self.query_one(TensorDetail).show(detail)
