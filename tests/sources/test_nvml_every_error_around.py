@@ -28,7 +28,7 @@ from tests.sources.nvml_errors import (
     each_error,
     field_reason,
 )
-from tests.sources.test_nvml_rates import until
+from tests.sources.waiting import until
 
 
 def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus, looks: Looks) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
 from gputui.ui.widgets.device_list import DeviceList
