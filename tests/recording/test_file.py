@@ -20,6 +20,7 @@ from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, look_at
+from tests.scale import SCALE
 
 JOB = job(12)
 LIVE = JOB.moments[GREETING.pid]
@@ -41,7 +42,7 @@ def test_replayed_moments_equal_the_live_ones(tmp_path):
 STEPS = st.lists(st.sampled_from(["counters", "look", "same look", "look without tensors", "moment"]), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20 * SCALE, deadline=None)
 @given(STEPS)
 def test_any_sequence_comes_back(tmp_path_factory, steps):
     made = Made()
@@ -63,7 +64,7 @@ def test_any_sequence_comes_back(tmp_path_factory, steps):
     assert moments_in(path) == made.moments[GREETING.pid]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data)))
 def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "job"
@@ -78,7 +79,7 @@ def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
     assert len(seen) == sum(b'"around"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data) - 1), st.integers(1, 255))
 def test_a_flipped_byte_costs_a_chunk_and_no_more(tmp_path_factory, place, bits):
     data = bytearray(JOB.data)

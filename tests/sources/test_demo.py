@@ -34,14 +34,15 @@ def source(clock):
     return DemoSource(seed=3, clock=clock)
 
 
-@pytest.fixture
-def hour(source, clock):
+@pytest.fixture(scope="module")
+def hour():
     """(second, devices, host, processes) every seven seconds for an hour."""
-    looks = []
+    looks, clock = [], Clock()
+    source = DemoSource(seed=3, clock=clock)
     for second in AN_HOUR:
         clock.now = BEGIN + second
         looks.append((second, *source.read()))
-    return looks
+    return tuple(looks)
 
 
 def test_a_moment_always_looks_the_same(source, clock, hour):

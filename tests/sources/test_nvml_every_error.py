@@ -30,7 +30,7 @@ from tests.sources.nvml_errors import (
     each_error,
     uses_of,
 )
-from tests.sources.test_nvml_rates import look_until
+from tests.sources.waiting import look_until
 
 
 def test_the_tables_have_every_error_and_every_call(busy_gpus: FakeGpus) -> None:

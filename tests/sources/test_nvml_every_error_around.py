@@ -29,7 +29,7 @@ from tests.sources.nvml_errors import (
     absent_field,
     each_error,
 )
-from tests.sources.test_nvml_rates import until
+from tests.sources.waiting import until
 
 
 def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus, looks: Looks) -> None:

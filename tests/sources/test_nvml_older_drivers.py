@@ -30,7 +30,7 @@ from tests.sources.nvml_errors import (
     UNKNOWN_YET,
     uses_of,
 )
-from tests.sources.test_nvml_rates import look_until
+from tests.sources.waiting import look_until
 
 TOO_OLD = Absent("not known to this driver")
 

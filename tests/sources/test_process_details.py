@@ -14,8 +14,7 @@ from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
-from tests.sources.children import IDLE, ZOMBIE, as_nobody, running, wait_until
-from tests.sources.test_process_workers import FAMILY, SHARED_MIB, WORKERS
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, ZOMBIE, as_nobody, running, wait_until
 
 PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207

@@ -12,23 +12,7 @@ from gputui.sources.processes.facts import JobPlace, is_launcher, place_in_job
 from gputui.sources.processes.rollup import Rollup, Rollups
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
-from tests.sources.children import IDLE, as_nobody, look_at, running, wait_until
-
-SHARED_MIB = 120
-WORKERS = 4
-
-FAMILY = f"""
-import os, signal
-shared = b"x" * ({SHARED_MIB} << 20)
-children = []
-for _ in range({WORKERS}):
-    child = os.fork()
-    if not child:
-        signal.pause()
-    children.append(child)
-print("ready", *children, flush=True)
-signal.pause()
-"""
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, as_nobody, look_at, running, wait_until
 
 
 def source(**options) -> ProcessSource:

@@ -43,31 +43,45 @@ def is_seen(look: tuple[str, str, str]) -> bool:
     return foreground.replace("38;", "", 1) != background.replace("48;", "", 1)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
-async def test_every_role_can_be_read_in_every_theme(theme, system):
-    async with open_monitor(theme=theme) as monitor:
-        assert monitor.app.theme == theme
-        found = looks(monitor, system)
-        assert [role for role in READ if not is_seen(found[role])] == []
+STANDING_OUT = ("cursor", "head", "alarm", "tagged", "good", "fair", "poor")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
-async def test_cursor_head_and_levels_stand_out_in_every_theme(theme, system):
-    async with open_monitor(theme=theme) as monitor:
-        found = looks(monitor, system)
-        for role in ("cursor", "head", "alarm", "tagged", "good", "fair", "poor"):
-            assert found[role] != found["plain"], role
-        assert len({found[role] for role in ("good", "fair", "poor")}) == 3
+async def test_every_role_can_be_read_and_levels_stand_out_in_every_theme():
+    async with open_monitor() as monitor:
+        for theme in THEMES:
+            await wear(monitor, theme)
+            for system in (ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR):
+                found = looks(monitor, system)
+                where = (theme, system)
+                assert [role for role in READ if not is_seen(found[role])] == [], where
+                assert [role for role in STANDING_OUT if found[role] == found["plain"]] == [], where
+                assert len({found[role] for role in ("good", "fair", "poor")}) == 3, where
 
 
-@pytest.mark.parametrize("theme", ["terminal", "ansi-dark", "ansi-light"])
-async def test_the_terminals_own_colours_do_on_sixteen(theme):
-    async with open_monitor(theme=theme) as monitor:
-        found = looks(monitor, ColorSystem.STANDARD)
-        assert [role for role in READ if not is_seen(found[role])] == []
-        assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5
+async def test_the_terminals_own_colours_do_on_sixteen():
+    async with open_monitor() as monitor:
+        for theme in ("terminal", "ansi-dark", "ansi-light"):
+            await wear(monitor, theme)
+            found = looks(monitor, ColorSystem.STANDARD)
+            assert [role for role in READ if not is_seen(found[role])] == [], theme
+            assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5, theme
+
+
+async def test_a_theme_of_the_settings_is_there_from_the_start_as_if_it_were_chosen_later():
+    async with open_monitor(theme="nord") as monitor:
+        assert monitor.app.theme == "nord"
+        at_the_start = looks(monitor, ColorSystem.TRUECOLOR)
+    async with open_monitor() as monitor:
+        assert looks(monitor, ColorSystem.TRUECOLOR) != at_the_start
+        await wear(monitor, "nord")
+        assert looks(monitor, ColorSystem.TRUECOLOR) == at_the_start
+
+
+async def wear(monitor: Monitor, theme: str) -> None:
+    """Change the theme and wait until all is drawn in it."""
+    monitor.app.theme = theme
+    await monitor.settle()
+    assert monitor.app.has_class(f"-theme-{theme}")
 
 
 class TestWithoutColour:

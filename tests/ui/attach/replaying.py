@@ -31,14 +31,18 @@ class Replay(Running):
     async def press(self, *keys: str) -> None:
         """Press keys and wait until the player has done what they say and all is drawn."""
         await self.pilot.press(*keys)
+        await self._until_commands_are_done()
+        await self.until(lambda: not self.player._is_rough)
+        await self._until_commands_are_done()  # what it fills in after a jump is told by then
+        await self.settle()
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
+        await self.settle()
+
+    async def _until_commands_are_done(self) -> None:
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.player._commands.put(lambda: loop.call_soon_threadsafe(done.set) and None)
         await asyncio.wait_for(done.wait(), PATIENCE_S)
-        await self.until(lambda: not self.player._is_rough)
-        await self.settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
-        await self.settle()
 
     @property
     def playback(self) -> Playback:

@@ -73,11 +73,18 @@ class Sitting(Running):
         self.feeds = feeds
         self.feed = next(iter(feeds.values()))
 
+    async def press(self, *keys: str) -> None:
+        """Press keys, each on what the one before has left, and wait until all is drawn."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
+
     async def settle(self) -> None:
-        """Wait until nothing is left to do, for the tree of tensors neither."""
+        """Wait until nothing is left to do, in the thread that makes the trees of tensors either."""
         await super().settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
-        await super().settle()
+        while not all(target.tensors.is_current for target in self.app.attached.targets.all):
+            await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
+            await super().settle()
 
     async def deal(self, *moments: TargetMoment) -> None:
         """Let these arrive, each drawn before the next."""

@@ -66,14 +66,14 @@ async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is
         assert at.feed.actions == [ActionName.HISTORY_OFF]
 
 
-@pytest.mark.parametrize("screen", "123456")
-async def test_every_screen_has_the_menu_and_a_scan_asks_nothing(screen: str) -> None:
+async def test_every_screen_has_the_menu_and_a_scan_asks_nothing() -> None:
     async with sitting(moment_with()) as at:
-        await at.press(screen, "x")
-        assert isinstance(at.app.screen, Menu)
-        await at.press("S")
-        assert (at.feed.looks, at.feed.actions) == (["scan"], [])
-        assert not isinstance(at.app.screen, (Menu, Confirm))
+        for scans, screen in enumerate("123456", start=1):
+            await at.press(screen, "x")
+            assert isinstance(at.app.screen, Menu), screen
+            await at.press("S")
+            assert (at.feed.looks, at.feed.actions) == (["scan"] * scans, []), screen
+            assert not isinstance(at.app.screen, (Menu, Confirm)), screen
 
 
 async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_is_put_away() -> None:

@@ -35,25 +35,25 @@ async def test_keys_ask_the_probe_for_looks():
         assert at.feed.looks == ["walk", "walk", "scan"]
 
 
-@pytest.mark.parametrize("screen", ["1", "2", "4"])
 @pytest.mark.parametrize(
     ("keys", "named"), [((), "Press u to look now."), (("f8",), "Press f8 to look now.")], ids=["as it is", "changed"]
 )
-async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(screen, keys, named):
+async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(keys, named):
     shown = replace(moment(segment(("live", 40))), problems=(ON_REQUEST,))
     changes = tuple(KeyChange("attach.look", (key,), "here") for key in keys)
     async with sitting(shown, keys=changes) as at:
-        await at.press(screen)
-        assert named in at.text
-        await at.press(*(keys or ("u",)))
-        assert at.feed.looks == ["walk"]
+        for looks, screen in enumerate("124", start=1):
+            await at.press(screen)
+            assert named in at.text, screen
+            await at.press(*(keys or ("u",)))
+            assert at.feed.looks == ["walk"] * looks, screen
 
 
-@pytest.mark.parametrize("key", LINES)
-async def test_at_80_columns_the_screens_own_keys_stand_in_the_last_line(key):
+async def test_at_80_columns_the_screens_own_keys_stand_in_the_last_line():
     async with sitting(moment(segment(("live", 40)))) as at:
-        await at.press(key)
-        assert at.lines[-1] == LINES[key]
+        for key, line in LINES.items():
+            await at.press(key)
+            assert at.lines[-1] == line
 
 
 async def test_where_there_is_room_every_screen_has_its_name():

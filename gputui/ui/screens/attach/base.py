@@ -112,6 +112,10 @@ class AttachScreen(Replaying, MonitorScreen):
         yield Notes(self._draw_action, id="action")
         yield from rest
 
+    def on_resize(self) -> None:
+        """Lines that were cut to the old width are drawn for the new one."""
+        self.call_after_refresh(self.update_from_monitor)
+
     @property
     def target(self) -> Target | None:
         """The attached process on screen."""

@@ -75,6 +75,7 @@ class TensorsScreen(AttachScreen):
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
         self.query_one("#notes", Notes).redraw()
         self.query_one(TensorList).set_view(self.view)
+        self.query_one("#detail", Notes).redraw()
         if self._wanted is not None and self.view.is_current:
             self._go_to(self._wanted)
 
