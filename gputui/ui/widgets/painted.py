@@ -122,10 +122,10 @@ class Notes(Fitted):
 
 
 class Wheeled(Painted):
-    """A painted widget that the mouse wheel moves through."""
+    """A painted widget that handles the mouse wheel."""
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel turned by so many lines."""
+        """Handle a turn of the wheel by this many lines, below 0 upwards."""
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

@@ -11,7 +11,7 @@ from gputui.ui.widgets.painted import Painted
 
 
 class StatusLine(Painted):
-    """Machine, driver, state and time."""
+    """Machine, driver, state of the monitor, and time."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)

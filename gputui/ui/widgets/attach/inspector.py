@@ -10,7 +10,7 @@ from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 BESIDE_TO_WIDTH = 60
-"""As wide as this it is a column beside the map, wider it lies below."""
+"""Up to this width it is a column beside the map; a wider one lies below the map."""
 
 
 class Inspector(Painted):
