@@ -50,13 +50,10 @@ class Confirm(LeftOnce[bool], ModalScreen[bool]):
         self.query_one("#cancel", Button).focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Close with the answer."""
         self.dismiss(event.button.id == "confirm")
 
     def action_other(self) -> None:
-        """Focus the other button."""
         self.query_one("#confirm" if self.query_one("#cancel").has_focus else "#cancel", Button).focus()
 
     def action_cancel(self) -> None:
-        """Close with "no"."""
         self.dismiss(result=False)

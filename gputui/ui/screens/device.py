@@ -33,11 +33,9 @@ class DeviceScreen(SubScreen):
         self._zoom = 0
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Redraw the page."""
         self.query_one(Page).redraw()
 
     def attention(self) -> Attention:

@@ -32,7 +32,6 @@ class HelpScreen(SubScreen):
     """All keys with their words."""
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:

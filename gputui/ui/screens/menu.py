@@ -52,13 +52,10 @@ class Menu(LeftOnce[str | None], ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
     def action_cancel(self) -> None:
-        """Nothing was chosen."""
         self.dismiss(None)
 
     def action_down(self) -> None:
-        """Down one."""
         self.query_one(OptionList).action_cursor_down()
 
     def action_up(self) -> None:
-        """Up one."""
         self.query_one(OptionList).action_cursor_up()

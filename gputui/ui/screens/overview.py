@@ -96,7 +96,6 @@ class Overview(MonitorScreen):
         )
 
     def on_mount(self) -> None:
-        """Focus the processes."""
         super().on_mount()
         self.query_one(ProcessTable).focus()
 
@@ -174,7 +173,6 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self.monitor.view = self.monitor.view._replace(is_reversed=not self.monitor.view.is_reversed)
         self.update_from_monitor()
 
@@ -203,7 +201,6 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open(self.monitor.view.filter_text)
 
     def action_environment(self) -> None:

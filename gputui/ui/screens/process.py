@@ -51,7 +51,6 @@ class ProcessScreen(SubScreen):
         self._goes_to_environment = at_environment
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
@@ -80,11 +79,9 @@ class ProcessScreen(SubScreen):
         return super().check_action(action, parameters)
 
     def action_attach(self) -> None:
-        """Look inside PyTorch."""
         self.monitor.attach(self._process.pid)
 
     def action_environment(self) -> None:
-        """Scroll to the environment."""
         self.query_one(Page).scroll_to_line(lambda line: text_of((line,)).startswith(ENVIRONMENT))
 
     def action_zoom(self) -> None:

@@ -73,13 +73,10 @@ class Cursored(Wheeled, can_focus=True):
             self.action_choose()
 
     def turn_wheel(self, lines: int) -> None:
-        """Move the cursor."""
         self.action_move(lines)
 
     def on_focus(self) -> None:
-        """Show the cursor."""
         self.redraw()
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self.redraw()

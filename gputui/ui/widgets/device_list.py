@@ -54,11 +54,9 @@ class DeviceList(Listing[DeviceRow]):
         return tuple(None if point is None else point / whole for point in points)
 
     def key_of(self, entry: DeviceRow) -> Hashable:
-        """A device's key."""
         return entry.device.key
 
     def draw_head(self, width: int) -> Line:
-        """Column titles."""
         return draw_head(self._layout(width))
 
     def draw_entry(self, entry: DeviceRow, width: int) -> Line:

@@ -62,7 +62,6 @@ class FilterLine(Input):
             self._close()
 
     def on_key(self, event: events.Key) -> None:
-        """Escape drops the filter."""
         if event.key == "escape":
             event.stop()
             event.prevent_default()

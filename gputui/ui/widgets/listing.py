@@ -47,12 +47,10 @@ class Listing(Cursored, Generic[E]):
 
     @property
     def entries(self) -> tuple[E, ...]:
-        """All entries, in order."""
         return self._entries
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self._entries)
 
     @property

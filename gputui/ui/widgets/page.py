@@ -56,5 +56,4 @@ class Page(Wheeled, can_focus=True):
         self.action_scroll_lines(pages * max(1, self.size.height - 1))
 
     def turn_wheel(self, lines: int) -> None:
-        """Scroll."""
         self.action_scroll_lines(lines)

@@ -66,7 +66,6 @@ class Painted(Widget):
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What is shown."""
         return self._lines
 
     def render_line(self, y: int) -> Strip:
@@ -117,7 +116,6 @@ class Notes(Fitted):
         self._draw_lines = draw_lines
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - as high as it gets
-        """What the function returns."""
         return self._draw_lines(width)
 
 
@@ -129,11 +127,9 @@ class Wheeled(Painted):
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Down."""
         event.stop()
         self.turn_wheel(WHEEL_LINES)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Up."""
         event.stop()
         self.turn_wheel(-WHEEL_LINES)

@@ -41,7 +41,6 @@ class ProcessTable(Listing[ProcessRow]):
         self._view, self._tagged = view, tagged
 
     def key_of(self, entry: ProcessRow) -> Hashable:
-        """A row's key."""
         return entry.key
 
     def draw_head(self, width: int) -> Line:

@@ -126,7 +126,6 @@ class AttachScreen(Replaying, MonitorScreen):
 
     @property
     def device(self) -> DeviceMoment | None:
-        """The device on screen."""
         return self.target.device_moment if self.target else None
 
     def draw_status(self) -> None:
@@ -185,13 +184,11 @@ class AttachScreen(Replaying, MonitorScreen):
         self.monitor.show_attach_screen(name)
 
     def action_next_device(self) -> None:
-        """The process's next device."""
         if self.target:
             self.target.next_device()
         self.update_from_monitor()
 
     def action_next_target(self, steps: int) -> None:
-        """The next attached process."""
         self.monitor.targets.step(steps)
         self.update_from_monitor()
 

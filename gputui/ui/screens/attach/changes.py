@@ -45,11 +45,9 @@ class ChangesScreen(AttachScreen):
         """The two looks that were compared last, and the result: many moments share a look."""
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Redraw the page."""
         self.query_one(Page).redraw()
 
     def action_choose(self, end: str, steps: int) -> None:

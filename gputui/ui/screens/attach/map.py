@@ -36,7 +36,6 @@ class MapScreen(AttachScreen):
         yield Notes(self._draw_legend, id="legend")
 
     def on_mount(self) -> None:
-        """Focus the map."""
         super().on_mount()
         self.query_one(MapView).focus()
 

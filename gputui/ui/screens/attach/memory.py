@@ -37,11 +37,9 @@ class MemoryScreen(AttachScreen):
         self._zoom = 0
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Redraw the page."""
         self.query_one(Page).redraw()
 
     def action_go_back(self, steps: int) -> None:
@@ -55,7 +53,6 @@ class MemoryScreen(AttachScreen):
         self.update_from_monitor()
 
     def action_now(self) -> None:
-        """Go to the present."""
         if self.target:
             self.target.cursor = None
         self.update_from_monitor()

@@ -22,15 +22,12 @@ class RankList(Listing[RankRow]):
     EMPTY = "No process is attached."
 
     def key_of(self, entry: RankRow) -> Hashable:
-        """PID and device."""
         return (entry.rank.moment.pid, entry.rank.device.index)
 
     def draw_head(self, width: int) -> Line:
-        """Column titles."""
         return draw_head(lay_out(COLUMNS, width))
 
     def draw_entry(self, entry: RankRow, width: int) -> Line:
-        """A rank."""
         return draw_row(lay_out(COLUMNS, width), entry)
 
 

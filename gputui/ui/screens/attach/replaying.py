@@ -16,14 +16,12 @@ REPLAY_BINDINGS: list[BindingType] = [
     Binding(
         "right_square_bracket",
         "seek(1)",
-        "10 s forward",
+        "+10 s",
         key_display="]",
         id="replay.forward",
         tooltip="10 seconds forward",
     ),
-    Binding(
-        "left_square_bracket", "seek(-1)", "10 s back", key_display="[", id="replay.back", tooltip="10 seconds back"
-    ),
+    Binding("left_square_bracket", "seek(-1)", "-10 s", key_display="[", id="replay.back", tooltip="10 seconds back"),
     Binding(
         "right_curly_bracket",
         "seek_mark(1)",
@@ -76,7 +74,6 @@ class Replaying:
         """The player of the process on screen."""
 
     def action_play(self) -> None:
-        """Play, or pause."""
         if self.player:
             self.player.toggle()
 

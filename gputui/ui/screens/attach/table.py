@@ -30,7 +30,6 @@ class AttachScreenEntry(NamedTuple):
         return loaded
 
     def __call__(self) -> AttachScreen:
-        """A new screen."""
         return self.screen_class()
 
 

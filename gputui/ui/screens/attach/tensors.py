@@ -60,7 +60,6 @@ class TensorsScreen(AttachScreen):
         yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
 
     def on_mount(self) -> None:
-        """Focus the list."""
         super().on_mount()
         self.query_one(TensorList).focus()
 
@@ -153,7 +152,6 @@ class TensorsScreen(AttachScreen):
         self.draw()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self.view.reverse()
         self.draw()
 
@@ -171,7 +169,6 @@ class TensorsScreen(AttachScreen):
             super().action_leave()
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open(self.view.filter_text)
 
     @on(FilterLine.Typed)

@@ -27,7 +27,6 @@ class WhyScreen(AttachScreen):
     NAME = "why"
 
     def compose_body(self) -> ComposeResult:
-        """One page of findings."""
         yield Blocks[Finding](_draw, id="why")
 
     def draw(self) -> None:

@@ -22,7 +22,6 @@ class Inspector(Painted):
         self._inspection: Inspection | None = None
 
     def set_inspection(self, inspection: Inspection | None) -> None:
-        """Show this block."""
         self._inspection = inspection
         self.redraw()
 

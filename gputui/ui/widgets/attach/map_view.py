@@ -17,13 +17,7 @@ from gputui.model.moment import DeviceLayout
 from gputui.model.verdict import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
-from gputui.ui.drawing.attach.map import (
-    CELLS_AT,
-    draw_heading,
-    draw_map_head,
-    draw_segment,
-    order_at,
-)
+from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_map_head, draw_segment, order_at
 from gputui.ui.drawing.attach.row_cells import MapRow, RowCells, block_holding
 from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
@@ -47,7 +41,7 @@ class MapView(Listing[MapRow]):
         Binding("z", "zoom", "Zoom", id="map.zoom", tooltip="the segment under the cursor, with every block"),
         Binding("o,f6", "sort", "Sort", key_display="o", id="map.sort", tooltip="by address, size, stuck, releasable"),
         Binding("r", "reverse", "Reverse", show=False, id="map.reverse", tooltip="reverse the order"),
-        Binding("escape", "leave_zoom", "Whole map", show=False, id="map.whole", tooltip="back from a zoomed segment"),
+        Binding("escape", "whole_map", "Whole map", show=False, id="map.whole", tooltip="back from a zoomed segment"),
         Binding("enter,t", "choose", "Tensor", id="map.tensor", tooltip="the block's tensor"),
     ]
 
@@ -245,13 +239,11 @@ class MapView(Listing[MapRow]):
         self._is_zoomed = not self._is_zoomed
         self._arrange(self.address)
 
-    def action_leave_zoom(self) -> None:
-        """Show all segments again."""
-        self.action_zoom()
+    action_whole_map = action_zoom
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While nothing is zoomed, Escape leaves the screen."""
-        return self._is_zoomed if action == "leave_zoom" else super().check_action(action, parameters)
+        return self._is_zoomed if action == "whole_map" else super().check_action(action, parameters)
 
     def action_choose(self) -> None:
         """Ask for the block's tensor."""
@@ -275,7 +267,6 @@ class MapView(Listing[MapRow]):
         self.app.push_screen(Menu("Sort segments by (capital letter: reversed)", choices), chosen)
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self._sort(replace(self._sorting, is_reversed=not self._sorting.is_reversed))
 
     def head_clicked(self, x: int) -> None:

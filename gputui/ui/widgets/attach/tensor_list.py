@@ -65,7 +65,6 @@ class TensorList(Listing[Row]):
             self.post_message(self.Moved())
 
     def key_of(self, entry: Row) -> Hashable:
-        """A node's key."""
         return entry.node.key
 
     def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
