@@ -182,10 +182,10 @@ def test_the_detail_tells_all_that_is_known():
     (row,) = [row for row in made.rows if row.node.title == "1.w"]
     first, second = text_of(draw_detail(row, made.allocated_bytes, 120, Appearance())).splitlines()
     assert first == " P m.layers.1.w  (parameter)"
-    assert second == "   (1048576,) float32 Tensor, block 0x7f0000400000 of 4.0 MiB, 4,193,792 bytes asked for"
+    assert second == "   (1048576,) float32 Tensor, block 0x7f0000400000 of 4.0 MiB, 4,193,792 bytes requested"
     (branch,) = [row for row in made.rows if row.node.title == "layers"]
     first, second = text_of(draw_detail(branch, made.allocated_bytes, 120, Appearance())).splitlines()
-    assert (first, second) == (" P m.layers", "   2 blocks, 8.0 MiB, 28.6% of what is allocated")
+    assert (first, second) == (" P m.layers", "   2 blocks, 8.0 MiB, 28.6% of allocated memory")
 
 
 @pytest.mark.parametrize("width", [20, 80])

@@ -49,7 +49,7 @@ class TestDevice:
         async with open_monitor() as monitor:
             await monitor.press("tab", "enter")
             await monitor.see(scenes.without_device(scenes.node(), 0, number=2))
-            assert "This device is not there any more." in monitor.text
+            assert "This device is gone." in monitor.text
             await monitor.press("right", "z", "down")
             await monitor.press("escape")
             assert [row.device.index for row in monitor.devices.entries] == [1, 2, 3, 4, 5, 6, 7]
@@ -144,7 +144,7 @@ class TestProcess:
     async def test_does_not_wait_for_details_while_paused(self):
         async with open_monitor() as monitor:
             await monitor.press("p", "enter")
-            assert "The rest is read when p goes on." in monitor.text
+            assert "The rest is read when p resumes." in monitor.text
             await monitor.press("p")
             await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
 

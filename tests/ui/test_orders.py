@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.model.process import ProcessLook
-from gputui.ui.drawing.process_rows import ORDERS
+from gputui.ui.drawing.process_rows import PROCESS_ORDERS
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
@@ -13,7 +13,7 @@ from tests.ui.monitor import open_monitor
 @pytest.mark.parametrize("opener", ["o", "f6"])
 async def test_a_key_and_a_letter_sort(opener):
     async with open_monitor() as monitor:
-        for order in reversed(ORDERS):  # the one that is there at the start comes last
+        for order in reversed(PROCESS_ORDERS):  # the one that is there at the start comes last
             await monitor.press(opener, order.letter)
             assert monitor.screen == "Overview"
             assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order.name, False)
@@ -29,13 +29,13 @@ async def test_a_capital_letter_reverses():
 async def test_the_sort_menu_chooses_with_arrows_and_enter():
     async with open_monitor() as monitor:
         await monitor.press("o", "down", "enter")
-        assert monitor.app.view.order == ORDERS[1].name
+        assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
 async def test_the_sort_menu_knows_j_and_k():
     async with open_monitor() as monitor:
         await monitor.press("o", "j", "j", "k", "enter")
-        assert monitor.app.view.order == ORDERS[1].name
+        assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
 async def test_the_sort_menu_is_left_without_a_change():

@@ -17,7 +17,7 @@ LISTED_AT_MOST = 8
 
 
 class Confirm(LeftOnce[bool], ModalScreen[bool]):
-    """Asks `question` about `subjects`; True only for the button with the verb."""
+    """Asks `question` about `subjects`; the result is True only for the button with `verb`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,n", "cancel", "Cancel", id="confirm.cancel"),
@@ -46,17 +46,14 @@ class Confirm(LeftOnce[bool], ModalScreen[bool]):
                 yield Button(self._verb, id="confirm", variant="error", compact=True)
 
     def on_mount(self) -> None:
-        """The harmless button has the keyboard."""
+        """Focus the harmless button."""
         self.query_one("#cancel", Button).focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Either button ends the question."""
         self.dismiss(event.button.id == "confirm")
 
     def action_other(self) -> None:
-        """The other button."""
         self.query_one("#confirm" if self.query_one("#cancel").has_focus else "#cancel", Button).focus()
 
     def action_cancel(self) -> None:
-        """No."""
         self.dismiss(result=False)

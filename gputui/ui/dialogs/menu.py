@@ -1,4 +1,4 @@
-"""A menu over the screen: a list of choices, each with a letter."""
+"""A menu over the screen: choices with a letter."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from textual.widgets.option_list import Option
 from gputui.ui.backend.screens import LeftOnce
 
 Choice = tuple[str, str, str]
-"""Letter, words, and the name that choosing returns."""
+"""Letter, words, and the name that is returned."""
 
 
 class Menu(LeftOnce[str | None], ModalScreen[str | None]):
-    """Returns the name of what was chosen, None for Escape; a capital letter returns the name with "-" before it."""
+    """Returns the name of the choice, with "-" before it for a capital letter; None for Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "cancel", "Cancel", id="menu.cancel"),
@@ -41,7 +41,7 @@ class Menu(LeftOnce[str | None], ModalScreen[str | None]):
             yield OptionList(*options, markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter chooses at once."""
+        """A letter chooses immediately."""
         for letter, _, name in self._choices:
             if letter and event.character and event.character.casefold() == letter:
                 event.stop()
@@ -52,13 +52,10 @@ class Menu(LeftOnce[str | None], ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
     def action_cancel(self) -> None:
-        """Nothing was chosen."""
         self.dismiss(None)
 
     def action_down(self) -> None:
-        """Down one."""
         self.query_one(OptionList).action_cursor_down()
 
     def action_up(self) -> None:
-        """Up one."""
         self.query_one(OptionList).action_cursor_up()

@@ -1,4 +1,4 @@
-"""The help screen: every key, by what it is for."""
+"""The help screen: every key, grouped by what it is for."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ ACTING = ("signal.", "actions.", "processes.tag")
 
 NOTES: tuple[str, ...] = (
     (
-        "Filter: words are looked for in command, user and PID. Expressions compare fields with == != > >= < <= ~, "
+        "Filter: words are searched in command, user and PID. Expressions compare fields with == != > >= < <= ~, "
         f"joined by and, or, not: user==ana and mem>10GiB. Fields: {', '.join(PROCESS_FIELDS.by_name)}."
     ),
-    "Memory is as NVML reports it, in powers of 1024. A dash is a reading that is not given; Enter shows why.",
-    "The keys of this page can be changed in the settings file, under [keys], by the names at the right.",
+    "Memory is as NVML reports it, in powers of 1024. A dash is a reading that is not available; Enter shows why.",
+    "The keys on this page can be changed in the settings file, under [keys], with the names on the right.",
 )
 
 
 class HelpScreen(SubScreen):
-    """All keys with their words; it scrolls."""
+    """All keys with their words."""
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Keys do not change while one reads about them."""
+        """Redraw the page; what it says does not change."""
         self.query_one(Page).redraw()
 
     def _draw_page(self, width: int, _height: int) -> list[Line]:
@@ -67,7 +66,7 @@ class HelpScreen(SubScreen):
 
 
 def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
-    """Everything that declares keys which can be changed; `app` is the application's class."""
+    """Every class that declares keys that can be changed; `app` is the application's."""
     from gputui.ui.screens.attach.base import AttachScreen
     from gputui.ui.screens.attach.table import ATTACH_SCREENS
     from gputui.ui.screens.device import DeviceScreen
@@ -89,5 +88,5 @@ def key_groups(app: type[DOMNode]) -> dict[str, str]:
 
 
 def bindings_of(node: type[DOMNode]) -> Iterable[Binding]:
-    """The bindings that a class declares itself, as `Binding`s."""
+    """The bindings that a class declares itself."""
     return (binding for binding in node.__dict__.get("BINDINGS", ()) if isinstance(binding, Binding))

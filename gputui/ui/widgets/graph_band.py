@@ -20,7 +20,7 @@ HOST = "host"
 
 
 def band_graphs(snapshot: Snapshot, history: History, count: int) -> list[Graph]:
-    """GPU utilisation and memory of all devices together, the host's CPU and memory."""
+    """Utilisation and memory of all devices together, and the host's CPU and memory."""
     boards = [device for device in snapshot.devices.devices if device.mig is None]
     memories = [memory for device in boards if (memory := memory_of(device))]
     total = sum(memory.total_bytes for memory in memories)
@@ -55,7 +55,7 @@ class GraphBand(Painted):
         self._history = History()
 
     def set_snapshot(self, snapshot: Snapshot, history: History) -> None:
-        """Show this moment's history."""
+        """Show the history up to this snapshot."""
         self._snapshot, self._history = snapshot, history
         self.redraw()
 

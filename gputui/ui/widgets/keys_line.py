@@ -18,7 +18,7 @@ KEPT = frozenset({"app.help", "app.quit"})
 class KeysLine(Painted):
     """Keys with their words, as many as fit; a click does what the key does.
 
-    The keys of `last` come behind the other ones of the screen and of its widgets, so that they go first.
+    The keys whose ids are in `last` come after the other keys of the screen, so that they are dropped first.
     """
 
     def __init__(self, *, last: frozenset[str] = frozenset(), id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -32,18 +32,18 @@ class KeysLine(Painted):
         self.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - one line
-        """The bindings that are active on this screen and meant to be shown."""
+        """The active bindings of this screen, without those that only the help shows."""
         bindings = self.screen.active_bindings.values()
-        one_each: dict[str, ActiveBinding] = {}
+        by_words: dict[str, ActiveBinding] = {}
         for active in bindings:
             if active.binding.show and active.enabled:
-                one_each.setdefault(active.binding.description, active)
-        in_order = sorted(one_each.values(), key=self._place)
+                by_words.setdefault(active.binding.description, active)
+        in_order = sorted(by_words.values(), key=self._place)
         line, self._spans = draw_keys([self._entry(active) for active in in_order], width)
         return [line]
 
     def _place(self, active: ActiveBinding) -> int:
-        """The screens first, then what is done on this one, then what can be done on any."""
+        """Keys between screens first, then those of this screen, then those of every screen."""
         if active.binding.group:
             return 0
         if active.node is self.app:

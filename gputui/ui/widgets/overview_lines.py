@@ -26,7 +26,6 @@ class Banner(Fitted):
         self.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - as high as it gets
-        """The sentences, wrapped."""
         return draw_banner(self._snapshot, width)
 
 
@@ -39,10 +38,8 @@ class HostPanel(Painted):
         self._host = Host()
 
     def set_host(self, host: Host) -> None:
-        """Show this host."""
         self._host = host
         self.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - two lines whatever the height
-        """Both lines."""
         return draw_host(self._host, width, self._appearance)

@@ -1,4 +1,4 @@
-"""A page of lines that may be longer than the screen: it scrolls by keys and wheel."""
+"""A page of lines that may be longer than the screen; keys and wheel scroll it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Wheeled
 
 DrawPage = Callable[[int, int], list[Line]]
-"""From the width and height of the page to all its lines."""
+"""Returns all lines of a page of this width and height."""
 
 
 class Page(Wheeled, can_focus=True):
@@ -38,7 +38,7 @@ class Page(Wheeled, can_focus=True):
         return self._visible(height)
 
     def scroll_to_line(self, wanted: Callable[[Line], bool]) -> None:
-        """Scroll so that the first line that is `wanted` is on top."""
+        """Scroll so that the first line for which `wanted` is true is on top."""
         self._top = next((place for place, line in enumerate(self._all) if wanted(line)), self._top)
         self.show(self._visible(self.size.height))
 
@@ -47,14 +47,13 @@ class Page(Wheeled, can_focus=True):
         return self._all[self._top : self._top + height]
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by so many lines."""
+        """Scroll by this many lines."""
         self._top += lines
         self.show(self._visible(self.size.height))
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by so many pages."""
+        """Scroll by this many pages."""
         self.action_scroll_lines(pages * max(1, self.size.height - 1))
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel scrolls."""
         self.action_scroll_lines(lines)

@@ -66,7 +66,6 @@ class Painted(Widget):
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What is shown."""
         return self._lines
 
     def render_line(self, y: int) -> Strip:
@@ -117,23 +116,20 @@ class Notes(Fitted):
         self._draw_lines = draw_lines
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - as high as it gets
-        """What the function returns."""
         return self._draw_lines(width)
 
 
 class Wheeled(Painted):
-    """A painted widget that the mouse wheel moves through."""
+    """A painted widget that handles the mouse wheel."""
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel turned by so many lines."""
+        """Handle a turn of the wheel by this many lines, below 0 upwards."""
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Down."""
         event.stop()
         self.turn_wheel(WHEEL_LINES)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Up."""
         event.stop()
         self.turn_wheel(-WHEEL_LINES)

@@ -11,7 +11,7 @@ from gputui.ui.widgets.painted import Painted
 
 
 class StatusLine(Painted):
-    """Machine, driver, state and time."""
+    """Machine, driver, state of the monitor, and time."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -19,10 +19,8 @@ class StatusLine(Painted):
         self._state = MonitorState()
 
     def set_status(self, snapshot: Snapshot, state: MonitorState) -> None:
-        """Show this state."""
         self._snapshot, self._state = snapshot, state
         self.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - one line
-        """The line."""
         return [draw_status(self._snapshot, self._state, width)]

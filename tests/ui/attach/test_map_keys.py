@@ -109,7 +109,7 @@ async def test_the_inspector_tells_of_the_block_under_the_cursor(size):
         assert "fc.weight" in attached.text
         await attached.press("down")
         assert "out (train.py:7)" in attached.text
-        assert "Its end alone lets empty_cache() return" in attached.text
+        assert "Freeing it would let empty_cache() return" in attached.text
 
 
 async def test_on_a_wide_terminal_the_inspector_is_beside_the_map():
@@ -158,7 +158,9 @@ async def test_a_jump_to_memory_that_is_gone_says_so():
     async with open_map(moment_of(LAYOUT)) as attached:
         attached.app.screen.jump(at(9))
         await attached.pilot.pause()
-        assert [notice.message for notice in attached.app._notifications] == [f"Nothing lies at {at(9):#x} any more."]
+        assert [notice.message for notice in attached.app._notifications] == [
+            f"There is nothing at {at(9):#x} any more."
+        ]
         assert attached.place == (1, 0)
 
 
@@ -173,9 +175,7 @@ async def test_enter_asks_for_the_tensor_of_a_live_block(monkeypatch):
 async def test_free_memory_has_no_tensor_and_says_so():
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("right", "enter")
-        assert [notice.message for notice in attached.app._notifications] == [
-            "This block is free: no tensor lies in it."
-        ]
+        assert [notice.message for notice in attached.app._notifications] == ["This block is free: it has no tensor."]
 
 
 async def test_a_click_puts_the_cursor_on_the_block_there():
@@ -215,7 +215,7 @@ async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
 @pytest.mark.parametrize(
     ("moment", "sentence"),
     [
-        pytest.param(moment_of(None, look_time=0.0), "No look at the allocator's map yet", id="no look yet"),
+        pytest.param(moment_of(None, look_time=0.0), "There is no look at the allocator's map yet", id="no look yet"),
         pytest.param(moment_of(None), "PyTorch holds no memory on device 0.", id="nothing allocated"),
         pytest.param(
             replace(moment_of(None), problems=(Problem("The backend cudaMallocAsync has no map."),)),

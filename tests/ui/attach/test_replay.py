@@ -112,7 +112,9 @@ async def test_it_stops_at_the_end_and_shows_how_it_ended(recording):
         for key in "123456":
             await shown.press(key)
             assert "END OF REPLAY 01:00 / 01:00" in shown.text, key
-            assert "Process 7 has ended by an error: OutOfMemoryError. Below is what was known last." in shown.text, key
+            assert "Process 7 has ended by an error: OutOfMemoryError. Below is the last known state." in shown.text, (
+                key
+            )
         assert list(shown.timeline.moments) == LIVE
         await shown.press("space")
         assert not shown.playback.is_at_end

@@ -170,9 +170,9 @@ async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monk
 async def test_what_has_no_block_says_so():
     async with open_tensors() as shown:
         await shown.press("b")
-        assert "A tensor has a block: put the cursor on one." in shown.notices
+        assert "Put the cursor on a tensor: only tensors have a block." in shown.notices
         await shown.press("slash", *"batch", "enter", "end", "enter")
-        assert "This tensor is in host memory, of which there is no map." in shown.notices
+        assert "This tensor is in host memory, which has no map." in shown.notices
 
 
 async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
@@ -237,7 +237,7 @@ async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
     monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
-        await shown.until(lambda: "The tensors are put in order ..." in shown.text)
+        await shown.until(lambda: "Sorting the tensors ..." in shown.text)
         await shown.pilot.press("6")
         await shown.until(lambda: shown.screen == "ranks")
         await shown.pilot.press("4")

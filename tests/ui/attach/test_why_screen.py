@@ -9,7 +9,7 @@ import pytest
 from gputui.model.finding import Finding, Weight
 from gputui.model.process import Workers
 from gputui.model.target import Disconnect, DisconnectKind
-from gputui.ui.drawing.attach.why import draw_finding, draw_summary
+from gputui.ui.drawing.attach.why import draw_counts, draw_finding
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.blocks import Blocks
@@ -44,7 +44,7 @@ def test_a_finding_is_title_evidence_and_remedy():
 def test_weights_are_told_by_sign_and_colour():
     signs = [draw_finding(replace(FINDING, weight=weight), 60, is_current=False)[0][0] for weight in Weight]
     assert [(text.strip()[0], role) for text, role in signs] == [("!", "poor"), ("*", "fair"), ("-", "title")]
-    summary = draw_summary([FINDING, FINDING, replace(FINDING, weight=Weight.ADVICE)], 60)
+    summary = draw_counts([FINDING, FINDING, replace(FINDING, weight=Weight.ADVICE)], 60)
     assert text_of([summary]) == " ! 2 problems   * 1 piece of advice"
 
 

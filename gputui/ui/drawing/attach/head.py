@@ -19,7 +19,7 @@ ENDING_LINES = 4
 CLOSES_RESULT = "Esc closes this."
 
 
-def draw_head(
+def draw_target(
     moment: TargetMoment,
     device: DeviceMoment | None,
     width: int,
@@ -28,7 +28,7 @@ def draw_head(
     is_recording: bool = False,
     playback: Playback | None = None,
 ) -> Line:
-    """One line of `width` cells; `is_past` marks a moment that the cursor went back to."""
+    """One line of `width` cells; `is_past`: the cursor is on an earlier moment."""
     greeting = moment.greeting
     left: list[Piece] = [
         (f" {greeting.pid}", "title"),
@@ -50,7 +50,7 @@ def draw_head(
 
 
 def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool) -> list[Piece]:
-    """What there is to say of the moment, in words that get fewer; of a replay, what is dim is left out."""
+    """The state of the moment in words, shorter and shorter; a replay shows only those that are not dim."""
     if moment.ended:
         return [("  ENDED ", "alarm")]
     if is_past:
@@ -67,12 +67,11 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
 
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
-    """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
+    """How the connection ended, and that the screen shows the last known state; nothing while it lasts."""
     if not moment.ended:
         return []
-    lines = paragraph(
-        f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last that was read.", width, "alarm"
-    )
+    text = f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last known state."
+    lines = paragraph(text, width, "alarm")
     if len(lines) > ENDING_LINES:
         lines = [
             *lines[: ENDING_LINES - 1],

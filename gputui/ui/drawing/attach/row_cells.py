@@ -1,4 +1,4 @@
-"""The cells of the map's rows, each worked out when somebody first asks for it, and kept."""
+"""The cells of the map's rows, computed when they are first needed, and kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MapRow = Union[Heading, SegmentRow, ZoomRow]
 
 
 class RowCells:
-    """What is known of the rows of one layout in lines of `room` cells."""
+    """The cells of one layout's rows, in lines of `room` cells."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -29,7 +29,7 @@ class RowCells:
         return self._spans[address]
 
     def runs_of(self, row: SegmentRow | ZoomRow) -> tuple[Run, ...]:
-        """The cells of the row's whole segment, or of its chunk where it is zoomed."""
+        """The cells of the row's segment, or of its chunk where the segment is zoomed."""
         if isinstance(row, ZoomRow):
             return self.runs_of_chunk(row.release, row.chunk)
         segment = row.release.segment
@@ -59,5 +59,5 @@ class RowCells:
 
 
 def block_holding(release: SegmentRelease, address: int) -> int:
-    """The place of the block that holds an address."""
+    """The index of the block that contains an address."""
     return bisect_right(release.segment.blocks, address, key=lambda block: block.address) - 1

@@ -1,4 +1,4 @@
-"""The Why screen: findings one below the other, each with its evidence and what to do."""
+"""The Why screen: findings one below the other, with evidence and what to do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LOOKS: dict[Weight, tuple[str, str, str]] = {
     Weight.ADVICE: ("*", "fair", "piece of advice"),
     Weight.FACT: ("-", "title", "number"),
 }
-"""By weight: a sign, the role of the title, and the word for it."""
+"""By weight: a sign, the role of the title, and the noun."""
 
 PLURALS = {"piece of advice": "pieces of advice"}
-NOTHING = "There is nothing to say about this device: it was not looked at yet, or holds nothing."
+NOTHING = "No findings about this device: there is no look yet, or it holds nothing."
 
 
-def draw_summary(findings: Sequence[Finding], width: int) -> Line:
+def draw_counts(findings: Sequence[Finding], width: int) -> Line:
     """How many findings there are of each weight."""
     counts = Counter(finding.weight for finding in findings)
     pieces: list[Piece] = [(" ", "plain")]

@@ -1,4 +1,4 @@
-"""What the attach screens share: the process and device they show, the keys between them, and jumps."""
+"""The base of the attach screens: the process and device they show, the keys between them, and jumps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.widgets import Input
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach.targets import Player, Target
-from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_head, draw_playback
+from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_playback, draw_target
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
@@ -33,21 +33,21 @@ SCREEN_BINDINGS: list[BindingType] = [
     for number, entry in enumerate(ATTACH_SCREENS.values(), 1)
 ]
 LOOK_KEY = "u"
-"""Where the settings do not change it."""
+"""The default; the settings can change it."""
 
 
 ASKING_ACTIONS = frozenset({"mark", "look", "scan"})
-"""What is asked of the program itself."""
+"""Actions that ask the program for something."""
 
 
 class AttachScreen(Replaying, MonitorScreen):
-    """A screen about the process and device that are looked at; drawn anew with each moment while it is on top."""
+    """A screen about the current process and device; redrawn with every moment while it is on top."""
 
     NAME: ClassVar[str] = ""
     """The screen's name in `ATTACH_SCREENS`."""
 
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
-    """Widgets of this screen alone that declare keys, for the help."""
+    """Widgets that only this screen has and that declare keys, for the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
 
@@ -70,9 +70,9 @@ class AttachScreen(Replaying, MonitorScreen):
             "Previous rank",
             show=False,
             id="attach.previous",
-            tooltip="the attached process before",
+            tooltip="the previous attached process",
         ),
-        Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with later"),
+        Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with it later"),
         Binding(
             LOOK_KEY, "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"
         ),
@@ -83,7 +83,7 @@ class AttachScreen(Replaying, MonitorScreen):
             "Action",
             show=False,
             id="actions.menu",
-            tooltip="do something in the program, after a question",
+            tooltip="do something in the program, after confirmation",
         ),
         Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
         *REPLAY_BINDINGS,
@@ -91,16 +91,16 @@ class AttachScreen(Replaying, MonitorScreen):
 
     @property
     def player(self) -> Player | None:
-        """Who plays the process on screen, where it is of a recording."""
+        """The player of the process on screen, if it comes from a recording."""
         return self.target.player if self.target else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Of a recording nothing can be asked, and only a recording can be played; typed text is no key."""
+        """Only a recording can be played, and only a live process asked; text typed into a filter is not a key."""
         if action in REPLAY_ACTIONS:
             return self.player is not None and not isinstance(self.focused, Input)
         if action in ASKING_ACTIONS:
             return self.player is None
-        if action == "choose_action":  # not where the user asked for none, nor where there is no program to do it in
+        if action == "choose_action":  # neither with --readonly nor without a live process
             return not self.monitor.state.is_readonly and can_run_actions(self.target)
         return super().check_action(action, parameters)
 
@@ -123,12 +123,11 @@ class AttachScreen(Replaying, MonitorScreen):
 
     @property
     def moment(self) -> TargetMoment | None:
-        """Its moment: the newest, or the one that the cursor went back to."""
+        """Its moment: the newest, or the one under the cursor."""
         return self.target.moment if self.target else None
 
     @property
     def device(self) -> DeviceMoment | None:
-        """The device that is looked at."""
         return self.target.device_moment if self.target else None
 
     def draw_status(self) -> None:
@@ -144,7 +143,7 @@ class AttachScreen(Replaying, MonitorScreen):
             return [()]
         if moment is None:
             return [spread([], draw_playback(target.player.playback) if target.player else [], width)]
-        head = draw_head(
+        head = draw_target(
             moment,
             self.device,
             width,
@@ -160,10 +159,10 @@ class AttachScreen(Replaying, MonitorScreen):
         return draw_action(latest.pending_action, self.target.outcome, width) if self.target and latest else []
 
     def jump(self, address: int) -> None:
-        """Put the cursor on what lies at an address; screens without addresses do nothing."""
+        """Put the cursor on what is at an address; screens without addresses ignore it."""
 
     def nothing_yet(self, width: int) -> list[Line]:
-        """What stands in the body where there is nothing to draw: why."""
+        """Why there is nothing to draw."""
         moment = self.moment
         if moment is None:
             return [((" Waiting for the probe ...", "dim"),)]
@@ -190,30 +189,28 @@ class AttachScreen(Replaying, MonitorScreen):
         self.monitor.show_attach_screen(name)
 
     def action_next_device(self) -> None:
-        """The process's next device."""
         if self.target:
             self.target.next_device()
         self.update_from_monitor()
 
     def action_next_target(self, steps: int) -> None:
-        """The next attached process."""
         self.monitor.attached.targets.step(steps)
         self.update_from_monitor()
 
     def action_mark(self) -> None:
-        """Name this moment; the probe tells every viewer."""
+        """Name this moment, for all viewers."""
         if self.target and self.moment and not self.moment.ended:
             label = f"mark {len(self.target.marks) + 1}"
             self.target.feed.mark(label)
             self.monitor.say(f"{label} is set.", is_error=False)
 
     def action_look(self) -> None:
-        """Look now, also at what takes too long for a look that nobody asks for; the target line says what it cost."""
+        """Look now, including what takes too long for automatic looks; the target line shows the cost."""
         if self.target:
             self.target.feed.look("walk")
 
     def action_scan(self) -> None:
-        """Look at every Python object; the target line says what it cost."""
+        """Look at every Python object; the target line shows the cost."""
         if self.target:
             self.target.feed.look("scan")
 
@@ -223,7 +220,7 @@ class AttachScreen(Replaying, MonitorScreen):
             choose_action(self, self.target, self.action_scan)
 
     def action_leave(self) -> None:
-        """Put what came of an action away, then back to the screen below; under a replay there is none."""
+        """Close the result of an action, or go back to the screen below; a replay has none and exits."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()

@@ -1,4 +1,4 @@
-"""The Ranks screen: all attached processes beside each other."""
+"""The Ranks screen: all attached processes, for comparison."""
 
 from __future__ import annotations
 
@@ -17,25 +17,22 @@ from gputui.ui.widgets.painted import Notes
 
 
 class RankList(Listing[RankRow]):
-    """One line a process and device."""
+    """A line for every process and device."""
 
     EMPTY = "No process is attached."
 
     def key_of(self, entry: RankRow) -> Hashable:
-        """PID and device."""
         return (entry.rank.moment.pid, entry.rank.device.index)
 
     def draw_head(self, width: int) -> Line:
-        """Column titles."""
         return draw_head(lay_out(COLUMNS, width))
 
     def draw_entry(self, entry: RankRow, width: int) -> Line:
-        """A rank."""
         return draw_row(lay_out(COLUMNS, width), entry)
 
 
 class RanksScreen(AttachScreen):
-    """Enter looks at the process under the cursor."""
+    """Enter opens the process under the cursor."""
 
     NAME = "ranks"
 
@@ -44,12 +41,12 @@ class RanksScreen(AttachScreen):
         self._ranks: Sequence[Rank] = ()
 
     def compose_body(self) -> ComposeResult:
-        """The odd ones in words, and the list."""
+        """Sentences about odd ranks, and the list."""
         yield Notes(self._draw_odd, id="odd")
         yield RankList(id="ranks")
 
     def draw(self) -> None:
-        """Draw all ranks."""
+        """Draw the newest moment of every rank."""
         moments = [target.timeline.latest for target in self.monitor.attached.targets.all]
         self._ranks = ranks_of([moment for moment in moments if moment])
         self.query_one("#odd", Notes).redraw()

@@ -1,4 +1,4 @@
-"""The attach screens, each declared once: its key, its line in the help and the way to it come from here."""
+"""The attach screens, each declared once: keys, help and jumps come from this table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class AttachScreenEntry(NamedTuple):
         return loaded
 
     def __call__(self) -> AttachScreen:
-        """A new screen."""
         return self.screen_class()
 
 
@@ -38,13 +37,17 @@ ATTACH_SCREENS = {
     entry.name: entry
     for entry in (
         AttachScreenEntry(
-            "memory", "Memory", "one bar of all, and over time", "memory:MemoryScreen", "Its memory over time"
+            "memory", "Memory", "one bar of all memory, and over time", "memory:MemoryScreen", "Its memory over time"
         ),
-        AttachScreenEntry("why", "Why", "what to know, and what to do", "why:WhyScreen"),
+        AttachScreenEntry("why", "Why", "findings, and what to do", "why:WhyScreen"),
         AttachScreenEntry("map", "Map", "segments and blocks, drawn", "map:MapScreen", "The map of its segments"),
         AttachScreenEntry("tensors", "Tensors", "whose memory it is", "tensors:TensorsScreen", "Its tensors"),
         AttachScreenEntry(
-            "changes", "Changes", "what came and went between marks", "changes:ChangesScreen", "What changed in it"
+            "changes",
+            "Changes",
+            "what was allocated and freed between marks",
+            "changes:ChangesScreen",
+            "What changed in it",
         ),
         AttachScreenEntry("ranks", "Ranks", "all attached processes", "ranks:RanksScreen"),
     )

@@ -1,4 +1,4 @@
-"""The Why screen: why the memory is as it is, and what to do."""
+"""The Why screen: why memory is used as it is, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from gputui.explain.advice import findings
 from gputui.model.finding import Finding
-from gputui.ui.drawing.attach.why import draw_finding, draw_summary
+from gputui.ui.drawing.attach.why import draw_counts, draw_finding
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
@@ -22,22 +22,21 @@ def _draw(finding: Finding, width: int, is_current: bool) -> list[Line]:  # noqa
 
 
 class WhyScreen(AttachScreen):
-    """Findings, the most important first; Enter goes to the map or the tensors where one points."""
+    """Findings, the most important first; Enter goes to the screen that a finding points to."""
 
     NAME = "why"
 
     def compose_body(self) -> ComposeResult:
-        """One page of findings."""
         yield Blocks[Finding](_draw, id="why")
 
     def draw(self) -> None:
-        """Say what there is to say about the moment."""
+        """Draw the findings about the moment."""
         blocks = self.query_one("#why", Blocks)
         moment, device, target = self.moment, self.device, self.target
         if moment is None or device is None or target is None:
             blocks.set_blocks((), self.nothing_yet, key=id)
             return
-        found = findings(
+        advice = findings(
             moment,
             device.index,
             target.timeline.points,
@@ -45,16 +44,17 @@ class WhyScreen(AttachScreen):
             workers=moment.host.workers,
             utilization_percent=device.driver.utilization_percent,
         )
-        found = tuple(
+
+        shown = tuple(
             replace(finding, remedy=self.with_look_key(finding.remedy)) if finding.needs_look else finding
-            for finding in found
+            for finding in advice
         )
 
         def head(width: int) -> list[Line]:
             problems = self.problems(width)
-            return [*problems, draw_summary(found, width), ()]
+            return [*problems, draw_counts(shown, width), ()]
 
-        blocks.set_blocks(found, head, key=lambda finding: finding.kind)
+        blocks.set_blocks(shown, head, key=lambda finding: finding.kind)
 
     @on(Blocks.Chosen)
     def _chosen(self, message: Blocks.Chosen) -> None:

@@ -15,7 +15,7 @@ B = TypeVar("B")
 
 
 class Blocks(Cursored, Generic[B]):
-    """Shows `head`, then every block, drawn by `draw_block`; what is under the cursor is always in sight."""
+    """Shows `head`, then every block, drawn by `draw_block`; the block under the cursor is always visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown,space", "page(1)", "Page down", show=False, id="list.page-down"),
@@ -28,11 +28,11 @@ class Blocks(Cursored, Generic[B]):
         self._head: Callable[[int], list[Line]] = lambda _: []
         self._blocks: tuple[B, ...] = ()
         self._starts: list[int] = []
-        """The first line of each block, and behind them the number of all lines."""
+        """The first line of every block, then the number of all lines."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many blocks there are."""
         return len(self._blocks)
 
     @property
@@ -60,7 +60,7 @@ class Blocks(Cursored, Generic[B]):
         return lines[self._top : self._top + height]
 
     def _follow_cursor(self, height: int) -> None:
-        """The least movement that brings the block into sight; of one that is too long, its beginning."""
+        """Scroll as little as makes the block visible; of a block that is too long, its beginning."""
         if self._blocks:
             first, end = self._starts[self._cursor], self._starts[self._cursor + 1]
             self._top = min(max(self._top, end - height), first)
@@ -69,7 +69,7 @@ class Blocks(Cursored, Generic[B]):
         self._top = max(0, min(self._top, self._starts[-1] - height))
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor to the first block a page further."""
+        """Move the cursor to the first block that is a page away."""
         if not self._blocks:
             return
         wanted = self._starts[self._cursor] + pages * max(1, self.size.height - 1)
@@ -78,11 +78,11 @@ class Blocks(Cursored, Generic[B]):
         self.action_move(place - self._cursor)
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel moves the cursor."""
+        """Move the cursor by one block."""
         self.action_move(1 if lines > 0 else -1)
 
     def on_click(self, event: events.Click) -> None:
-        """A click puts the cursor there, a second one chooses."""
+        """Put the cursor on the block there; a second click chooses it."""
         line = self._top + event.y
         under = [place for place, start in enumerate(self._starts[:-1]) if start <= line]
         if under:

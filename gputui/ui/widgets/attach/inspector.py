@@ -10,7 +10,7 @@ from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 BESIDE_TO_WIDTH = 60
-"""As wide as this it is a column beside the map, wider it lies below."""
+"""Up to this width it is a column beside the map; a wider one lies below the map."""
 
 
 class Inspector(Painted):
@@ -22,7 +22,6 @@ class Inspector(Painted):
         self._inspection: Inspection | None = None
 
     def set_inspection(self, inspection: Inspection | None) -> None:
-        """Show this block."""
         self._inspection = inspection
         self.redraw()
 
