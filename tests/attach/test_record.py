@@ -56,7 +56,7 @@ def recorder(python: Python, child: Child, path: Path) -> Child:
 
 
 def test_replayed_moments_equal_the_live_ones(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     file_recorder = FileRecorder(str(path))
@@ -73,7 +73,7 @@ def test_replayed_moments_equal_the_live_ones(torch_python: Python, tmp_path: Pa
 
 
 def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     viewer = recorder(torch_python, child, path)
@@ -91,7 +91,7 @@ def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: P
 
 
 def test_lines_are_printed_while_the_file_is_written(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + OUT_OF_MEMORY, LANG="C")
+    child = torch_python.fork(TRAINING + OUT_OF_MEMORY, LANG="C")
     device = child.expect("ready")
     path = tmp_path / "job.gputui"
     viewer = recorder(torch_python, child, path)
@@ -212,7 +212,7 @@ def test_nothing_is_made_where_a_process_cannot_be_attached_to(tmp_path: Path) -
 
 
 def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     file_recorder = FileRecorder(str(path))

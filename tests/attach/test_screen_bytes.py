@@ -22,16 +22,14 @@ KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> list[TargetMoment]:
+def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[TargetMoment]:
     """What a feed told of a GPT in training, as if it had been a moment a second."""
-    paths = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-    path = torches.required(paths[-1] if paths else "")
     folder = tmp_path_factory.mktemp("training")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("s")))
-        python = Python(path, folder, torches.fake_cuda(path, folder))
+        python = Python(cuda_path, folder, torches.fake_cuda(cuda_path, folder))
         try:
-            child = python.run([path, "-W", "ignore", str(PROGRAM), "behave", "2", "0"])
+            child = python.fork(PROGRAM, "behave", "2", "0")
             child.expect("ready")
             told: list[TargetMoment] = []
             feed = TargetFeed(child.attach(), Snapshot, told.append, interval_s=0.05)

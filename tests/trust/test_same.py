@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gputui.model.target import Look, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import Child, Python, wait_until
@@ -133,6 +135,7 @@ def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], V
     return said, printed, viewer
 
 
+@pytest.mark.every_torch
 def test_a_training_run_is_the_same_with_a_viewer_as_without_the_probe(torch_python: Python) -> None:
     without, printed_without, _ = run(torch_python, attached=False)
     with_viewer, printed_with, viewer = run(torch_python, attached=True)
@@ -182,7 +185,7 @@ def visit(child: Child, number: int) -> None:
 
 
 def test_a_hundred_viewers_leave_references_descriptors_threads_and_memory_as_before(torch_python: Python) -> None:
-    child = torch_python.start(COUNTED, *AFTER, options=("-W", "ignore"))
+    child = torch_python.fork(COUNTED, *AFTER)
     child.expect("ready")
 
     def held() -> tuple[int, int]:
