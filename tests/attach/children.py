@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def as_another_user(uid: int = 12345) -> Iterator[None]:
-    """Act as a user that nobody here is; needs root, which the tests' machine gives."""
+    """Act as a user that nobody here is, which takes root: a test that does is marked `root`."""
     os.seteuid(uid)
     try:
         yield

@@ -136,6 +136,7 @@ def test_a_stopped_process(python: Python) -> None:
     assert "is stopped" in attach()[1]
 
 
+@pytest.mark.root
 def test_a_process_of_another_user(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")

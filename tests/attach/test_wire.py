@@ -150,6 +150,7 @@ def test_several_viewers_and_no_more_than_four(child: Child, path: str) -> None:
         viewer.close()
 
 
+@pytest.mark.root
 def test_another_user_is_refused_even_where_the_folder_lets_him_in(child: Child, path: str) -> None:
     Path(path).parent.parent.chmod(0o755)
     Path(path).parent.chmod(0o755)

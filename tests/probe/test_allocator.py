@@ -86,7 +86,11 @@ def test_routing_by_hand_is_noticed_by_the_pools_count(run_program):
 
 
 BACKENDS = {
-    "cudaMallocAsync": ("another_backend", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    # PyTorch reads the backend at its import.
+    "cudaMallocAsync": (
+        "another_backend",
+        {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "is_forked": False},
+    ),
     "pluggable": ("an_allocator_of_its_own", {}),
 }
 
@@ -94,7 +98,7 @@ BACKENDS = {
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_another_backend_is_named_and_has_no_map(run_program, backend):
     name, variables = BACKENDS[backend]
-    found = run_program("corners.py", name, is_forked=False, **variables)  # PyTorch reads the backend at its import
+    found = run_program("corners.py", name, **variables)
     assert (found["backend"], found["map"]) == (backend, None)
 
 

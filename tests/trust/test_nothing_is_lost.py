@@ -20,7 +20,6 @@ from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import Python, wait_until
 from tests.attach.test_attach import attach
-from tests.trust.conftest import require_root
 from tests.trust.test_who_gets_in import ANA
 
 START = """
@@ -200,10 +199,10 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.root] * (name == "the root folder")) for name in CHANGES]
+)
 def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python, sockets: Path, name: str) -> None:
-    if name == "the root folder":
-        require_root()
     code = CHANGES[name]
     child = python.start(
         START.replace("import gputui.probe,", "import gputui.probe.server, json,") + f"    {code}\n    input()\n"
@@ -221,8 +220,8 @@ def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python,
     assert (child.ended(), child.errors) == (0, "")
 
 
+@pytest.mark.root
 def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Python) -> None:
-    require_root()
     source = START.replace("import gputui.probe,", "import gputui.probe.server, json,")
     child = python.start(
         source + f"    os.setgid({ANA}); os.setuid({ANA})\n    print('became', flush=True)\n    input()\n"
@@ -262,12 +261,12 @@ def test_cleaners_that_ask_the_kernel_find_the_socket_alive(python: Python) -> N
 FULL = {"full": "nr_inodes=2", "read-only": "ro"}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("name", FULL)
 def test_where_the_folder_of_sockets_takes_no_file_the_program_goes_on(
     python: Python, sockets: Path, name: str
 ) -> None:
     """A tmpfs of two inodes: the root and our folder."""
-    require_root()
     folder = sockets.parent
     subprocess.run(["mount", "-t", "tmpfs", "-o", FULL[name], "none", folder], check=True)
     try:
