@@ -90,7 +90,7 @@ def test_the_program_finds_no_thread_of_ours_to_wait_for(python: Python) -> None
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)
-        client.look("scan")
+        client.look("scan", wait_s=0.1)
         child.say("go")
         assert child.expect("early") == "False"
     assert child.expect("threads") == "1 True"

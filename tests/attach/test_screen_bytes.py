@@ -16,7 +16,7 @@ from tests.ui.attach.sitting import sitting
 from tests.ui.wire import Wire
 
 PROGRAM = Path(__file__).parent / "programs" / "gpt.py"
-MOMENTS, COUNTED = 150, 60
+MOMENTS, COUNTED = 62, 25
 BYTES_A_MOMENT = 2048
 KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "ranks": "6"}
 
@@ -49,7 +49,7 @@ def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[T
 def test_the_counters_of_the_program_do_change(training: list[TargetMoment]) -> None:
     allocated = [moment.devices[0].statistics.allocated_bytes for moment in training[-COUNTED:]]
     assert len(training) > 2 * COUNTED
-    assert len(set(allocated)) > 10
+    assert len(set(allocated)) > COUNTED / 5
 
 
 @pytest.mark.parametrize("name", KEYS)

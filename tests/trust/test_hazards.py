@@ -2,7 +2,7 @@
 
 | hazard | test |
 | --- | --- |
-| 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: twenty thousand looks |
+| 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: many looks |
 | 2. counters hold the interpreter's lock while they wait for the allocator's | `test_hazard_2...`: looked at and not |
 | 3. `empty_cache()` in another thread synchronises the wrong device | `test_hazards_3_4_5_8_9...` |
 | 4. `max_split_size_mb` at run time frees live memory | `test_hazards_3_4_5_8_9...` |

@@ -14,7 +14,7 @@ import pytest
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Statistics
-from gputui.sources.probe import listing
+from gputui.sources.probe import fate, listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
@@ -116,12 +116,19 @@ OWN_FILES = """
 """
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The viewer waits less for a process to be gone: these go on."""
+    monkeypatch.setattr(fate, "_ENDING_TAKES_S", 0.1)
+
+
 def to_the_end(client: ProbeClient) -> None:
     """Take what comes until there is nobody who sends."""
     while True:
         client.receive(60)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("company", ["alone", "with a viewer"])
 @pytest.mark.parametrize("name", ESCAPES)
 def test_who_closes_every_descriptor_has_its_numbers_for_itself(
@@ -178,6 +185,7 @@ CLOSES_DURING_AN_IMPORT = """
 """
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_import_of_ours_that_was_cut_off_spoils_none_of_the_programs(python: Python, sockets: Path) -> None:
     child = python.start(CLOSES_DURING_AN_IMPORT)
     child.expect("ready")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.soak import Soak, descriptors, held_kib
 from tests.attach.children import wait_until
+from tests.scale import SCALE
 
-ACTS = 45
+ACTS = 24 * SCALE
 GROWN_KIB = 16 * 1024
 """Over so few acts both sides still find their size: what is looked for is what would be ten times that in an hour."""
 
 
+@pytest.mark.long
 def test_a_short_soak(torch_path: str, tmp_path: Path, sockets: Path) -> None:
     soak = Soak(torch_path, tmp_path, ranks=2, seed=3)
     try:

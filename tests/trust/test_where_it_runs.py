@@ -17,7 +17,9 @@ from tests.attach.test_attach import attach
 WAITING = """
     import gputui.probe, os
     print("ready", os.getpid(), gputui.probe.status(), flush=True)
-    input()
+    import select, sys
+    while not select.select([sys.stdin], [], [], 0.001)[0]:
+        pass  # back in Python often enough for a look
 """
 
 
