@@ -36,11 +36,11 @@ class ForkServer:
 
     def __init__(self, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {"GPUTUI_PROBE": "0", "FAKEGPU_STATE": "/nowhere", **variables, "ROOM": " " * ENVIRONMENT_BYTES}
+        own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "ROOM": " " * ENVIRONMENT_BYTES}
         with theirs:
             self._process = subprocess.Popen(
                 [python, "-W", "ignore", str(PROCESS), str(theirs.fileno()), *modules],
-                env=environment,
+                env={**os.environ, **variables, **own},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
