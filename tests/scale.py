@@ -1,8 +1,6 @@
-"""How thorough the tests that repeat something are, as one number that every such test reads here."""
-
-from __future__ import annotations
+"""How much longer than usual the long tests run."""
 
 import os
 
-SCALE: int = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
-"""The factor of repetitions: 1 in daily use, more for a nightly run; set by $GPUTUI_TEST_SCALE."""
+SCALE = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
+"""Multiplies the counts of long tests: 1 in daily use, more for `python -m benchmarks.nightly`."""

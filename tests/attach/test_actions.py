@@ -45,7 +45,7 @@ FRAGMENTS = """
 
 def start(python: Python, source: str, **variables: str) -> tuple[Child, bool]:
     """The program once it is ready, and whether it is one on CUDA."""
-    child = python.start(source, options=("-W", "ignore"), **variables)
+    child = python.fork(source, **variables)
     return child, child.expect("ready") == "cuda"
 
 
@@ -333,7 +333,7 @@ def test_during_a_capture_the_cache_is_left_alone(torch_python: Python, name: st
 
 
 def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
         result = client.run_action(ActionName.COLLECT, wait_s=0.1)
@@ -345,7 +345,7 @@ def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: P
 
 
 def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as one, child.attach() as other:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
@@ -458,7 +458,9 @@ def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python
 
 def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python) -> None:
     source = FRAGMENTS + WAITING + STILL
-    child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+    settings = "backend:cudaMallocAsync"  # which PyTorch reads at its import
+    child = torch_python.start(source, options=("-W", "ignore"), PYTORCH_CUDA_ALLOC_CONF=settings)
+    has_cuda = child.expect("ready") == "cuda"
     child.expect("waiting")
     with child.attach() as client:
         assert client.statistics().history is Recorder.NOBODY

@@ -77,7 +77,7 @@ DEAR = """
 
 
 def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + DEAR + FOR_EVER)
+    child = torch_python.fork(TRAINING + DEAR + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         first, second = unasked_look(client), unasked_look(client)
@@ -114,7 +114,7 @@ DEAR_TO_DESCRIBE = DEAR_MAP.format(module="blockmap", function="describe_map", i
 
 
 def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + DEAR_TO_TAKE + FOR_EVER)
+    child = torch_python.fork(TRAINING + DEAR_TO_TAKE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
@@ -123,7 +123,7 @@ def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Pyt
 
 
 def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + DEAR_TO_DESCRIBE + FOR_EVER)
+    child = torch_python.fork(TRAINING + DEAR_TO_DESCRIBE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
@@ -142,12 +142,12 @@ EXPECTED_DEAR = """
 
 
 def test_where_every_look_is_dear_the_counters_say_so_and_a_look_asked_for_comes(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + EXPECTED_DEAR + FOR_EVER)
+    child = torch_python.fork(TRAINING + EXPECTED_DEAR + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
         client.ask_look(when="changed")
         client.subscribe(0.1)
-        seen = [client.receive(60) for _ in range(20)]
+        seen = [client.receive(60) for _ in range(10)]
         assert {type(each) for each in seen} == {Statistics}
         assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1].text
         assert seen[-1].automatic is None
@@ -163,13 +163,13 @@ RECORDING = """
 
 
 def test_a_recorded_memory_history_gets_no_entries_of_looks_nobody_asked_for(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + RECORDING + FOR_EVER)
+    child = torch_python.fork(TRAINING + RECORDING + FOR_EVER)
     device = child.expect("ready")
     child.expect("recording")
     with child.attach() as client:
         client.ask_look(when="changed")
         client.subscribe(0.1)
-        seen = [client.receive(60) for _ in range(20)]
+        seen = [client.receive(60) for _ in range(10)]
         asked_for = client.look()
     statistics = [each for each in seen if isinstance(each, Statistics)]
     assert (len(statistics) == len(seen)) == (device == "cuda")
@@ -203,7 +203,7 @@ WATCHED = """
 
 
 def test_a_first_look_walks_over_no_objects_and_imports_nothing_in_the_main_thread(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + WATCHED)
+    child = torch_python.fork(TRAINING + WATCHED)
     child.expect("watching")
     with child.attach() as client:
         assert unasked_look(client).inventory is not None
@@ -235,7 +235,7 @@ COMPILED = """
 
 
 def test_a_look_into_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + COMPILED)
+    child = torch_python.fork(TRAINING + COMPILED)
     child.expect("compiled")
     with child.attach() as client:
         looks = [client.look() for _ in range(10)]
@@ -246,7 +246,7 @@ def test_a_look_into_a_compiled_program_is_not_compiled(torch_python: Python) ->
 
 
 def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + DEAR + FOR_EVER)
+    child = torch_python.fork(TRAINING + DEAR + FOR_EVER)
     device = child.expect("ready")
     moments: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
@@ -254,9 +254,9 @@ def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch
     wait_until(lambda: moments and moments[-1].problems, "a dear look")
     feed.look()
     since = len(moments)
-    wait_until(lambda: len(moments) > since + 30, "counters")
+    wait_until(lambda: len(moments) > since + 16, "counters")
     feed.stop()
-    look_times = {moment.look_time for moment in moments[since + 15 :]}
+    look_times = {moment.look_time for moment in moments[since + 8 :]}
     assert "on request only" in moments[-1].problems[0].text
     if device == "cuda":
         layout = moments[-1].devices[0].layout
@@ -269,7 +269,7 @@ def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch
 
 
 def test_the_last_counters_arrive_before_the_end(torch_python: Python) -> None:
-    child = torch_python.start(
+    child = torch_python.fork(
         TRAINING
         + """
     input()

@@ -49,7 +49,7 @@ TIED = """
 
 
 def test_the_tree_adds_up_to_what_is_allocated_whenever_one_looks(torch_python: Python) -> None:
-    child = torch_python.start(TIED)
+    child = torch_python.fork(TIED)
     device = child.expect("ready")
     with child.attach() as client:
         for _ in range(LOOKS):

@@ -30,11 +30,6 @@ MEMORY_GIB = {"fragment": 8.0, "die": 8.0}
 Findings = dict[str, Finding]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    found = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-    torches.parametrize(metafunc, "cuda_path", found)
-
-
 class Watched:
     """A running GPT with a habit, and what was seen of it."""
 
@@ -90,9 +85,9 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Callable[[s
 
     def start(habit: str) -> Watched:
         memory_gib = MEMORY_GIB.get(habit, 80.0)
-        environment = torches.fake_cuda(torches.required(cuda_path), tmp_path, memory_gib=memory_gib)
+        environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib)
         python.append(Python(cuda_path, tmp_path, environment))
-        child = python[0].run([cuda_path, "-W", "ignore", str(PROGRAM), habit])
+        child = python[0].fork(PROGRAM, habit)
         child.expect("ready")
         return Watched(child, Lab(tmp_path / "gpus"))
 

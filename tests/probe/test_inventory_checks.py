@@ -12,12 +12,16 @@ def checks_in(program):
     return [node.name for node in functions if any(getattr(d, "id", "") == "check" for d in node.decorator_list)]
 
 
+LONG = "many_looks_leave_no_object_and_no_memory"
+MANNERS = [pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in checks_in("manners.py")]
+
+
 @pytest.fixture(scope="session")
 def manners(run_once):
     return run_once("manners.py")
 
 
-@pytest.mark.parametrize("name", checks_in("manners.py"))
+@pytest.mark.parametrize("name", MANNERS)
 def test_the_program_goes_on_as_it_would_have(manners, name):
     assert manners[name] == "", manners[name]
 

@@ -143,6 +143,7 @@ def test_a_zombie_waits_for_its_parent():
     assert details.tree[-1].state is ProcessState.ZOMBIE
 
 
+@pytest.mark.root
 def test_what_somebody_elses_process_does_not_show_is_absent_with_the_owner():
     with running(IDLE) as child:
         wait_until(lambda: ProcFs().stat(child.pid).letter == "S")

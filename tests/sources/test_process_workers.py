@@ -33,6 +33,7 @@ def test_what_workers_share_is_counted_once():
     assert SHARED_MIB * MIB < workers.resident_bytes + process.pss_bytes < (SHARED_MIB + 80) * MIB
 
 
+@pytest.mark.root
 def test_where_proportional_memory_may_not_be_read_workers_count_whole():
     with running(FAMILY) as child:
         (process,) = as_nobody(lambda: look_at(source(), child.pid))
