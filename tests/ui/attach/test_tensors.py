@@ -148,9 +148,9 @@ async def test_a_wrong_filter_is_said_and_not_applied():
         await shown.press("slash", *"m.head")
         before = shown.titles
         await shown.press(*"==3", "enter")
-        assert "knows no field 'm.head'" in shown.text
+        assert "has no field 'm.head'" in shown.text
         assert shown.titles == before
-        assert any("knows no field 'm.head'" in notice for notice in shown.notices)
+        assert any("has no field 'm.head'" in notice for notice in shown.notices)
 
 
 async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monkeypatch):
@@ -231,8 +231,8 @@ async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
 
 async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
     go_on = threading.Event()
-    original = tree_thread.grown
-    monkeypatch.setattr(tree_thread, "grown", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    original = tree_thread.build_tree
+    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
         await shown.until(lambda: "The tensors are put in order ..." in shown.text)

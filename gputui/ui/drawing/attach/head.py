@@ -67,7 +67,7 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     if not moment.ended:
         return []
     lines = paragraph(
-        f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last that was read.", width, "alarm"
+        f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is what was read last.", width, "alarm"
     )
     if len(lines) > ENDING_LINES:
         lines = [

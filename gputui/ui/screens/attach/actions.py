@@ -47,7 +47,7 @@ ACTIONS = {
         "Run gc.collect() in process {}?",
         "Collect",
         "The program's main thread stands still for it, and finalizers of what it finds run there. What it frees"
-        " cannot be told beforehand.",
+        " cannot be predicted.",
     ),
     ActionName.EMPTY_CACHE: ActionWords(
         "e",

@@ -145,12 +145,12 @@ class TensorsScreen(AttachScreen):
 
     def action_group(self) -> None:
         """By module, or by what looks alike."""
-        self.view.group_otherwise()
+        self.view.next_grouping()
         self.draw()
 
     def action_sort(self) -> None:
         """The next order."""
-        self.view.sort_otherwise()
+        self.view.next_order()
         self.draw()
 
     def action_reverse(self) -> None:
