@@ -13,9 +13,9 @@ from gputui.model.target import ActionCounters, ActionName, ActionResult, Record
 from gputui.units import format_bytes, format_duration
 
 _PROGRAM_WENT_ON = (
-    "The two differ: while the driver takes memory back, other threads of the program go on allocating and freeing."
+    "They differ because other threads of the program allocate and free while the driver takes memory back."
 )
-_NO_MAP = "nothing could be predicted, for there is no map of this allocator"
+_NO_MAP = "no prediction, because there is no map of this allocator"
 
 ResultWords = tuple[tuple[str, ...], bool]
 """The sentences about a result, and whether it is as predicted."""
@@ -47,7 +47,7 @@ def outcome_of(result: ActionResult) -> Outcome:
     """What was predicted, what happened and how long it took, in sentences."""
     action = ACTIONS[result.name]
     if result.reason:
-        return Outcome(result.time, result.name, (f"{action.call} was not done.", result.reason), is_as_predicted=False)
+        return Outcome(result.time, result.name, (f"{action.call} was not run.", result.reason), is_as_predicted=False)
     sentences, is_as_predicted = action.describe(result)
     took = f"It took {_milliseconds(result.took_s)}."
     return Outcome(result.time, result.name, (f"{action.call}: {sentences[0]}", *sentences[1:], took), is_as_predicted)
@@ -72,39 +72,35 @@ def predict_release(moment: TargetMoment) -> list[str]:
 
 
 def predicted_bytes(layout: AllocatorMap, device: int) -> int:
-    """What `empty_cache()` is expected to give back on a device."""
+    """How much `empty_cache()` is predicted to return on a device."""
     return predict_device(layout, device).releasable_bytes
 
 
-def given_back_bytes(device: ActionCounters) -> int:
-    """What went back to the driver; below 0 where the program took more meanwhile."""
+def returned_bytes(device: ActionCounters) -> int:
+    """How much went back to the driver; below 0 where the program reserved more meanwhile."""
     return device.reserved_before_bytes - device.reserved_after_bytes
 
 
 def _emptied(result: ActionResult) -> ResultWords:
     if result.map is None:
-        given = _listed(
-            f"{format_bytes(given_back_bytes(device))} on device {device.device}" for device in result.devices
-        )
-        return (f"{_NO_MAP}; given back: {given or 'nothing'}.",), False
-    pairs = [
-        (device, predicted_bytes(result.map, device.device), given_back_bytes(device)) for device in result.devices
-    ]
+        returned = _listed(f"{format_bytes(returned_bytes(d))} on device {d.device}" for d in result.devices)
+        return (f"{_NO_MAP}; returned: {returned or 'nothing'}.",), False
+    pairs = [(device, predicted_bytes(result.map, device.device), returned_bytes(device)) for device in result.devices]
     figures = [
-        f"{format_bytes(predicted)} predicted, {_exactly(given, predicted)} given back on device {device.device}"
-        for device, predicted, given in pairs
-        if predicted or given
+        f"{format_bytes(predicted)} predicted, {_exactly(returned, predicted)} returned on device {device.device}"
+        for device, predicted, returned in pairs
+        if predicted or returned
     ]
-    is_as_predicted = all(predicted == given for _, predicted, given in pairs)
-    first = f"{_listed(figures) or 'nothing predicted, nothing given back'}."
+    is_as_predicted = all(predicted == returned for _, predicted, returned in pairs)
+    first = f"{_listed(figures) or 'nothing predicted, nothing returned'}."
     return ((first,) if is_as_predicted else (first, _PROGRAM_WENT_ON)), is_as_predicted
 
 
-def _exactly(given: int, predicted: int) -> str:
-    """With all digits where the rounded ones would hide that it is not as predicted."""
-    if given == predicted or format_bytes(given) != format_bytes(predicted):
-        return format_bytes(given) if given >= 0 else f"-{format_bytes(-given)}"
-    return f"{format_bytes(given)} ({given - predicted:+,} B)"
+def _exactly(returned: int, predicted: int) -> str:
+    """Bytes with the difference behind them where rounding would hide that it is not as predicted."""
+    if returned == predicted or format_bytes(returned) != format_bytes(predicted):
+        return format_bytes(returned) if returned >= 0 else f"-{format_bytes(-returned)}"
+    return f"{format_bytes(returned)} ({returned - predicted:+,} B)"
 
 
 def _collected(result: ActionResult) -> ResultWords:
@@ -115,7 +111,7 @@ def _collected(result: ActionResult) -> ResultWords:
         if device.allocated_before_bytes > device.allocated_after_bytes
     ]
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
-    first = f"what it frees cannot be known in advance; {objects}, {_listed(freed) or 'no tensor freed'}."
+    first = f"what it frees cannot be predicted; {objects}, {_listed(freed) or 'no tensor freed'}."
     then = "PyTorch keeps that memory in its cache." if freed else ""
     return tuple(filter(None, (first, then))), True
 
@@ -147,7 +143,7 @@ ACTIONS = {
             "Run gc.collect() in process {}?",
             "Collect",
             "The program's main thread stops while it runs, and runs the finalizers of what it finds. What it frees"
-            " cannot be known in advance.",
+            " cannot be predicted.",
             _collected,
         ),
         Action(

@@ -28,8 +28,8 @@ def attach_document(
 ) -> dict[str, Any]:
     """The document of one look; what could not be read is None, with its reason among the problems.
 
-    `drivers` is by PyTorch's device index; `problems` are the caller's own sentences. `rss_bytes` is what the kernel
-    says of the process, `pinned_bytes` what PyTorch holds page-locked.
+    `drivers` is by PyTorch's device index; `problems` are further sentences of the caller. `rss_bytes` is what the
+    kernel says about the process, `pinned_bytes` what PyTorch holds page-locked.
     """
     notes = [*problems, *(problem.text for problem in look_problems(greeting, look))]
     uuids = {device.index: device.uuid for device in greeting.devices}
@@ -97,7 +97,7 @@ def _allocator(look: Look, counted: AllocatorStatistics, levels: Bridge, release
         "reserved_bytes": counted.reserved_bytes,
         "peak_allocated_bytes": counted.peak_allocated_bytes,
         "peak_reserved_bytes": counted.peak_reserved_bytes,
-        "segments": len(release.segments) if release else counted.segments,  # the counter leaves out expandable ones
+        "segments": len(release.segments) if release else counted.segments,  # the counter leaves expandable ones out
         "blocks": counted.blocks,
         "num_alloc_retries": counted.num_alloc_retries,
         "num_ooms": counted.num_ooms,
@@ -143,14 +143,14 @@ def _tensors(
         return None
     if look.map is not None:
         sums = bytes_by_category(look.map, owners, counted.device)
-        found = groups(look.map, owners, counted.device)
+        tensor_groups = groups(look.map, owners, counted.device)
     else:
-        found = storage_groups(look.inventory, counted.device)
-        sums = {category: sum(g.bytes for g in found if g.category is category) for category in Category}
+        tensor_groups = storage_groups(look.inventory, counted.device)
+        sums = {category: sum(g.bytes for g in tensor_groups if g.category is category) for category in Category}
         sums[Category.UNATTRIBUTED] += max(0, counted.allocated_bytes - sum(sums.values()))
     return {
         "by_category": {category.value: sums[category] for category in Category},
-        "groups": [_group(group) for group in found],
+        "groups": [_group(group) for group in tensor_groups],
     }
 
 

@@ -1,4 +1,4 @@
-"""Names for a look that had no time for the tensors: those of the last look that had, where a block is as it was."""
+"""Names for a look that had no time for the tensors: those of the last look that had, for blocks still there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BlockKey = tuple[int, int, int, int]
 
 
 def with_names_of(look: Look, named: Look | None) -> Look:
-    """`look`, where it has no inventory with what of that of `named`, an earlier one, still holds.
+    """`look`; where it has no inventory, with the part of the inventory of `named`, an earlier look, that still holds.
 
-    A block is as it was where device, address, size and requested size are. That is no proof: one that was given back
-    and taken again in between looks the same, so the inventory says of which time it is.
+    A block counts as the same if device, address, size and requested size are. That is no proof: one that was freed
+    and allocated again in between looks the same, so the inventory carries the time it was taken.
     """
     if look.inventory is not None or named is None or named.inventory is None:
         return look
@@ -25,7 +25,7 @@ def with_names_of(look: Look, named: Look | None) -> Look:
 
 
 def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory: Inventory) -> tuple[Storage, ...]:
-    """In the order of the inventory; what lay in no block of PyTorch's is not known any more."""
+    """In the order of the inventory; storages outside PyTorch's blocks are dropped, since nothing tells about them."""
     on_host = [storage for storage in inventory.storages if storage.device == HOST]
     if now is None or then is None:
         return tuple(on_host)

@@ -1,4 +1,4 @@
-"""Filter lines: words, or expressions such as `user==ana and mem>10GiB`, turned into a predicate over rows."""
+"""Filters: words, or expressions such as `user==ana and mem>10GiB`, turned into a predicate over rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Predicate = Callable[[R], bool]
 
 @dataclass(frozen=True)
 class Fields(Generic[R]):
-    """What a filter can ask of rows of type `R`; a comparison with a value that is not known is false.
+    """The fields of rows of type `R` for filters; a comparison with an unknown value is false.
 
-    Words without a comparison are looked for in the fields of `searched`; `other_names` are further names of fields.
+    Words without a comparison are searched for in the fields `searched`; `other_names` are aliases of fields.
     """
 
     by_name: Mapping[str, Field[R]]
@@ -32,13 +32,13 @@ class Fields(Generic[R]):
 
     def find(self, name: str) -> Field[R]:
         """The field of this name; raises UsageError where there is none."""
-        found = self.by_name.get(self.other_names.get(name, name))
-        if found is None:
-            raise UsageError(f"The filter knows no field {name!r}; it knows {', '.join(self.by_name)}.")
-        return found
+        getter = self.by_name.get(self.other_names.get(name, name))
+        if getter is None:
+            raise UsageError(f"The filter has no field {name!r}; it has {', '.join(self.by_name)}.")
+        return getter
 
     def text_of(self, row: R) -> str:
-        """What words are looked for in."""
+        """The text of a row in which words are searched for."""
         parts = (self.by_name[name](row) for name in self.searched)
         return " ".join(str(part) for part in parts if part is not None).casefold()
 
@@ -56,10 +56,9 @@ TOKEN = re.compile(r"""\s*(?:(?P<sign>==|!=|>=|<=|!~|=|~|>|<|\(|\))|"(?P<quoted>
 
 
 def parse_filter(text: str, fields: Fields[R]) -> Predicate[R] | None:
-    """The predicate that `text` means, None for an empty one.
+    """The predicate for `text`, None for an empty one.
 
-    Without a comparison sign the words are looked for in the searched fields, all of them. Raises UsageError with a
-    sentence where an expression is wrong.
+    Without a comparison, every word must occur in the searched fields. Raises UsageError for a wrong expression.
     """
     if not text.strip():
         return None
@@ -85,7 +84,7 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None:
-            raise UsageError(f"The filter cannot be read from {text[at:].strip()!r} on.")
+            raise UsageError(f"The filter has an error at {text[at:].strip()!r}.")
         sign, quoted, word = match["sign"], match["quoted"], match["word"]
         tokens.append(_Token(sign or (quoted if quoted is not None else word), sign is not None))
         at = match.end()
@@ -108,7 +107,7 @@ class _Parser(Generic[R]):
 
     def expect_end(self) -> None:
         if self._at < len(self._tokens):
-            raise UsageError(f"The filter has {self._tokens[self._at].text!r} where `and` or `or` should stand.")
+            raise UsageError(f"The filter has {self._tokens[self._at].text!r} where `and` or `or` is expected.")
 
     def _both(self) -> Predicate[R]:
         left = self._part()
@@ -129,15 +128,15 @@ class _Parser(Generic[R]):
 
     def _test(self) -> Predicate[R]:
         name = self._next(f"a field such as {' or '.join(self._fields.searched[:2])}").text
-        asked = self._fields.find(name)
+        getter = self._fields.find(name)
         sign = self._next(f"a comparison after {name}")
         if not sign.is_sign or sign.text in "()":
             raise UsageError(f"The filter needs a comparison such as == or > after {name!r}.")
-        return _test(asked, name, sign.text, self._next(f"a value after {name}{sign.text}").text)
+        return _test(getter, name, sign.text, self._next(f"a value after {name}{sign.text}").text)
 
-    def _next(self, wanted: str) -> _Token:
+    def _next(self, expected: str) -> _Token:
         if self._at >= len(self._tokens):
-            raise UsageError(f"The filter ends where {wanted} should stand.")
+            raise UsageError(f"The filter ends where {expected} is expected.")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -162,20 +161,20 @@ def _all_of(left: Predicate[R], right: Predicate[R]) -> Predicate[R]:
     return lambda row: left(row) and right(row)
 
 
-def _test(asked: Field[R], name: str, sign: str, wanted: str) -> Predicate[R]:
+def _test(getter: Field[R], name: str, sign: str, expected: str) -> Predicate[R]:
     if sign in COMPARISONS:
-        compare, limit = COMPARISONS[sign], _number(name, wanted)
-        return lambda row: isinstance(value := asked(row), (int, float)) and compare(value, limit)
+        compare, limit = COMPARISONS[sign], _number(name, expected)
+        return lambda row: isinstance(value := getter(row), (int, float)) and compare(value, limit)
     if sign in ("~", "!~"):
-        part = wanted.casefold()
-        return lambda row: (value := asked(row)) is not None and (part in str(value).casefold()) == (sign == "~")
-    number = _number_or_none(wanted)
-    return lambda row: (value := asked(row)) is not None and _equal(value, wanted, number) == (sign != "!=")
+        part = expected.casefold()
+        return lambda row: (value := getter(row)) is not None and (part in str(value).casefold()) == (sign == "~")
+    number = _number_or_none(expected)
+    return lambda row: (value := getter(row)) is not None and _equal(value, expected, number) == (sign != "!=")
 
 
-def _equal(value: Value, wanted: str, number: float | None) -> bool:
+def _equal(value: Value, expected: str, number: float | None) -> bool:
     if isinstance(value, str):
-        return value.casefold() == wanted.casefold()
+        return value.casefold() == expected.casefold()
     return value == number
 
 

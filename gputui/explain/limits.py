@@ -1,4 +1,4 @@
-"""Sentences about what cannot be known of a look, and what is out of the ordinary."""
+"""Problems of a look: what it cannot know, and what is out of the ordinary."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NATIVE = "native"
 
 BACKENDS = {
     "cudaMallocAsync": (
-        "The allocator is cudaMallocAsync, which has no map of segments and blocks: what empty_cache() would give back"
-        " cannot be told (at most what is reserved and not allocated), nor what holds the rest."
+        "The allocator is cudaMallocAsync, which has no map of segments and blocks: it is not known what empty_cache()"
+        " would return (at most what is reserved and not allocated), nor what holds the rest."
     ),
     "pluggable": (
-        "The program has put an allocator of its own in PyTorch's place, which keeps no statistics and no map: only"
-        " its tensors can be told."
+        "The program has replaced PyTorch's allocator by its own, which has no statistics and no map: only the tensors"
+        " are known."
     ),
 }
 OTHER_BACKEND = "The allocator is {}, which gputui does not know: there is no map of segments and blocks."
@@ -26,7 +26,7 @@ NOT_OF_ONE_MOMENT = "The tensors and the allocator's map were not read at the sa
 
 
 def look_problems(greeting: Greeting, look: Look) -> list[Problem]:
-    """All that a reader must know before the numbers, without repetition."""
+    """What a reader must know before the numbers, each problem once."""
     problems = [*_before_cuda(greeting), *_backend(look.settings), *look.problems]
     if look.map is not None:
         problems += [*look.map.problems, *_map_limits(look.map)]
@@ -81,6 +81,6 @@ def _map_limits(layout: AllocatorMap) -> list[Problem]:
     if any(s.is_expandable and not s.is_small and s.size_bytes % page for s in layout.segments):
         texts.append(
             "The pages of expandable segments are not as large as the settings say (large_segment_size_mb was changed"
-            " at run time): what is releasable in them is not exact."
+            " at run time): the releasable bytes in them are not exact."
         )
     return [Problem(text) for text in texts]

@@ -1,4 +1,4 @@
-"""From what a probe sent to a moment for the screens: all reasoning is done here, in the thread of the feed."""
+"""From a probe's messages to a moment for the screens; all reasoning happens here, in the feed's thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, 
 from gputui.model.tensors import HOST
 
 MARKS_AT_MOST = 200
-NO_PINNED = Absent("this PyTorch does not tell")
+NO_PINNED = Absent("not reported by this version of PyTorch")
 
 Layouts = Mapping[int, DeviceLayout]
 """By PyTorch's device index."""
@@ -28,10 +28,10 @@ Layouts = Mapping[int, DeviceLayout]
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """All that a probe has said: its newest greeting, counters and look; `layouts` are `layouts_of(look)`.
+    """The newest of what a probe sent: greeting, counters, look and so on; `layouts` are `layouts_of(look)`.
 
-    `named` is the newest look that had time for the tensors: it lends its names to those that had none.
-    `problems` came with the counters. `pending_action` is the action that was asked for and not answered yet.
+    `named` is the newest look that had time for the tensors: looks without tensors take their names from it.
+    `problems` came with the counters. `pending_action` was asked for and has not been answered yet.
     """
 
     greeting: Greeting
@@ -48,13 +48,13 @@ class ProbeState:
 
 
 def layouts_of(look: Look) -> dict[int, DeviceLayout]:
-    """What a look tells of each device that the allocator has a map of."""
+    """The layout of each device that the look's map covers."""
     if look.map is None:
         return {}
-    found = {}
+    layouts = {}
     for counted in look.statistics:
         owners = owners_of(look.map, look.inventory, counted.device)
-        found[counted.device] = DeviceLayout(
+        layouts[counted.device] = DeviceLayout(
             statistics=counted,
             settings=look.map.settings,
             release=predict_device(look.map, counted.device, owners),
@@ -68,7 +68,7 @@ def layouts_of(look: Look) -> dict[int, DeviceLayout]:
             ),
             names_time=(look.inventory.time or look.time) if look.inventory else 0.0,
         )
-    return found
+    return layouts
 
 
 def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[Problem, ...]:
@@ -83,7 +83,7 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
 
 
 def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult) -> ProbeState:
-    """What has been heard after one more message."""
+    """The state after one more message."""
     if isinstance(message, Statistics):
         return replace(
             state,
@@ -106,9 +106,9 @@ def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | Acti
 
 
 def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
-    """The moment for the screens, from both sides."""
-    known = state.look.inventory.storages if state.look and state.look.inventory else ()
-    storages = tuple(storage for storage in known if storage.device == HOST)
+    """The moment for the screens, from the probe's messages and from what the viewer reads itself."""
+    inventory = state.look.inventory if state.look else None
+    storages = tuple(storage for storage in (inventory.storages if inventory else ()) if storage.device == HOST)
     pinned: Reading[int] = NO_PINNED if state.pinned_bytes is None else state.pinned_bytes
     host = HostMoment(
         rss_bytes=surroundings.rss_bytes,
@@ -169,7 +169,7 @@ def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, state:
 
 
 def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -> Room | None:
-    """None where the device's free memory or the allocator's map is not known."""
+    """None without the device's free memory or the allocator's map."""
     free, used = driver.device_free_bytes, driver.device_used_bytes
     if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
         return None

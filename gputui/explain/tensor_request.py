@@ -1,4 +1,4 @@
-"""A tree of tensors is made from one look and the user's choices; both are immutable, so any thread can make it."""
+"""Builds a tree of tensors from one look and the user's choices; both are immutable, so any thread can do it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Cate
 
 @dataclass(frozen=True, eq=False)
 class TreeRequest:
-    """What a tree is made of: a look, how it is grouped, sorted and filtered, and what is open in it.
+    """What a tree is built from: a look, how to group, sort and filter it, and which nodes are open.
 
-    Without a filter the `opened` nodes are open; a filtered tree is open but for those in `closed`.
+    Without a filter the `opened` nodes are open; in a filtered tree all are open except those in `closed`.
     """
 
     layout: DeviceLayout | None = None
@@ -65,7 +65,7 @@ class TreeRequest:
         return self.layout is other.layout and self.storages == other.storages
 
     def has_nodes_of(self, other: TreeRequest) -> bool:
-        """Whether the same nodes come of both, open or closed."""
+        """Whether both lead to the same nodes, open or closed."""
         return (
             self.has_look_of(other)
             and (self.grouping, self.order, self.is_reversed) == (other.grouping, other.order, other.is_reversed)
@@ -75,7 +75,7 @@ class TreeRequest:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """What came of a request: the nodes, the keys of those with others below them, and the rows that can be seen."""
+    """The result of a request: the nodes, the keys of those with children (`branches`), and the visible rows."""
 
     request: TreeRequest = TreeRequest()
     blocks: tuple[LiveBlock, ...] = ()
@@ -94,16 +94,16 @@ class Tree:
 
 
 BuildTree = Callable[[TreeRequest, Tree, Callable[[Tree], None]], None]
-"""Make the tree of a request out of an earlier tree, and hand it over, now or later."""
+"""Builds the tree of a request, reusing an earlier one, and hands it over, now or later."""
 
 
 def build_tree_now(request: TreeRequest, earlier: Tree, take: Callable[[Tree], None]) -> None:
-    """Make it in this thread."""
+    """Build it in this thread."""
     take(build_tree(request, earlier))
 
 
 def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
-    """The tree of a request; what an `earlier` one has already is taken from that."""
+    """The tree of a request; unchanged parts are taken from the `earlier` one."""
     if request.has_look_of(earlier.request):
         blocks, on_host = earlier.blocks, earlier.host_blocks
     else:
@@ -120,8 +120,8 @@ def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
 def _nodes(request: TreeRequest, blocks: Iterable[LiveBlock], on_host: Iterable[LiveBlock]) -> tuple[Node, ...]:
     predicate = parse_filter(request.filter_text, TENSOR_FIELDS) or (lambda _: True)
     nodes = GROUPINGS[request.grouping]([block for block in blocks if predicate(block)], ())
-    found = sorted_by(nodes, request.order, is_reversed=request.is_reversed)
+    top = sorted_by(nodes, request.order, is_reversed=request.is_reversed)
     host = [block for block in on_host if predicate(block)]
     if host:
-        found += sorted_by((host_node(host, request.grouping),), request.order, is_reversed=request.is_reversed)
-    return found
+        top += sorted_by((host_node(host, request.grouping),), request.order, is_reversed=request.is_reversed)
+    return top

@@ -1,4 +1,4 @@
-"""How somebody looks at the tensors of a process: grouped, sorted, filtered, opened; and the tree that comes of it."""
+"""The user's view of a process's tensors: how they are grouped, sorted, filtered and opened, and the tree."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from gputui.model.tensors import Storage
 
 
 class TensorView:
-    """The choices of the user, kept while screens come and go; `tree` is the newest that was made of them.
+    """The user's choices, kept while screens come and go; `tree` is the newest that was built from them.
 
-    A filtered tree is open from the start, and what is closed in it does not count once the filter is gone. `grow`
-    makes trees, perhaps later: until then the one before stays.
+    A filtered tree starts with all nodes open, and what is closed in it is forgotten with the filter. `build` builds
+    trees, perhaps later: until then the previous one stays.
     """
 
-    def __init__(self, grow: BuildTree = build_tree_now) -> None:
-        self._grow = grow
+    def __init__(self, build: BuildTree = build_tree_now) -> None:
+        self._build = build
         self._request = TreeRequest()
         self.tree = Tree(self._request)
         self._rows: tuple[Row, ...] = ()
 
     def look_at(self, layout: DeviceLayout | None, storages: tuple[Storage, ...]) -> None:
-        """Take a device's newest look and the storages in host memory; a tree is made once for each."""
+        """Show a device's newest look and the storages in host memory; the tree is built once for each look."""
         if layout is not self._request.layout or storages != self._request.storages:
             self._ask_for(replace(self._request, layout=layout, storages=storages))
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is open, in order."""
+        """The visible rows, in order."""
         return self._rows
 
     @property
     def filter_text(self) -> str:
-        """The filter as it was typed last."""
+        """The filter that was typed last."""
         return self._request.filter_text
 
     @property
     def is_current(self) -> bool:
-        """Whether the tree is of the newest look and choices."""
+        """Whether the tree shows the newest look and choices."""
         return self.tree.request is self._request
 
     @property
@@ -52,12 +52,12 @@ class TensorView:
 
     @property
     def order(self) -> str:
-        """By what it is sorted."""
+        """What it is sorted by."""
         return self.tree.request.order
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the other way round."""
+        """Whether the order is reversed."""
         return self.tree.request.is_reversed
 
     @property
@@ -67,76 +67,76 @@ class TensorView:
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of live blocks of the device."""
         return len(self.tree.blocks)
 
     @property
     def shown(self) -> tuple[int, int]:
-        """Count and bytes of those that the filter lets through."""
+        """Count and bytes of the blocks that match the filter."""
         return self.tree.shown
 
-    def group_otherwise(self) -> None:
-        """By modules, or by what looks alike."""
+    def next_grouping(self) -> None:
+        """Switch between modules and what looks alike."""
         self._ask_for(replace(self._request, grouping=_next(GROUPINGS, self._request.grouping)))
 
-    def sort_otherwise(self) -> None:
-        """By the next of the orders."""
+    def next_order(self) -> None:
+        """Sort by the next of the orders."""
         self._ask_for(replace(self._request, order=_next(ORDERS, self._request.order)))
 
     def reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self._ask_for(replace(self._request, is_reversed=not self._request.is_reversed))
 
     def filter(self, text: str) -> None:
-        """Show only what matches; UsageError for an expression that is wrong, which changes nothing."""
+        """Show only what matches; a wrong expression raises UsageError and changes nothing."""
         parse_filter(text, TENSOR_FIELDS)
         self._ask_for(replace(self._request, filter_text=text.strip(), closed=frozenset()))
 
     def set_open(self, key: Key, *, is_open: bool) -> None:
-        """Open or close a node: at once among the rows that are there."""
+        """Open or close a node, at once if the tree is current."""
         was_current = self.is_current
-        self._request = _turned(self._request, (key,), is_open=is_open)
+        self._request = _with_open(self._request, (key,), is_open=is_open)
         if was_current:
-            self._rows = self._turned_rows(key)
+            self._rows = self._toggled_rows(key)
             self.tree = replace(self.tree, request=self._request, rows=self._rows)
         else:
             self._ask_for(self._request)
 
     def open_all(self) -> None:
-        """Open every node; where all are open already, back to how it was at first."""
-        every = self.tree.branches
+        """Open every node; if all are open already, back to how it was at first."""
+        branches = self.tree.branches
         request = self._request
-        is_all_open = not request.closed if request.filter_text else every <= request.opened
-        opened = OPEN_AT_FIRST if is_all_open else every
+        is_all_open = not request.closed if request.filter_text else branches <= request.opened
+        opened = OPEN_AT_FIRST if is_all_open else branches
         self._ask_for(replace(request, opened=opened, closed=frozenset()))
 
     def show(self, address: int) -> Key | None:
-        """Open what leads to the block at an address, and drop a filter that hides it.
+        """Open the nodes above the block at an address, and drop a filter that hides it.
 
-        The key of its row; None where it has none, or none yet.
+        Returns the key of its row; None if it has none, or none yet.
         """
-        found = find(self.tree.nodes, address)
-        if found is None:
+        node = find(self.tree.nodes, address)
+        if node is None:
             if self.filter_text and self.is_current:
                 self.filter("")
-                found = find(self.tree.nodes, address)
-            if found is None:
+                node = find(self.tree.nodes, address)
+            if node is None:
                 return None
-        above = [found.key[:length] for length in range(1, len(found.key))]
-        request = _turned(self._request, above, is_open=True)
+        above = [node.key[:length] for length in range(1, len(node.key))]
+        request = _with_open(self._request, above, is_open=True)
         if (request.opened, request.closed) != (self._request.opened, self._request.closed):
             self._ask_for(request)
-        return found.key
+        return node.key
 
     def _ask_for(self, request: TreeRequest) -> None:
         self._request = request
-        self._grow(request, self.tree, self._take)
+        self._build(request, self.tree, self._take)
 
     def _take(self, tree: Tree) -> None:
-        """A tree is made; where more was wished for meanwhile, another one is under way."""
+        """Show a tree that was built; if the request has changed meanwhile, the next one is under way."""
         self.tree, self._rows = tree, tree.rows
 
-    def _turned_rows(self, key: Key) -> tuple[Row, ...]:
+    def _toggled_rows(self, key: Key) -> tuple[Row, ...]:
         place = next((place for place, row in enumerate(self._rows) if row.node.key == key), None)
         if place is None:
             return self._rows
@@ -149,14 +149,14 @@ class TensorView:
         return (*self._rows[:place], *rows_of((row.node,), opened, row.depth), *self._rows[end:])
 
 
-def _turned(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:
+def _with_open(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:
     """The same request with these nodes open or closed."""
-    turned = frozenset(keys)
+    changed = frozenset(keys)
     if request.filter_text:
-        return replace(request, closed=request.closed - turned if is_open else request.closed | turned)
-    return replace(request, opened=request.opened | turned if is_open else request.opened - turned)
+        return replace(request, closed=request.closed - changed if is_open else request.closed | changed)
+    return replace(request, opened=request.opened | changed if is_open else request.opened - changed)
 
 
 def _next(names: Iterable[str], name: str) -> str:
-    every = list(names)
-    return every[(every.index(name) + 1) % len(every)]
+    choices = list(names)
+    return choices[(choices.index(name) + 1) % len(choices)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.actions import given_back_bytes, outcome_of, predicted_bytes
+from gputui.explain.actions import outcome_of, predicted_bytes, returned_bytes
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Recorder
@@ -70,7 +70,7 @@ def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Pyt
         look = client.look()
     predicted = [predicted_bytes(result.map, device) for device in range(2)]
     assert min(predicted) >= 12 * MIB
-    assert [given_back_bytes(each) for each in result.devices] == predicted
+    assert [returned_bytes(each) for each in result.devices] == predicted
     assert [one - other for one, other in zip(before, after, strict=True)] == predicted
     assert [predicted_bytes(look.map, device) for device in range(2)] == [0, 0]
     assert [each.allocated_before_bytes for each in result.devices] == [

@@ -108,7 +108,7 @@ def test_fragmentation_ends_in_an_error_and_expandable_segments_are_named(watch)
     assert "model.features[*]" in scattered.evidence[0]
     assert "expandable_segments:True" in scattered.remedy
     assert scattered.bytes > 1 << 30
-    assert "Without model.features[*]" in names(said["stuck"].evidence)
+    assert "Freeing model.features[*]" in names(said["stuck"].evidence)
 
 
 def test_after_an_error_that_ended_the_program_the_last_counters_still_tell(watch) -> None:
@@ -123,7 +123,7 @@ def test_a_list_of_losses_with_their_graphs_is_a_leak(watch) -> None:
     leak = said["leak"]
     assert next(iter(said)) == "leak"
     assert leak.title.startswith("A leak: losses keeps more tensors at every look")
-    assert "losses went from " in names(leak.evidence)
+    assert "losses grew from " in names(leak.evidence)
     assert "loss.detach() to losses" in leak.remedy
     assert leak.addresses
 

@@ -129,7 +129,7 @@ NULLS = {
         "cudaMallocAsync",
     ),
     "an allocator of the program's own": (
-        {"look": replace(LOOK, map=None, settings=settings(backend="pluggable"))}, ("composition",), "of its own",
+        {"look": replace(LOOK, map=None, settings=settings(backend="pluggable"))}, ("composition",), "by its own",
     ),
     "an allocator that is not known": (
         {"look": replace(LOOK, map=None, settings=settings(backend="new"))}, ("composition",), "is new",

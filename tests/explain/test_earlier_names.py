@@ -97,8 +97,8 @@ def test_a_leak_is_told_although_only_one_look_had_time_for_the_tensors():
     growing = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(2 + count))) for count in range(9)]
     moments = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(growing)))
     leak = story(*moments).findings()["leak"]
-    assert leak.title == "A leak: ever more tensors are kept, 56.0 MiB more since it was first looked at."
-    assert leak.evidence[-1].startswith("3 became 10 x blocks that are neither parameters, gradients, states nor buff")
+    assert leak.title == "A leak: the program keeps more and more tensors, 56.0 MiB more since the first look."
+    assert leak.evidence[-1].startswith("3 became 10 x blocks other than parameters, gradients, optimizer states")
     steady = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(5 + count % 2))) for count in range(9)]
     calm = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(steady)))
     assert "leak" not in story(*calm).findings()

@@ -93,7 +93,7 @@ def test_a_filter_leaves_what_matches_all_of_it_open(text, names):
 
 def test_a_filter_that_is_wrong_changes_nothing():
     made = view(filter="head")
-    with pytest.raises(UsageError, match="knows no field 'size_of'; it knows name, category"):
+    with pytest.raises(UsageError, match="has no field 'size_of'; it has name, category"):
         made.filter("size_of>3")
     assert made.filter_text == "head"
 
@@ -110,7 +110,7 @@ def test_without_the_filter_it_is_open_as_before():
 def test_a_block_is_shown_wherever_it_hides(grouping):
     made = view(filter="head")
     if grouping == "shape":
-        made.group_otherwise()
+        made.next_grouping()
     key = made.show(BASE + 5 * MIB)
     (row,) = [row for row in made.rows if row.node.key == key]
     assert row.node.block.owner.name == "m.layers.1.w"
@@ -155,7 +155,7 @@ def test_rows_fill_the_width(width, appearance, grouping):
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     if grouping == "shape":
-        made.group_otherwise()
+        made.next_grouping()
     made.open_all()
     lines = drawn(made, width, appearance)
     assert len(lines) == len(made.rows)
@@ -165,7 +165,7 @@ def test_rows_fill_the_width(width, appearance, grouping):
 
 def test_a_group_reads_as_people_print_it():
     made = view()
-    made.group_otherwise()
+    made.next_grouping()
     lines = drawn(made, 100, Appearance(ASCII))
     assert any(line.startswith("P + 2 x (1048576,) float32 Tensor") and "8.0 MiB" in line for line in lines)
     assert any(line.startswith("U + 1 x 2.0 MiB blocks") for line in lines)

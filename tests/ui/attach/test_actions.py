@@ -22,7 +22,7 @@ ACTING = replace(GREETING, actions=tuple(name.value for name in ActionName))
 DONE = Outcome(
     101.0,
     ActionName.EMPTY_CACHE,
-    ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0.", "It took 3.1 ms."),
+    ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB returned on device 0.", "It took 3.1 ms."),
     is_as_predicted=True,
 )
 
@@ -33,7 +33,7 @@ def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
 
 
 KEYS = {
-    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be known in advance"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be predicted"),
     "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
     "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }
@@ -82,7 +82,7 @@ async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_i
         await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
         assert "torch.cuda.empty_cache(): waiting for the program" in lines_of(at)
         await at.deal(moment_with(102.0, outcome=DONE))
-        assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
+        assert "40.0 MiB predicted, 40.0 MiB returned on device 0. It took 3.1 ms." in lines_of(at)
         await at.press("3")
         await at.deal(moment_with(103.0, outcome=DONE))
         assert "It took 3.1 ms." in lines_of(at)

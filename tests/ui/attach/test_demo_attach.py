@@ -50,10 +50,10 @@ async def test_behind_the_sign_of_a_probe_a_recorded_job_runs():
         await shown.until(lambda: f"{pid} python train.py" in shown.text and "▶ 1x 00:" in shown.text)
         assert "DEMONSTRATION" in shown.text
         await shown.pilot.press("right_parenthesis")
-        said = f"Process {pid} has ended by an error: OutOfMemoryError: CUDA out of memory."
+        said = f"Process {pid} ended with an error: OutOfMemoryError: CUDA out of memory."
         await shown.until(lambda: said in shown.text)
         await shown.pilot.press("2")
-        await shown.until(lambda: "Out of memory: an allocation was refused once." in shown.text)
+        await shown.until(lambda: "Out of memory: an allocation failed once." in shown.text)
         await shown.pilot.press("escape", "escape")
         await shown.until(lambda: shown.app.screen.query("#processes"))
 
@@ -94,7 +94,7 @@ def test_what_is_shipped_is_small_whole_and_says_nothing_of_a_machine():
 
 def test_the_recorded_job_has_something_of_everything():
     moments = list(Story(Recording(SHIPPED)).moments())
-    assert "OutOfMemoryError: CUDA out of memory" in moments[-1].ended
+    assert "OutOfMemoryError: CUDA out of memory" in moments[-1].ended.detail
     labels = {"model on the device", "after forward", "after backward", "after step", "after validation"}
     assert labels == {mark.label for mark in moments[-1].marks}
     seen = [device.layout.by_category for each in moments for device in each.devices if device.layout]

@@ -150,9 +150,9 @@ async def test_a_wrong_filter_is_said_and_not_applied():
         await shown.press("slash", *"m.head")
         before = shown.titles
         await shown.press(*"==3", "enter")
-        assert "knows no field 'm.head'" in shown.text
+        assert "has no field 'm.head'" in shown.text
         assert shown.titles == before
-        assert any("knows no field 'm.head'" in notice for notice in shown.notices)
+        assert any("has no field 'm.head'" in notice for notice in shown.notices)
 
 
 async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monkeypatch):

@@ -23,8 +23,8 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 FINDING = Finding(
     kind="leak",
     weight=Weight.PROBLEM,
-    title="A leak: losses keeps more tensors at every look, 26.3 GiB more since it was first looked at.",
-    evidence=("losses went from 1 to 127 tensors.",),
+    title="A leak: losses keeps more tensors at every look, 26.3 GiB more since the first look.",
+    evidence=("losses grew from 1 to 127 tensors.",),
     remedy="Append loss.item() to losses.",
     screen="tensors",
     addresses=(FAR,),
@@ -34,8 +34,8 @@ FINDING = Finding(
 def test_a_finding_is_title_evidence_and_remedy():
     assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Map")) == (
         " ! A leak: losses keeps more tensors at every look, 26.3\n"
-        "   GiB more since it was first looked at.\n"
-        "     losses went from 1 to 127 tensors.\n"
+        "   GiB more since the first look.\n"
+        "     losses grew from 1 to 127 tensors.\n"
         "   > Append loss.item() to losses.\n"
         "     Enter shows it on the tensors.\n"
     )
@@ -66,7 +66,7 @@ async def test_the_cause_is_two_keys_away():
         assert at.screen == "why"
         for size in SIZES:
             await at.resize(*size)
-            assert "! Out of memory: an allocation was refused once." in at.text, size
+            assert "! Out of memory: an allocation failed once." in at.text, size
             assert "! Fragmentation: 5 large segments are held by small blocks" in at.text, size
             assert "! 2 problems" in at.text, size
 

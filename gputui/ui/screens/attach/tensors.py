@@ -144,12 +144,12 @@ class TensorsScreen(AttachScreen):
 
     def action_group(self) -> None:
         """Group by module, or by shape and type."""
-        self.view.group_otherwise()
+        self.view.next_grouping()
         self.draw()
 
     def action_sort(self) -> None:
         """Sort by the next order."""
-        self.view.sort_otherwise()
+        self.view.next_order()
         self.draw()
 
     def action_reverse(self) -> None:
