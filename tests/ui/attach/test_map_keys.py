@@ -12,7 +12,7 @@ from rich.color import ColorSystem
 from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.reading import Problem
 from gputui.model.target import Greeting
-from gputui.ui.drawing.attach import worked_out
+from gputui.ui.drawing.attach import row_cells
 from gputui.ui.drawing.attach.cells import LIVE
 from gputui.ui.screens.attach.map import MapScreen
 from gputui.ui.widgets.attach.inspector import Inspector
@@ -243,8 +243,8 @@ async def test_a_key_draws_cells_of_lines_that_come_into_view_alone(monkeypatch)
     assert sum(len(release.segment.blocks) for release in BIG.release.segments) == 10_000
     async with open_map(moment_of(BIG)) as attached:
         drawn = []
-        real = worked_out.runs_to_scale
-        monkeypatch.setattr(worked_out, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
+        real = row_cells.runs_to_scale
+        monkeypatch.setattr(row_cells, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
         for keys, lines in ((["down"], 1), (["right"] * 10, 1), (["pagedown"], 12), (["end"], 20)):
             drawn.clear()
             await attached.press(*keys)

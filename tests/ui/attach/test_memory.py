@@ -145,5 +145,5 @@ async def test_each_screen_is_a_key_away_and_escape_leads_to_the_monitor():
             assert at.screen == name
             await at.press("escape")
             assert at.screen == ""
-            at.app.attach(at.feed.pid)
+            at.app.attached.attach(at.feed.pid)
             await at.settle()

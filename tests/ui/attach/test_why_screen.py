@@ -37,7 +37,7 @@ def test_a_finding_is_title_evidence_and_remedy():
         "   GiB more since the first look.\n"
         "     losses grew from 1 to 127 tensors.\n"
         "   > Append loss.item() to losses.\n"
-        "     Enter shows it on the tensors.\n"
+        "     Enter shows it on the map.\n"
     )
 
 
@@ -138,7 +138,7 @@ async def test_what_the_monitor_knows_of_process_and_device_counts_too():
     loading = replace(plain, devices=(device,), host=replace(plain.host, workers=BUSY_WORKER))
     async with sitting(loading) as at:
         await at.press("2")
-        assert "The device is 30% busy, the process's only worker takes 97% of a core." in at.text
+        assert "The device is 30% busy, while the only worker takes 97% of a core." in at.text
 
 
 async def test_an_ended_process_keeps_its_findings():
