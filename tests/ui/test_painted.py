@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gputui.ui.roles import COMPONENT_CLASSES
+from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from textual.app import App, ComposeResult
 from textual.screen import Screen
 
