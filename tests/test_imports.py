@@ -12,7 +12,7 @@ from tests.conftest import FakeGpus
 ONCE = "gputui.cli.main(['--once'])"
 FIRST_FRAME = """
 import gputui.ui.backend.first_frame
-def show_first_frame(snapshot, settings, taste):
+def show_first_frame(snapshot, settings, appearance):
     assert snapshot.devices.devices
     raise SystemExit
 gputui.ui.backend.first_frame.show_first_frame = show_first_frame

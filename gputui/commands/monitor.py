@@ -133,10 +133,10 @@ def show(
     from gputui.model.snapshot import Attention
     from gputui.sources.machine import DemoMachine
     from gputui.ui.backend.first_frame import show_first_frame
-    from gputui.ui.drawing.appearance import taste_of
+    from gputui.ui.drawing.appearance import appearance_of
 
     first = machine.look(Attention(), settings.interval_s)
-    with show_first_frame(first, settings, taste_of(settings)):
+    with show_first_frame(first, settings, appearance_of(settings)):
         from gputui.ui.app import GputuiApp
 
         app = GputuiApp(settings, machine, DemoMachine, first, open_feeds())

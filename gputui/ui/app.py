@@ -22,7 +22,7 @@ from gputui.ui.attach.attached import Attached
 from gputui.ui.attach.targets import OpenFeed, no_feed
 from gputui.ui.backend.terminal_app import TerminalApp
 from gputui.ui.bindings import APP_BINDINGS, is_key
-from gputui.ui.drawing.appearance import taste_of
+from gputui.ui.drawing.appearance import appearance_of
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
 from gputui.ui.graph_history import record
@@ -67,7 +67,7 @@ class GputuiApp(TerminalApp):
         """
         super().__init__(is_ascii=settings.ascii)
         self.settings = settings
-        self.appearance = taste_of(settings)
+        self.appearance = appearance_of(settings)
         self.view = View(order=settings.sort, is_reversed=settings.reverse)
         self.history = History()
         self.keymap = keymap(settings, action_ids(), is_key)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from textual.app import App, ComposeResult
 from textual.screen import Screen
 
 from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from gputui.ui.widgets.painted import Notes, Painted
 
 WORDS = "a sentence of eight words in some lines"

@@ -30,7 +30,7 @@ class Appearance(NamedTuple):
         return "-" if self.is_ascii else "–"
 
 
-def taste_of(settings: Settings) -> Appearance:
+def appearance_of(settings: Settings) -> Appearance:
     """The appearance that the settings ask for."""
     percent = (float(settings.warm_percent), float(settings.hot_percent))
     heat = (float(settings.warm_c), float(settings.hot_c))
