@@ -1,4 +1,4 @@
-"""Errors a person can act on: a cause and a remedy, turned into an exit status in one place (`gputui.cli.main`)."""
+"""Errors that people can act on: a cause and a remedy; `gputui.cli.main` turns them into an exit status."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class GputuiError(Exception):
 
 
 class UsageError(GputuiError):
-    """What was typed cannot be meant: an unknown option, a value of the wrong form, a wrong setting."""
+    """Invalid usage or settings: an unknown option, a value of the wrong form, a wrong setting."""
 
     exit_status = 2
 
 
 def did_you_mean(typed: str, known: Collection[str], shown: Mapping[str, str] | None = None) -> str:
-    """The remedy for a name that is not known: the nearest one that is, as `shown` shows it, or nothing."""
+    """The remedy for an unknown name: the nearest known one, as spelled in `shown`, or ""."""
     from difflib import get_close_matches
 
     near = get_close_matches(typed, known, n=1)

@@ -66,9 +66,7 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
     if not moment.ended:
         return []
-    lines = paragraph(
-        f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is what was read last.", width, "alarm"
-    )
+    lines = paragraph(f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is what was read last.", width, "alarm")
     if len(lines) > ENDING_LINES:
         lines = [
             *lines[: ENDING_LINES - 1],
