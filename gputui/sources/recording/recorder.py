@@ -47,7 +47,7 @@ class Keeper:
     def listen_to(self, client: ProbeClient) -> None:
         """Record this probe's greeting and its messages from now on."""
 
-    def note_surroundings(self, pid: int, around: Surroundings) -> None:
+    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
         """Record what the viewer reads about a process: this and all before it make a moment of a replay."""
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class FileRecorder(Keeper):
             os.close(self._fd)
             cause = f"{path} cannot be written: {error.strerror}."
             raise GputuiError(cause) from None
-        self._note(0, "about", {"gputui": __version__, "hostname": hostname or socket.gethostname()})
+        self._note(0, "recording", {"gputui": __version__, "hostname": hostname or socket.gethostname()})
         self._thread = threading.Thread(target=self._run, name="gputui-recorder", daemon=True)
         self._thread.start()
 
@@ -88,12 +88,12 @@ class FileRecorder(Keeper):
     def listen_to(self, client: ProbeClient) -> None:
         """Record this probe's greeting and its messages from now on."""
         pid = client.greeting.pid
-        self._note(pid, "heard", {"type": "greeting", **asdict(client.greeting)})
-        client.on_message = lambda message: self._note(pid, "heard", message)
+        self._note(pid, "message", {"type": "greeting", **asdict(client.greeting)})
+        client.on_message = lambda message: self._note(pid, "message", message)
 
-    def note_surroundings(self, pid: int, around: Surroundings) -> None:
+    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
         """Record what the viewer reads about a process."""
-        self._note(pid, "around", plain(around))
+        self._note(pid, "surroundings", plain(surroundings))
 
     def close(self) -> None:
         """Write what is left and end, after `LAST_WRITE_WITHIN_S` at the latest."""
@@ -159,7 +159,7 @@ class Chunks:
                 self._numbers[pid] += 1
                 with suppress(ValueError):  # too large for a reader: later moments show the look before
                     yield self._look(pid, content)
-                records.append((when, pid, "looked", self._looked(pid, content)))
+                records.append((when, pid, "look_taken", self._looked(pid, content)))
             else:
                 records.append(record)
         yield from _records(0, records)

@@ -72,13 +72,13 @@ def record_of(value: object) -> Record | None:
 
 
 def _content(kind: object, content: object) -> Content | None:
-    if kind == "about":
+    if kind == "recording":
         return decode(RecordingInfo, content)
-    if kind == "looked":
+    if kind == "look_taken":
         return decode(LookTaken, content)
-    if kind == "around":
+    if kind == "surroundings":
         return decode(Surroundings, content)
-    if kind == "heard" and isinstance(content, dict) and isinstance(content.get("type"), str):
+    if kind == "message" and isinstance(content, dict) and isinstance(content.get("type"), str):
         message = message_of(content)
         return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult)) else None
     return None
