@@ -1,4 +1,4 @@
-"""Errors a person can act on: a cause and a remedy, turned into an exit status in one place (`gputui.cli.main`)."""
+"""Errors that people can act on: a cause and a remedy; `gputui.cli.main` turns them into an exit status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UsageError(GputuiError):
 
 
 def did_you_mean(typed: str, known: Collection[str], shown: Mapping[str, str] | None = None) -> str:
-    """The remedy for a name that is not known: the nearest one that is, as `shown` shows it, or nothing."""
+    """The remedy for an unknown name: the nearest known one, as spelled in `shown`, or ""."""
     from difflib import get_close_matches
 
     near = get_close_matches(typed, known, n=1)

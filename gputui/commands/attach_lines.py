@@ -9,7 +9,7 @@ from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import TargetMoment
 from gputui.model.target import Greeting, Look, Statistics
-from gputui.sources.probe.listing import Found
+from gputui.sources.probe.listing import ProbeInfo
 from gputui.units import format_bytes
 
 COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
@@ -18,7 +18,7 @@ NOTHING = (
 )
 
 
-def listing(found: Sequence[Found]) -> str:
+def listing(found: Sequence[ProbeInfo]) -> str:
     """A table of processes with a probe."""
     if not found:
         return NOTHING
@@ -75,7 +75,7 @@ def _device(counted: AllocatorStatistics, releasable_bytes: int | None) -> str:
     return "  ".join(parts)
 
 
-def _row(found: Found) -> tuple[str, ...]:
+def _row(found: ProbeInfo) -> tuple[str, ...]:
     greeting = found.greeting
     if greeting is None:
         return (str(found.pid), found.user, "-", "-", "-", found.problem)

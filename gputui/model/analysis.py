@@ -1,4 +1,4 @@
-"""What the reasoning says about an attached process: results of `gputui.explain`, in bytes."""
+"""Results of `gputui.explain` about an attached process, in bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.model.tensors import Category
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a live block is; the fields are those of the storage in it."""
+    """The owner of a live block; the fields are those of the storage in it."""
 
     category: Category
     name: str
@@ -24,7 +24,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A live block that keeps its segment or pages; `releases_bytes` is what its end alone would add to a release."""
+    """A live block that keeps its segment or pages; freeing it alone would add `releases_bytes` to a release."""
 
     block: Block
     owner: Owner
@@ -35,7 +35,7 @@ class Blocker:
 class SegmentRelease:
     """What `empty_cache()` does with a segment.
 
-    `ranges` are the (first, end) addresses it would give back. `held_bytes` is what would go too if nothing kept the
+    `ranges` are the (first, end) addresses it would return. `held_bytes` would be returned too if nothing kept the
     segment's pool (`held_by`: "torch.cuda.MemPool", "a capture", ...).
     """
 
@@ -93,9 +93,10 @@ class TensorGroup:
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """From what NVML says down to what the program asked for; each level holds the next, `outside` is the first gap.
+    """From what NVML reports down to what the program requested: each level contains the next.
 
-    `other_processes_bytes` is what the device's other processes use.
+    `other_processes_bytes` is what the device's other processes use; `outside_torch_bytes` what this one uses beyond
+    PyTorch's reserved memory.
     """
 
     device: int
@@ -114,10 +115,10 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The largest single request (bytes of a tensor) that would succeed on the default stream.
+    """The largest tensor (in bytes) that could be allocated on the default stream.
 
-    `now_bytes`: without giving anything back; `after_release_bytes`: with the cache released, which PyTorch does by
-    itself before it gives up. `next_error` is how the error of a request beyond it would read.
+    `now_bytes`: as it is; `after_release_bytes`: after releasing the cache, which PyTorch does by itself before it
+    fails. `next_error` is the error message that a larger request would raise.
     """
 
     device: int
@@ -128,9 +129,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class DriverFacts:
-    """What NVML says of the physical device behind a PyTorch index, and of the process on it.
+    """What NVML reports of the physical device behind a PyTorch index, and of the process on it.
 
-    Total is used + free + what the driver keeps for itself; cudaMemGetInfo calls used + free the total.
+    The total is used + free + driver-reserved; cudaMemGetInfo calls used + free the total.
     """
 
     nvml_index: int | None
@@ -143,9 +144,9 @@ class DriverFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an action in the program, in sentences: what was predicted, what happened, how long it took.
+    """The outcome of an action in the program, in sentences: what was predicted, what happened, how long it took.
 
-    `is_as_predicted` is False also where it was not done.
+    `is_as_predicted` is also False if it was not done.
     """
 
     time: float
@@ -158,10 +159,9 @@ class Outcome:
 class Changes:
     """What happened to one device of a process between two moments.
 
-    `came` and `went` are live blocks, grouped, the largest group first; both are () where `problem` says why.
-
-    `before` and `after` are the counters of the two looks: what came less what went is the difference of their
-    allocated bytes. `stayed_bytes` was there at both moments.
+    `came` (allocated since) and `went` (freed since) are groups of live blocks, the largest first; both are () if
+    `problem` says why. `before` and `after` are the counters of the two looks, and their allocated bytes differ by what
+    came less what went. `stayed_bytes` was there at both moments.
     """
 
     before: AllocatorStatistics
@@ -173,10 +173,10 @@ class Changes:
 
     @property
     def came_bytes(self) -> int:
-        """All that came."""
+        """The size of all blocks that came."""
         return sum(group.bytes for group in self.came)
 
     @property
     def went_bytes(self) -> int:
-        """All that went."""
+        """The size of all blocks that went."""
         return sum(group.bytes for group in self.went)

@@ -20,7 +20,7 @@ class DeviceMemory(NamedTuple):
 
 
 class MigPlace(NamedTuple):
-    """Where a MIG instance sits: the index of its parent device and its instance numbers."""
+    """A MIG instance's parent device (by index) and instance numbers."""
 
     parent: int
     gpu_instance: int
@@ -28,7 +28,7 @@ class MigPlace(NamedTuple):
 
 
 class PcieLink(NamedTuple):
-    """The PCIe link now and at most."""
+    """The PCIe link's generation and width, now and at most."""
 
     generation: int
     width: int
@@ -37,7 +37,7 @@ class PcieLink(NamedTuple):
 
 
 class Bar1(NamedTuple):
-    """The window through which the host sees device memory."""
+    """The window through which the host accesses device memory."""
 
     total_bytes: int
     used_bytes: int
@@ -53,7 +53,7 @@ class RemappedRows(NamedTuple):
 
 
 class NvLinks(NamedTuple):
-    """NVLink in all: links that are active of those there are, and the data rates of the whole device."""
+    """All NVLinks of a device: how many are active, how many there are, and their data rates together."""
 
     active: int
     total: int
@@ -74,7 +74,7 @@ class Lost(NamedTuple):
 
 
 class Device(NamedTuple):
-    """One row of the monitor: every reading is a value or absent with its reason.
+    """One row of the monitor; every reading is a value or absent with its reason.
 
     `problems` are sentences about this device alone. `lost` is why the device does not answer at all.
     `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
@@ -127,7 +127,7 @@ class Device(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What identifies this device between snapshots, also while it is lost and has no UUID to tell."""
+        """What identifies this device between snapshots, also while it is lost and its UUID cannot be read."""
         return self.uuid or f"index {self.index}"
 
 
@@ -143,17 +143,16 @@ class DeviceUse(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """What the driver says of itself."""
+    """The driver's versions."""
 
     version: Reading[str] = NOT_READ
     cuda_version: Reading[str] = NOT_READ
 
 
 class DeviceLook(NamedTuple):
-    """One look at all devices: what the NVML source returns.
+    """All devices at one time: what the NVML source returns.
 
-    `problem` is the one sentence, cause and remedy, that says why NVML as a whole could not be read; then there are
-    no devices.
+    `problem` says why NVML as a whole could not be read, with the remedy; there are no devices then.
     """
 
     driver: Driver = Driver()
@@ -164,7 +163,7 @@ class DeviceLook(NamedTuple):
 
 THROTTLE_SENTENCES = {
     "gpu_idle": "Nothing is running on the GPU, so its clocks are lowered.",
-    "applications_clocks_setting": "Clocks are held at the application clocks that somebody has set.",
+    "applications_clocks_setting": "The clocks are held at the application clocks that were set.",
     "sw_power_cap": "The driver lowers the clocks to stay within the power limit.",
     "hw_slowdown": "The hardware has cut the clocks by half or more: too hot, a power brake, or a power supply fault.",
     "sync_boost": "The GPU is in a sync boost group and waits for its slowest member.",
@@ -173,4 +172,7 @@ THROTTLE_SENTENCES = {
     "hw_power_brake_slowdown": "The hardware has cut the clocks by half or more on a signal of the power supply.",
     "display_clock_setting": "The clocks are limited by the display's settings.",
 }
-"""The sentence of each reason. The words are part of `gputui --once --json`: do not rename them."""
+"""Why a device's clocks are below their maximum, a sentence for each of NVML's clocks event reasons.
+
+The keys are part of `gputui --once --json`: do not rename them.
+"""

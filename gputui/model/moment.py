@@ -1,4 +1,4 @@
-"""What the attach screens show: an attached process at one moment, with all that can be said about its memory."""
+"""What the attach screens show: an attached process at one moment, with everything known about its memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
 
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """What a look tells of one device: segments with their release, the owner of each live block, and sums.
+    """One device in a look: segments with their release, the owner of each live block, and sums.
 
-    `statistics` are the counters of the look itself, so that everything here is of one moment; `owners` is by the
-    address of a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors
-    were looked at (epoch seconds): in this look, or in one before it where this had no time for them; 0 where never.
+    `statistics` are the counters of the look itself, so everything here is of one moment; `owners` is by the address of
+    a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors were read
+    (epoch seconds): in this look, or in an earlier one if this had no time for them; 0 if never.
     """
 
     statistics: AllocatorStatistics
@@ -39,7 +39,7 @@ class DeviceLayout:
 class DeviceMoment:
     """One device of the attached process.
 
-    `statistics` are the newest counters, `layout` the newest look (None where none could be had), which may be older.
+    `statistics` are the newest counters, `layout` the newest look, which may be older (None: no look so far).
     """
 
     index: int
@@ -55,7 +55,7 @@ class DeviceMoment:
 class HostMoment:
     """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`.
 
-    `workers` are the children that load its data, None where it has none.
+    `workers` are the child processes that load its data, None if there are none.
     """
 
     rss_bytes: Reading[int] = NOT_READ
@@ -67,7 +67,7 @@ class HostMoment:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What this side knows of an attached process at `time` (epoch seconds), beside what its probe says.
+    """What the viewer itself reads about an attached process at `time` (epoch seconds), beside the probe's messages.
 
     `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, None
     while it goes on.
@@ -108,14 +108,14 @@ class TargetMoment:
 
     @property
     def used_devices(self) -> tuple[DeviceMoment, ...]:
-        """Those on which PyTorch has ever reserved memory (a rank sees all and uses one); the first where none is."""
+        """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
         used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
         return used or self.devices[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class CounterPoint:
-    """The counters of all devices at one time: what the timeline keeps of a moment."""
+    """The counters of all devices at one time, which the timeline keeps of each moment."""
 
     time: float
     statistics: tuple[AllocatorStatistics, ...] = field(default=())

@@ -1,4 +1,4 @@
-"""A process that is attached to: what its probe says, and what NVML says about it."""
+"""An attached process: what its probe sends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gputui.model.tensors import Inventory
 class TorchDevice:
     """A device as the attached process numbers it: `index` is PyTorch's, `uuid` is the physical device's.
 
-    `uuid` is "" where PyTorch does not tell (before 2.5). `visible_as` is the process's entry of CUDA_VISIBLE_DEVICES:
-    an index, a (shortened) UUID, or "" where the variable is not set.
+    `uuid` is "" if PyTorch does not report it (before 2.5). `visible_as` is the process's entry of
+    CUDA_VISIBLE_DEVICES: an index, a (shortened) UUID, or "" if the variable is not set.
     """
 
     index: int
@@ -25,9 +25,9 @@ class TorchDevice:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported.
+    """How a probe describes its process at the start of a conversation; `torch` is "" before PyTorch is imported.
 
-    `actions` names the actions that the probe takes: none where $GPUTUI_PROBE_ACTS is 0, and in older probes.
+    `actions` names the actions that the probe can run: none if $GPUTUI_PROBE_ACTS is 0.
     """
 
     pid: int
@@ -42,7 +42,7 @@ class Greeting:
 
 
 class Recorder(str, Enum):
-    """Who has PyTorch record its memory history."""
+    """Who turned on PyTorch's memory history."""
 
     NOBODY = ""
     PROGRAM = "program"
@@ -53,7 +53,7 @@ class Recorder(str, Enum):
 class Statistics:
     """The cheap part, sent often: counters of each device and of the host.
 
-    `automatic` is what looks are that nobody asks for: "walk", "" (without the inventory) or None (not taken at all).
+    `automatic` is how automatic looks are taken now: "walk", "" (without the inventory) or None (not at all).
     """
 
     time: float
@@ -66,7 +66,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a look cost the program: the longest time other threads could not run, and the probe's processor time."""
+    """What a look cost the program: its longest stop, and the probe's processor time."""
 
     pause_ms: float
     probe_cpu_ms: float
@@ -74,9 +74,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The dear part, taken when asked for or when something changed: the block map and the inventory of one moment.
+    """The expensive part, taken on request or when something changed: the block map and the inventory of one moment.
 
-    `map` is None where the allocator has none to show (another backend, CUDA not initialised).
+    `map` is None if the allocator has none (another backend, or CUDA is not initialised).
     """
 
     time: float
@@ -90,7 +90,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A probe's last word: the program ends (by `error`, "" where none was left uncaught), or the probe alone."""
+    """A probe's last message: the program ends (with an uncaught `error`, or ""), or only the probe does."""
 
     is_exit: bool
     error: str = ""
@@ -132,7 +132,7 @@ class Mark:
 
 
 class ActionName(str, Enum):
-    """What a viewer may have the probe do to the program."""
+    """What a viewer can have the probe do in the program."""
 
     COLLECT = "collect"
     EMPTY_CACHE = "empty_cache"
@@ -153,7 +153,7 @@ class ActionCounters:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of an action; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
+    """The result of an action; `reason` is a sentence if it was not done, or not completely, else "".
 
     `took_s` is the action alone. `map` is the allocator's map right before an `empty_cache()`, from which its effect is
     predicted. `collected` is how many objects `gc.collect()` found unreachable.

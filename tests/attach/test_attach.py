@@ -130,9 +130,7 @@ def test_a_stopped_process(python: Python) -> None:
     os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
     status, _, errors = attach(str(child.pid))
     assert status == 1
-    assert (
-        f"is stopped (Ctrl-Z or a debugger), and cannot answer. Let it go on first: kill -CONT {child.pid}." in errors
-    )
+    assert f"is stopped (Ctrl-Z or a debugger), and cannot answer. Continue it first: kill -CONT {child.pid}." in errors
     assert "is stopped" in attach()[1]
 
 

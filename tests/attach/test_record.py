@@ -166,7 +166,7 @@ def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
 
 
 REFUSED = {
-    "something is there": (lambda path: path.write_text("my thesis"), "holds something already"),
+    "something is there": (lambda path: path.write_text("my thesis"), "is not empty, and a recording"),
     "a folder": (lambda path: path.mkdir(), "cannot be written: Is a directory"),
     "no such folder": (lambda path: None, "cannot be written: No such file or directory"),
 }
@@ -231,7 +231,7 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     since = len(moments)
     wait_until(lambda: len(moments) > since + 3, "more moments")
-    notice = f"The recording has stopped: {path} cannot be written: File too large. What it holds until now stays."
+    notice = f"The recording has stopped: {path} cannot be written: File too large. What was recorded so far is kept."
     assert moments[-1].problems[-1].text == notice
     assert not file_recorder.is_recording
     feed.stop()

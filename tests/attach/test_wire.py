@@ -129,7 +129,7 @@ FALSE_PROBES = {
     ),
     "no greeting": (
         frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "mark", "time": 1, "label": ""}),
-        "it did not introduce itself",
+        "it sent no greeting",
     ),
 }
 

@@ -56,7 +56,7 @@ STREAMS = st.builds(
 RECORDS = st.tuples(
     st.one_of(st.floats(0, 10), VALUES),
     st.one_of(st.just(7), VALUES),
-    st.sampled_from(["heard", "around", "about", "looked", "x"]),
+    st.sampled_from(["message", "surroundings", "recording", "look_taken", "x"]),
     st.one_of(OBJECTS, VALUES),
 )
 CHUNKS = st.one_of(

@@ -76,7 +76,7 @@ def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
         return
     assert without_problems(seen) == without_problems(LIVE[: len(seen)])
     whole = sum(length >= len(FIRST_LINE) + sum(map(len, JOB.chunks[:n])) for n in range(1, len(JOB.chunks) + 1))
-    assert len(seen) == sum(b'"around"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
+    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
 
 
 @settings(max_examples=60 * SCALE, deadline=None)
@@ -137,7 +137,7 @@ SENTENCES = {
     "many that look like chunks": (FIRST_LINE + chunks.MAGIC * 500_000, ["holds nothing to show"]),
     "an empty chunk": (FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, []), ["holds nothing to show"]),
     "records of another form": (
-        FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "heard", {"type": "greeting", "pid": "x"}]]),
+        FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "message", {"type": "greeting", "pid": "x"}]]),
         ["holds nothing to show"],
     ),
     "a kind of a later version": (FIRST_LINE + write_chunk(ChunkKind.LOOK, 7, 1.0, {}), ["holds nothing to show"]),
@@ -191,6 +191,6 @@ def test_texts_in_a_recording_cannot_command_a_terminal(tmp_path):
     path = tmp_path / "job"
     evil = json.loads(json.dumps({"gputui": "1", "hostname": "\x1b]0;evil\x07"}))
     made = Made()
-    made.chunks[0] = write_chunk(ChunkKind.RECORDS, 0, BEGAN, [[BEGAN, 0, "about", evil]])
+    made.chunks[0] = write_chunk(ChunkKind.RECORDS, 0, BEGAN, [[BEGAN, 0, "recording", evil]])
     recording = Recording(made.write(path))
     assert recording.about.hostname.isprintable()
