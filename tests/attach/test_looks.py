@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gputui.model.target import Mark
@@ -43,6 +45,7 @@ BROKEN = """
 """
 
 
+@pytest.mark.every_torch
 def test_a_look_at_a_training_loop(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")

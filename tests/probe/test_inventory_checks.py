@@ -6,6 +6,8 @@ import pytest
 
 from tests.probe.conftest import PROGRAMS
 
+pytestmark = pytest.mark.every_torch
+
 
 def checks_in(program):
     functions = [node for node in ast.parse((PROGRAMS / program).read_text()).body if isinstance(node, ast.FunctionDef)]
