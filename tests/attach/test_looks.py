@@ -90,7 +90,8 @@ def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
 
 
 @pytest.mark.long
-def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python) -> None:
+def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python, record_property) -> None:
+    record_property("count", f"{LOOKS} looks")
     child = torch_python.fork(
         TRAINING
         + """
