@@ -25,6 +25,7 @@ import pytest
 
 from tests.fakegpu.lab import Lab, build
 from tests.forkserver import Forked
+from tests.scale import SCALE
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENDING = REPOSITORY / "tests" / "ending"
@@ -78,7 +79,7 @@ def run_program(
     *arguments: str,
     environment: dict[str, str],
     modules: tuple[str, ...] = ("torch",),
-    timeout_s: float = 300,
+    timeout_s: float = 300 * SCALE,
 ) -> dict[str, Any]:
     """Run a program to its end, forked after the import of `modules`; the JSON on its last line of output.
 

@@ -56,6 +56,7 @@ def driver_bytes(python: Python, child: Child) -> list[int]:
     return [process.used[device] for device in range(2)]
 
 
+@pytest.mark.every_torch
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True"], ids=["native", "expandable"])
 def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Python, settings: str) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STILL, PYTORCH_CUDA_ALLOC_CONF=settings)
@@ -167,6 +168,7 @@ MADE_LATER = """
 """
 
 
+@pytest.mark.every_torch
 def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_program(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + MADE_LATER + STILL)
     child.expect("waiting")

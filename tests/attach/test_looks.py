@@ -46,6 +46,7 @@ BROKEN = """
 """
 
 
+@pytest.mark.every_torch
 def test_a_look_at_a_training_loop(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")
@@ -90,7 +91,8 @@ def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
 
 
 @pytest.mark.long
-def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python) -> None:
+def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python, record_property) -> None:
+    record_property("count", f"{LOOKS} looks")
     child = torch_python.fork(
         TRAINING
         + """

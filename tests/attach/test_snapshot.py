@@ -48,6 +48,7 @@ def without_frames(segments: list[dict]) -> list[dict]:
     return segments
 
 
+@pytest.mark.every_torch
 def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, capsys) -> None:
     child, device = waiting(torch_python)
     path = torch_python.folder / "memory.pickle"

@@ -3,7 +3,7 @@
 `import torch` costs 1.7 s of processor time, and the first optimizer 1.4 s more (it imports `torch._dynamo`). A forked
 program has its own arguments, `__main__`, environment, folder, session, standard streams and end, and CUDA starts in it
 as in any other: neither PyTorch nor the fake driver reads its settings at import (PyTorch 2.11), but for `backend:` in
-PYTORCH_CUDA_ALLOC_CONF.
+PYTORCH_CUDA_ALLOC_CONF. It computes in one thread: other tests run beside it.
 
 A test may fork where it is about what a probe reads or does in a program that runs. It needs an interpreter of its own
 where it is about the start or what comes before the first line (`gputui run`, sitecustomize, torchrun, exec), about
@@ -23,7 +23,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 PROCESS = Path(__file__).parent / "process.py"
 ENVIRONMENT_BYTES = 1 << 16
@@ -36,11 +36,12 @@ class ForkServer:
 
     def __init__(self, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "ROOM": " " * ENVIRONMENT_BYTES}
+        own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "OMP_NUM_THREADS": "1"}
+        room = {"ROOM": " " * ENVIRONMENT_BYTES}
         with theirs:
             self._process = subprocess.Popen(
                 [python, "-W", "ignore", str(PROCESS), str(theirs.fileno()), *modules],
-                env={**os.environ, **variables, **own},
+                env={**os.environ, **variables, **own, **room},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

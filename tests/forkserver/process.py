@@ -13,6 +13,8 @@ import os
 import socket
 import sys
 import types
+from contextlib import suppress
+from pathlib import Path
 
 
 def program_to_run() -> types.CodeType:
@@ -46,23 +48,20 @@ def become(fork: list[str], environment: dict[str, str], folder: str) -> types.C
     show_environment(environment)
     os.environ.update(environment)
     sys.argv[:] = fork
-    sys.path[:1] = [os.path.dirname(fork[0]), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
+    sys.path[:1] = [str(Path(fork[0]).parent), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
     main = types.ModuleType("__main__")
     main.__file__ = fork[0]
     sys.modules["__main__"] = main
     sys.modules.pop("sitecustomize", None)  # that of this environment's PYTHONPATH
-    try:
-        import sitecustomize  # noqa: F401
-    except ModuleNotFoundError:
-        pass
-    with open(fork[0], encoding="utf-8") as script:
-        return compile(script.read(), fork[0], "exec")
+    with suppress(ModuleNotFoundError):
+        importlib.import_module("sitecustomize")
+    return compile(Path(fork[0]).read_text(encoding="utf-8"), fork[0], "exec")
 
 
 def show_environment(environment: dict[str, str]) -> None:
     """Write it where `/proc/PID/environ` reads, over that of this process's exec, which is large enough."""
-    with open("/proc/self/stat", "rb") as stat:
-        start, end = map(int, stat.read().rpartition(b")")[2].split()[47:49])  # env_start and env_end of proc(5)
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    start, end = int(fields[47]), int(fields[48])  # env_start and env_end: see proc(5)
     block = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
     assert len(block) <= end - start, "the environment of a test does not fit into that of the forking process"
     ctypes.memset(start, 0, end - start)

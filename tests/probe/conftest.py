@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -29,11 +33,19 @@ def run_program(cuda_path: str, tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def run_once(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program on any build, once for many tests."""
+    """Runs a program on any build, once for many tests, whichever of xdist's workers they are in."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def run(name: str, *arguments: str):
-        environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
-        modules = ("torch", "torch._dynamo")
-        return torches.run_program(torch_path, PROGRAMS / name, *arguments, environment=environment, modules=modules)
+        told = shared / f"{name}-{crc32(torch_path.encode()):x}.json"
+        with told.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not told.exists():
+                environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
+                modules = ("torch", "torch._dynamo")
+                words = (torch_path, PROGRAMS / name, *arguments)
+                told.write_text(json.dumps(torches.run_program(*words, environment=environment, modules=modules)))
+        return json.loads(told.read_text())
 
     return run

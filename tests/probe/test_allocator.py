@@ -63,7 +63,8 @@ def test_pinned_memory_is_what_pytorch_holds_of_it(run_program):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["many_looks", "many_looks_with_history"])
-def test_many_looks_leave_references_and_memory_as_they_were(run_program, name):
+def test_many_looks_leave_references_and_memory_as_they_were(run_program, name, record_property):
+    record_property("count", f"{LOOKS} looks")
     found = run_program("corners.py", name, str(LOOKS))
     assert found["drift"] < 10
     assert found["grown_kib"] < 2048
@@ -113,7 +114,10 @@ ROOM = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(("configuration", "how"), ROOM.values(), ids=ROOM.keys())
-def test_the_largest_requests_fit_and_for_native_segments_one_byte_more_does_not(run_program, configuration, how):
+def test_the_largest_requests_fit_and_for_native_segments_one_byte_more_does_not(
+    run_program, configuration, how, record_property
+):
+    record_property("count", f"{ROOMS} layouts")
     found = run_program("random_room.py", "1", str(ROOMS), how, PYTORCH_CUDA_ALLOC_CONF=configuration)
     assert found["mismatches"] == []
     assert found["tried"] >= 2 * ROOMS

@@ -25,7 +25,8 @@ CONFIGURATIONS = [
 @pytest.mark.long
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(("configuration", "parts", "count"), CONFIGURATIONS)
-def test_the_prediction_is_what_is_given_back(run_program, configuration, parts, count, devices):
+def test_the_prediction_is_what_is_given_back(run_program, configuration, parts, count, devices, record_property):
+    record_property("count", f"{count * SCALE} programs")
     report = run_program(
         "random_release.py", str(1000 * devices), str(count * SCALE), str(devices), parts,
         PYTORCH_CUDA_ALLOC_CONF=configuration, FAKEGPU_EVENT_LAG_MS="2", memory_gib=8,

@@ -66,7 +66,8 @@ def send_all(connection: socket.socket, data: bytes) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", REQUESTS)
-def test_very_many_frames(target: Target, name: str) -> None:
+def test_very_many_frames(target: Target, name: str, record_property) -> None:
+    record_property("count", f"{MANY} frames")
     data = frame(REQUESTS[name]) * (MANY // 10)
     before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
@@ -79,7 +80,8 @@ def test_very_many_frames(target: Target, name: str) -> None:
 
 
 @pytest.mark.long
-def test_very_many_frames_of_nobody_who_reads(target: Target) -> None:
+def test_very_many_frames_of_nobody_who_reads(target: Target, record_property) -> None:
+    record_property("count", f"{MANY} frames")
     before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO)

@@ -10,7 +10,7 @@ import sys
 import time
 
 import torch
-import torch._dynamo
+import torch._dynamo  # the optimizer's, once for all ranks
 
 RANKS, ODD = 8, 5
 

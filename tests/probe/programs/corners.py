@@ -1,4 +1,7 @@
-"""Corners of the allocator that random programs do not reach:  corners.py NAME [COUNT]  prints what the probe says there."""
+"""Corners of the allocator that random programs do not reach.
+
+corners.py NAME [LOOKS]      prints what the probe says there
+"""
 
 from __future__ import annotations
 
