@@ -14,7 +14,7 @@ import pytest
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Statistics
-from gputui.sources.probe import fate, listing
+from gputui.sources.probe import exit_reason, listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
@@ -119,7 +119,7 @@ OWN_FILES = """
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The viewer waits less for a process to be gone: these go on."""
-    monkeypatch.setattr(fate, "_ENDING_TAKES_S", 0.1)
+    monkeypatch.setattr(exit_reason, "_ENDING_TAKES_S", 0.1)
 
 
 def to_the_end(client: ProbeClient) -> None:
