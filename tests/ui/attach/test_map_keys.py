@@ -11,7 +11,7 @@ from rich.color import ColorSystem
 
 from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.target import Greeting
-from gputui.ui.drawing.attach import worked_out
+from gputui.ui.drawing.attach import row_cells
 from gputui.ui.drawing.attach.cells import LIVE
 from gputui.ui.screens.attach.map import MapScreen
 from gputui.ui.widgets.attach.inspector import Inspector
@@ -240,8 +240,8 @@ async def test_a_key_draws_cells_of_lines_that_come_into_view_alone(keys, lines,
     assert sum(len(release.segment.blocks) for release in BIG.release.segments) == 10_000
     async with open_map(moment_of(BIG)) as attached:
         drawn = []
-        real = worked_out.runs_to_scale
-        monkeypatch.setattr(worked_out, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
+        real = row_cells.runs_to_scale
+        monkeypatch.setattr(row_cells, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
         await attached.press(*keys)
         assert len(drawn) <= lines
 

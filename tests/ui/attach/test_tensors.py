@@ -181,7 +181,7 @@ async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
 
 async def test_a_moment_without_a_look_says_so():
     async with open_tensors(moment(layout=None)) as shown:
-        assert "no look at the allocator's map was kept" in shown.text
+        assert "its look at the allocator's map was not kept" in shown.text
 
 
 MANY = 100_000
@@ -229,8 +229,8 @@ async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
 
 async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
     go_on = threading.Event()
-    original = tree_thread.grown
-    monkeypatch.setattr(tree_thread, "grown", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    original = tree_thread.build_tree
+    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
         await shown.until(lambda: "Sorting the tensors ..." in shown.text)
