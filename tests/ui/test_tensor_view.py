@@ -149,7 +149,7 @@ def drawn(made: TensorView, width: int, appearance: Appearance) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("taste", [Appearance(), Appearance(ASCII)], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("appearance", [Appearance(), Appearance(ASCII)], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("grouping", ["module", "shape"])
 def test_rows_fill_the_width(width, appearance, grouping):
     made = TensorView()
