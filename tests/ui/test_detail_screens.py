@@ -118,7 +118,7 @@ class TestProcess:
             await monitor.press("enter")
             await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
             assert "Process 2010  python train.py" in monitor.lines[1]
-            assert "these are its last readings" in monitor.lines[2]
+            assert "ended or no longer holds device memory; these are its last readings" in monitor.lines[2]
             await monitor.press("z", "end", "home")
             await monitor.press("escape")
             assert monitor.pids == []

@@ -23,7 +23,7 @@ class DeviceScreen(SubScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the previous device"),
-        Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the device after"),
+        Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the next device"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
     ]
 

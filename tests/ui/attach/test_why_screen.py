@@ -32,7 +32,7 @@ FINDING = Finding(
 
 
 def test_a_finding_is_title_evidence_and_remedy():
-    assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Map")) == (
+    assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Tensors")) == (
         " ! A leak: losses keeps more tensors at every look, 26.3\n"
         "   GiB more since the first look.\n"
         "     losses grew from 1 to 127 tensors.\n"

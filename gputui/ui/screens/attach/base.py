@@ -74,7 +74,12 @@ class AttachScreen(Replaying, MonitorScreen):
         ),
         Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with it later"),
         Binding(
-            LOOK_KEY, "look", "Look now", show=False, id="attach.look", tooltip="look at its memory now, at any cost"
+            LOOK_KEY,
+            "look",
+            "Look now",
+            show=False,
+            id="attach.look",
+            tooltip="look at its memory now, however long it takes",
         ),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding(

@@ -32,7 +32,7 @@ class MapView(Listing[MapRow]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "block(-1)", "Block", show=False, id="map.previous", tooltip="the block before"),
+        Binding("left,h", "block(-1)", "Block", show=False, id="map.previous", tooltip="the previous block"),
         Binding("right,l", "block(1)", "Block", show=False, id="map.next", tooltip="the next block"),
         Binding("shift+left,H", "cell(-1)", "Cell", show=False, id="map.left", tooltip="a block one cell to the left"),
         Binding(
