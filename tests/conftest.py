@@ -14,7 +14,7 @@ import pytest
 from tests import torches
 from tests.fakegpu.lab import Lab, build
 
-pytest_plugins = ["tests.plugins.left_out", "tests.plugins.workers"]
+pytest_plugins = ["tests.plugins.left_out", "tests.plugins.no_skips", "tests.plugins.workers"]
 
 # A shell starts what it runs behind it with SIGINT ignored, nohup with SIGHUP: programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -86,9 +86,7 @@ class LookRunner:
         torch = self._torch_with_reader()
         if torch is None:
             return method, ""
-        from gputui.probe.memory_history import memory_history
-
-        if memory_history.recorder(torch) == "program":
+        if _program_records(torch):
             return None, RECORDS
         affordable, why_less = self._budget.affordable(method, _blocks(self._counters.newest))
         has_map = process.has_cuda(torch)  # without one, a look that takes no inventory would be empty
@@ -155,6 +153,8 @@ class LookRunner:
             gc.disable()
             if torch is None or self._reader is None:
                 problems.append(_NO_TORCH)
+            elif not self._is_urgent and _program_records(torch):  # it began after this look was asked for
+                problems.append(RECORDS)
             else:
                 self._reader.read(torch, method, look, may_walk=self._is_urgent)
         finally:
@@ -171,6 +171,12 @@ class LookRunner:
             f"{f' (it is at {location})' if location else ''}: tensors could not be looked at, and the map may show the"
             " middle of an operation."
         )
+
+
+def _program_records(torch: ModuleType) -> bool:
+    from gputui.probe.memory_history import memory_history
+
+    return memory_history.recorder(torch) == "program"
 
 
 def _blocks(statistics: list[dict[str, Any]]) -> int:

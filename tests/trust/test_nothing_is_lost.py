@@ -119,7 +119,7 @@ OWN_FILES = """
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The viewer waits less for a process to be gone: these go on."""
-    monkeypatch.setattr(exit_reason, "_ENDING_TAKES_S", 0.1)
+    monkeypatch.setattr(exit_reason, "_EXIT_TAKES_S", 0.1)
 
 
 def to_the_end(client: ProbeClient) -> None:
@@ -142,7 +142,7 @@ def test_who_closes_every_descriptor_has_its_numbers_for_itself(
     child.say("go")
     child.expect("closed")
     if client:
-        with pytest.raises(ProbeError, match="is gone: the process closed all its files"):
+        with pytest.raises(ProbeError, match="is gone. The process closed all its files"):
             to_the_end(client)
     with pytest.raises(CannotAttachError, match="has no probe"):
         child.attach()

@@ -95,12 +95,8 @@ class Viewer:
     def __init__(self, client: ProbeClient) -> None:
         self._client = client
         client.subscribe(TENTH_OF_DEFAULT_S)
-        self.look_when_changed()
+        client.ask_look("walk", when="changed")
         self.seen: list[object] = []
-
-    def look_when_changed(self) -> None:
-        """Have looks as a screen has them, that nobody pressed a key for."""
-        self._client.ask_look("walk", when="changed")
 
     def while_it_goes_on(self, *, child: Child, asks: str | None) -> None:
         """Let the program make its next steps, and look in the middle of them."""
@@ -112,6 +108,8 @@ class Viewer:
             message = self._client.receive(60)
             assert message is not None
             self.seen.append(message)
+        if asks is not None:
+            self._client.ask_look("walk", when="changed")
 
 
 def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], Viewer | None]:
@@ -128,8 +126,6 @@ def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], V
                 if attached and viewer is None:
                     viewer = Viewer(stack.enter_context(child.attach()))
                 if viewer:
-                    # Not while recording begins: a look that was decided on before may be taken after, in the history.
-                    viewer.look_when_changed()
                     asks = None if phase == "recorded" else ("walk", "scan", "")[number % 3]
                     viewer.while_it_goes_on(child=child, asks=asks)
                 else:

@@ -41,9 +41,17 @@ class Running:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing is left to do."""
+        """Wait until nothing is left to do, layouts and repaints that wait for one of Textual's timers included."""
         await self.pilot.pause()
         await self.pilot.pause()
+        while self._is_drawing:
+            await asyncio.sleep(0.002)
+            await self.pilot.pause()
+
+    @property
+    def _is_drawing(self) -> bool:
+        screen = self.app.screen
+        return bool(self.app._resize_timer or screen._layout_required or screen._dirty_widgets)
 
     async def resize(self, width: int, height: int) -> None:
         """Make the terminal another size and wait until all is drawn."""

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from gputui.ui.widgets.painted import Notes, Painted
+from tests.ui.running import Running
 
 WORDS = "a sentence of eight words in some lines"
 
@@ -48,29 +49,30 @@ class Page(Screen[None]):
 async def test_a_widget_draws_when_its_size_changes_and_notes_are_as_high_as_their_lines():
     page = Page()
     async with App().run_test(size=(80, 10)) as pilot:
+        running = Running(pilot.app, pilot)
         await pilot.app.push_screen(page)
         notes, body = page.query_one(Notes), page.query_one(Body)
         notes.redraw()
-        await pilot.pause()
+        await running.settle()
         assert (notes.size.height, body.sizes[-1]) == (1, (80, 9))
-        await pilot.resize_terminal(20, 10)
-        await pilot.pause()
+        await running.resize(20, 10)
         assert (notes.size.height, body.sizes[-1]) == (2, (20, 8))
         page.words = ""
         notes.redraw()
-        await pilot.pause()
+        await running.settle()
         assert (notes.size.height, body.sizes[-1]) == (0, (20, 10))
         page.words = WORDS
         notes.redraw()
-        await pilot.pause()
+        await running.settle()
         assert (notes.size.height, body.sizes[-1]) == (2, (20, 8))
 
 
 async def test_lines_that_are_equal_are_not_painted_again():
     page = Page()
     async with App().run_test(size=(80, 10)) as pilot:
+        running = Running(pilot.app, pilot)
         await pilot.app.push_screen(page)
-        await pilot.pause()
+        await running.settle()
         painted: list[object] = []
         body = page.query_one(Body)
         refresh = body.refresh
