@@ -138,7 +138,7 @@ async def test_what_the_monitor_knows_of_process_and_device_counts_too():
     loading = replace(plain, devices=(device,), host=replace(plain.host, workers=BUSY_WORKER))
     async with sitting(loading) as at:
         await at.press("2")
-        assert "The device is 30% busy, the process's only worker takes 97% of a core." in at.text
+        assert "The device is 30% busy, while the only worker takes 97% of a core." in at.text
 
 
 async def test_an_ended_process_keeps_its_findings():
