@@ -283,7 +283,7 @@ def test_an_environment_that_forbids_acts_is_obeyed(torch_python: Python) -> Non
         assert client.greeting.actions == ()
         for name in ActionName:
             result = client.run_action(name)
-            assert result.reason == "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
+            assert result.reason == "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
             assert (result.devices, result.collected) == ((), None)
 
 
@@ -351,7 +351,7 @@ def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # told to the other only once the act before it was taken up
         assert other.receive(60).label == "asked"
-        assert other.run_action(ActionName.COLLECT).reason == "Another act is under way."
+        assert other.run_action(ActionName.COLLECT).reason == "Another action is under way."
         answers = [one.receive(60), one.receive(60)]
     assert "did not come back" in next(each for each in answers if isinstance(each, ActionResult)).reason
 

@@ -103,7 +103,7 @@ def test_live_lines_until_the_process_ends(torch_python: Python) -> None:
     assert ("cuda:0  allocated" in line) == (device == "cuda")
     child.process.send_signal(signal.SIGKILL)
     assert viewer.ended() == 0
-    assert f"Process {child.pid} has ended" in viewer.errors
+    assert f"Process {child.pid} was killed by SIGKILL" in viewer.errors
 
 
 def test_a_process_without_a_probe(python: Python) -> None:

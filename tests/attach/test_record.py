@@ -128,7 +128,7 @@ ENDS = {
         "for _ in range(100): time.sleep(1)", signal.SIGINT, "ended with an error: KeyboardInterrupt",
     ),
     "by SIGTERM": ("time.sleep(100)", signal.SIGTERM, "was ended by SIGTERM."),
-    "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "was killed by SIGKILL. The kernel sends it too"),
+    "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "was killed by SIGKILL. The kernel also sends it"),
     "by a crash": ("import ctypes; ctypes.string_at(0)", None, "was ended by SIGSEGV."),
     "by os._exit": ("import os; os._exit(4)", None, "exited with status 4 without shutting Python down (os._exit)."),
     "its probe alone": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe and continues without"),

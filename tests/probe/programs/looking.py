@@ -19,9 +19,11 @@ from gputui.model.allocator import (
     Segment,
 )
 from gputui.model.analysis import Release
+from gputui.model.reading import Problem
 from gputui.probe.allocator import read_statistics, take_map
 from gputui.probe.blockmap import describe_map
 from gputui.probe.pools import PoolWatch
+from gputui.sources.probe.decode import decode
 
 WATCH = PoolWatch()
 
@@ -34,7 +36,7 @@ def as_map(found: dict[str, Any]) -> AllocatorMap:
         ),
         routed_devices=tuple(found["routed_devices"]),
         settings=_settings(found["settings"]),
-        problems=tuple(found["problems"]),
+        problems=tuple(decode(Problem, problem) for problem in found["problems"]),
     )
 
 
