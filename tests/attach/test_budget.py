@@ -282,7 +282,7 @@ def test_the_last_counters_arrive_before_the_end(torch_python: Python) -> None:
         assert isinstance(client.receive(60), Statistics)
         child.say("go")
         last = client.receive(60)
-        with pytest.raises(ProbeError, match="ended with an error: OutOfMemoryError" if device == "cuda" else "ended"):
+        with pytest.raises(ProbeError, match="ended with an error: "):
             client.receive(60)
     assert isinstance(last, Statistics)
     assert [each.num_ooms for each in last.devices] == ([1, 0] if device == "cuda" else [])

@@ -142,7 +142,7 @@ def test_who_closes_every_descriptor_has_its_numbers_for_itself(
     child.say("go")
     child.expect("closed")
     if client:
-        with pytest.raises(ProbeError, match="is gone. The process closed all its files"):
+        with pytest.raises(ProbeError, match=r"is gone\. The process closed all its files"):
             to_the_end(client)
     with pytest.raises(CannotAttachError, match="has no probe"):
         child.attach()

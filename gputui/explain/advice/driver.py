@@ -42,7 +42,7 @@ def _outside(situation: Situation, outside: int) -> str:
         suspects.insert(0, f"NCCL buffers for {world_size} ranks")
     return (
         f"{format_bytes(outside)} outside PyTorch is more than a CUDA context takes by itself: it includes"
-        f" {'; '.join(suspects)}."
+        f" {', '.join(suspects[:-1])} and {suspects[-1]}."
     )
 
 

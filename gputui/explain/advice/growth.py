@@ -39,7 +39,7 @@ class _Growth:
 
 
 def leak(situation: Situation) -> Finding | None:
-    """Kinds of tensors of which there are more from look to look."""
+    """Kinds of tensors that become more from look to look."""
     is_bare = len(situation.looks) < LOOKS
     looks = situation.bare_looks if is_bare else situation.looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:

@@ -133,16 +133,18 @@ class TargetFeed:
             client.ask_look("walk", when="changed")
 
     def _deliver(self, ended: Disconnect | None = None) -> None:
-        around = surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
-        self._keeper.note_surroundings(self.pid, around)
-        moment = moment_among(self._state, around)
+        surroundings = read_surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
+        self._keeper.note_surroundings(self.pid, surroundings)
+        moment = moment_among(self._state, surroundings)
         if self._keeper.problem:
             moment = replace(moment, problems=(*moment.problems, Problem(self._keeper.problem)))
         if not self._is_stopped:
             self._listener(moment)
 
 
-def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: Disconnect | None = None) -> Surroundings:
+def read_surroundings(
+    greeting: Greeting, snapshot: Snapshot, pid: int, ended: Disconnect | None = None
+) -> Surroundings:
     """What the viewer itself reads about a process now."""
     processes = snapshot.processes.processes
     return Surroundings(

@@ -14,7 +14,7 @@ class ProbePresence:
     def __init__(self) -> None:
         uid = os.geteuid()
         runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
-        self._folders = tuple(dict.fromkeys(places.folder_of(uid, each) for each in runtime_dirs))
+        self._folders = tuple(dict.fromkeys(places.folder_of(uid, base) for base in runtime_dirs))
         self._changed: tuple[int, ...] = ()
         self._pids: frozenset[int] = frozenset()
 

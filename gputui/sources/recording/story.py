@@ -26,7 +26,7 @@ class _Sketch:
 
     state: ProbeState
     look: LookTaken
-    around: Surroundings
+    surroundings: Surroundings
 
 
 class Story:
@@ -103,5 +103,5 @@ class Story:
         seen = self._recording.look(pid, look.number, look.named) if is_whole and look.number else None
         if seen is not None:
             state = replace(state, look=seen[0], layouts=seen[1])
-        moment = moment_among(state, sketch.around)
+        moment = moment_among(state, sketch.surroundings)
         return replace(moment, problems=(*moment.problems, *map(Problem, self._recording.notices)))

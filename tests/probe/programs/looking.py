@@ -36,7 +36,7 @@ def as_map(found: dict[str, Any]) -> AllocatorMap:
         ),
         routed_devices=tuple(found["routed_devices"]),
         settings=_settings(found["settings"]),
-        problems=decode(tuple[Problem, ...], list(found["problems"])),
+        problems=tuple(decode(Problem, problem) for problem in found["problems"]),
     )
 
 
