@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gputui.model.device import Device, DeviceMemory, DeviceUse
+from gputui.model.device_readings import READINGS
 from gputui.model.process import Process
 from gputui.model.reading import Absent, Reading, value_of
+from gputui.model.reading_declaration import DeviceReading
 from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
 from gputui.units import format_bytes, format_bytes_short, format_duration
@@ -88,6 +90,14 @@ def _used(row: _Use) -> str:
     return "-" if used is None else format_bytes(used)
 
 
+def _reading_text(reading: DeviceReading) -> Callable[[Device], str]:
+    def text(device: Device) -> str:
+        value = reading.text(device)
+        return "-" if isinstance(value, Absent) else value.replace(" °", "")
+
+    return text
+
+
 _DEVICE_COLUMNS = (
     Column("GPU", _place),
     Column("NAME", lambda device: device.name.removeprefix("NVIDIA "), is_text=True),
@@ -95,8 +105,7 @@ _DEVICE_COLUMNS = (
     Column("MEMORY", _memory),
     Column("TEMP", lambda device: _number(device.temperature_c, "C")),
     Column("POWER", _power),
-    Column("SM CLOCK", lambda device: _number(device.sm_clock_mhz, " MHz")),
-    Column("FAN", lambda device: _number(device.fan_percent, "%")),
+    *(Column(reading.once_title, _reading_text(reading)) for reading in READINGS if reading.once_title),
     Column("NOTES", lambda device: "lost" if device.lost else ", ".join(value_of(device.throttle_reasons) or ()), True),
 )
 _PROCESS_COLUMNS = (

@@ -23,7 +23,7 @@ class LiveMachine:
     """NVML in a thread of its own, which begins at once; host and processes in the caller's."""
 
     def __init__(self) -> None:
-        self._devices = DeviceReader(NvmlSource)
+        self._devices = DeviceThread(NvmlSource)
         self._host = HostSource()
         self._processes = ProcessSource(has_probe=ProbePresence())
         self._number = 0
@@ -56,7 +56,7 @@ class LiveMachine:
         self._devices.close()
 
 
-class DeviceReader:
+class DeviceThread:
     """Reads the devices on request in a daemon thread, so that a driver call that hangs holds up nobody else."""
 
     def __init__(self, open_source: Callable[[], NvmlSource], clock: Callable[[], float] = time.monotonic) -> None:

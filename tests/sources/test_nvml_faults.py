@@ -7,7 +7,7 @@ import pytest
 
 from gputui.model.device import Device
 from gputui.model.reading import Absent
-from gputui.sources.nvml.table import field_value
+from gputui.sources.nvml.calls import field_value
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
-from gputui.sources.nvml.codes import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
+from gputui.sources.nvml.errors import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
 
 Handle = object
 """A device's handle: opaque, and good for nothing but further calls."""

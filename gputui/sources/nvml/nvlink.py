@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from gputui.model.device import NvLinks
 from gputui.model.reading import Absent, Reading
-from gputui.sources.nvml.answers import Answers
-from gputui.sources.nvml.codes import UNSUPPORTED, Code
-from gputui.sources.nvml.table import EVERY_LOOK, SELDOM, Ask, field_value
+from gputui.model.reading_declaration import Cadence
+from gputui.sources.nvml.answer_cache import AnswerCache
+from gputui.sources.nvml.calls import Call, field_value
+from gputui.sources.nvml.errors import UNSUPPORTED, Code
 
 _ALL_LINKS = 0xFFFFFFFF
-_COUNT = Ask("nvmlDeviceGetFieldValues", ((91,),))
+_COUNT = Call("nvmlDeviceGetFieldValues", ((91,),))
 """NVML_FI_DEV_NVLINK_LINK_COUNT."""
-_TRAFFIC = Ask("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), EVERY_LOOK)
+_TRAFFIC = Call("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), Cadence.EACH_LOOK)
 """NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: despite the name, KiB since the driver was loaded."""
 _NO_LINK = {*UNSUPPORTED, Code.INVALID_ARGUMENT}
 """How NVML answers about a link that the board does not have."""
@@ -32,7 +33,7 @@ class NvLinkReader:
     def __init__(self) -> None:
         self._last: _Traffic | None = None
 
-    def read(self, answers: Answers, now: float) -> Reading[NvLinks]:
+    def read(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
         """The links there are now; the rates are None at the first look and where NVML does not count."""
         answer = answers.answer(_COUNT, now)
         count = Absent(answer.error.reason) if answer.error else field_value(answer.value[0])
@@ -40,7 +41,9 @@ class NvLinkReader:
             return count
         if not count:
             return _NO_LINKS
-        states = [answers.answer(Ask("nvmlDeviceGetNvLinkState", (link,), SELDOM), now) for link in range(int(count))]
+        states = [
+            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,), Cadence.SELDOM), now) for link in range(int(count))
+        ]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down
             return Absent(unknown[0].reason)
@@ -56,7 +59,7 @@ class NvLinkReader:
         self._last = None
 
 
-def _traffic(answers: Answers, now: float) -> _Traffic | None:
+def _traffic(answers: AnswerCache, now: float) -> _Traffic | None:
     answer = answers.answer(_TRAFFIC, now)
     if answer.error is not None:
         return None

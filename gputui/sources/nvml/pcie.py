@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gputui.model.reading import Absent, Reading
 from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.codes import UNSUPPORTED, NvmlError
+from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
 
 Rates = tuple[Reading[int], Reading[int]]
 """Bytes a second sent and received."""

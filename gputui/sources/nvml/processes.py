@@ -7,22 +7,23 @@ from typing import NamedTuple
 
 from gputui.model.device import DeviceUse
 from gputui.model.reading import Absent, Reading, value_of
-from gputui.sources.nvml.answers import Answer
+from gputui.model.reading_declaration import Cadence
+from gputui.sources.nvml.answer_cache import Answer
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
-from gputui.sources.nvml.codes import UNSUPPORTED, CallError, Code
-from gputui.sources.nvml.reader import Reader
-from gputui.sources.nvml.table import OFTEN, ONCE, SELDOM, Ask
+from gputui.sources.nvml.calls import LIFETIME_S, Call
+from gputui.sources.nvml.device_reader import DeviceReader
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code
 
 
-def _list(function: str, lifetime_s: float) -> Ask:
+def _list(function: str, cadence: Cadence) -> Call:
     """A list by its versions: nvidia-ml-py's function without one ends with an error of its own on older drivers."""
-    return Ask(f"{function}_v3", (), lifetime_s, Ask(f"{function}_v2", (), lifetime_s))
+    return Call(f"{function}_v3", (), cadence, Call(f"{function}_v2", (), cadence))
 
 
 _LISTS = (
-    ("C", _list("nvmlDeviceGetComputeRunningProcesses", OFTEN)),
-    ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", SELDOM)),
-    ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", SELDOM)),
+    ("C", _list("nvmlDeviceGetComputeRunningProcesses", Cadence.OFTEN)),
+    ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", Cadence.SELDOM)),
+    ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
 _MEMORY_NOT_SAID = Absent("NVML does not say how much memory this process holds")
 _NOT_SAMPLED = Absent("no sample in the last interval")
@@ -52,13 +53,13 @@ class Processes:
     def __init__(self, nvml: Nvml) -> None:
         self._sm_use = _SmUse(nvml)
 
-    def read(self, whole: Reader, instances: Sequence[Reader], now: float) -> Listed:
+    def read(self, whole: DeviceReader, instances: Sequence[DeviceReader], now: float) -> Listed:
         """The processes there are now. `GpuLostError` and `NvmlGoneError` are raised."""
         keys = {_place(reader): reader.device.key for reader in instances}
         entries: list[_Entry] = []
         problems = []
-        for kind, ask in _LISTS:
-            for reader, answer in _asked(ask, whole, instances, now):
+        for kind, call in _LISTS:
+            for reader, answer in _answers_to(call, whole, instances, now):
                 if answer.error is None:
                     entries += [_entry(kind, it, keys, reader.device.key) for it in answer.value]
                 elif kind == "C" or answer.error.code not in UNSUPPORTED:
@@ -83,7 +84,7 @@ class _SmUse:
     def read(self, handle: Handle, now: float) -> Reading[Mapping[int, int]]:
         """Percent by PID since the last reading; what is not in it is idle."""
         if now >= self._holds_until:
-            self._holds_until = now + OFTEN
+            self._holds_until = now + LIFETIME_S[Cadence.OFTEN]
             self._percents = self._ask(handle)
         return self._percents
 
@@ -92,7 +93,7 @@ class _SmUse:
             samples = self._nvml.call_about(handle, "nvmlDeviceGetProcessUtilization", self._seen_until_us)
         except CallError as error:
             if error.code in UNSUPPORTED:
-                self._holds_until = ONCE
+                self._holds_until = LIFETIME_S[Cadence.ONCE]
             if error.code not in _NO_SAMPLES:
                 return Absent(error.reason)
             return {} if self._seen_until_us else _NOT_SAMPLED
@@ -101,18 +102,20 @@ class _SmUse:
         return {sample.pid: sample.smUtil for sample in sound}
 
 
-def _asked(ask: Ask, whole: Reader, instances: Sequence[Reader], now: float) -> list[tuple[Reader, Answer]]:
+def _answers_to(
+    call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float
+) -> list[tuple[DeviceReader, Answer]]:
     """Who was asked for a list and the answer: the GPU, or its MIG instances where its own list takes more rights."""
-    answers = _answers([whole], ask, now)
+    answers = _answers([whole], call, now)
     refused = any(answer.error is not None and answer.error.code == Code.NO_PERMISSION for _, answer in answers)
-    return (_answers(instances, ask, now) or answers) if refused else answers
+    return (_answers(instances, call, now) or answers) if refused else answers
 
 
-def _answers(readers: Sequence[Reader], ask: Ask, now: float) -> list[tuple[Reader, Answer]]:
-    return [(reader, reader.answers.answer(ask, now)) for reader in readers if reader.answers is not None]
+def _answers(readers: Sequence[DeviceReader], call: Call, now: float) -> list[tuple[DeviceReader, Answer]]:
+    return [(reader, reader.answers.answer(call, now)) for reader in readers if reader.answers is not None]
 
 
-def _place(reader: Reader) -> tuple[int, int] | None:
+def _place(reader: DeviceReader) -> tuple[int, int] | None:
     mig = reader.device.mig
     return (mig.gpu_instance, mig.compute_instance) if mig else None
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from gputui.model.device import DeviceLook, Driver
 from gputui.model.reading import Absent, Reading
+from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
-from gputui.sources.nvml.codes import UNSUPPORTED, NvmlError
+from gputui.sources.nvml.calls import LIFETIME_S
+from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
 from gputui.sources.nvml.gpu import Gpu
-from gputui.sources.nvml.table import ONCE, SELDOM
 
 
 class Session:
@@ -53,7 +54,7 @@ class Session:
     def _count(self, now: float) -> None:
         if now < self._count_holds_until:
             return
-        self._count_holds_until = now + SELDOM
+        self._count_holds_until = now + LIFETIME_S[Cadence.SELDOM]
         count = self.nvml.call("nvmlDeviceGetCount")
         if count != len(self._gpus):
             self._gpus = [Gpu(self.nvml, index) for index in range(count)]
@@ -70,7 +71,7 @@ class Session:
             raise gone[0]
 
     def _read_driver(self, now: float) -> Driver:
-        self._driver_holds_until = ONCE
+        self._driver_holds_until = LIFETIME_S[Cadence.ONCE]
         cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2", now)
         return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
 
@@ -83,7 +84,7 @@ class Session:
             return self.nvml.call(function)
         except NvmlError as error:
             if error.code not in UNSUPPORTED:
-                self._driver_holds_until = now + SELDOM
+                self._driver_holds_until = now + LIFETIME_S[Cadence.SELDOM]
             return Absent(error.reason)
 
 

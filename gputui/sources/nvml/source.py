@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from gputui.model.device import Device, DeviceLook
 from gputui.model.reading import NOT_READ
 from gputui.sources.nvml.binding import Nvml
-from gputui.sources.nvml.codes import NvmlError, NvmlUnusableError, problem_of
+from gputui.sources.nvml.errors import NvmlError, NvmlUnusableError, problem_of
 from gputui.sources.nvml.pcie import PcieRates, Rates
 from gputui.sources.nvml.session import Session
 
