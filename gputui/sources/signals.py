@@ -8,7 +8,7 @@ import signal
 from gputui.errors import GputuiError
 from gputui.model.process import Identity, ProcessState
 from gputui.model.reading import Absent
-from gputui.sources.processes.facts import user
+from gputui.sources.processes.descriptions import user
 from gputui.sources.procfs import ProcFs, Stat
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 from gputui.model.target import Ending
+from gputui.sources.procfs import ProcFs
 
 _ENDING_TAKES_S = 3.0
 """So long a process may take from closing its sockets to its end: a CUDA context goes in between."""
-
-_EXIT_CODE = 49
-"""Its place among the fields of /proc/PID/stat after the name."""
 
 KILLED_BY_KERNEL = " The kernel sends it too, when the host's memory runs out: dmesg tells."
 
@@ -24,16 +21,17 @@ def sentence_of(pid: int, ending: Ending | None) -> str:
         return f"Process {pid} has stopped its probe, and goes on without it."
     if ending is not None:
         return f"Process {pid} has ended by an error: {ending.error}" if ending.error else f"Process {pid} has ended."
-    fields = _last_fields(pid)
-    if fields is None:
+    last_state = _last_state(pid)
+    if last_state is None:
         killed = "killed (by SIGKILL, or by the kernel where the host's memory ran out), or it crashed"
         return f"Process {pid} has ended without a word: it was {killed}."
-    if fields[0] not in ("Z", "X"):
+    letter, wait_status = last_state
+    if letter not in ("Z", "X"):
         return (
             f"The probe of process {pid} is gone: the process has closed all its files, has become another program, or"
             " hangs in its end."
         )
-    return _by_status(pid, int(fields[_EXIT_CODE]))
+    return _by_status(pid, wait_status)
 
 
 def _by_status(pid: int, status: int) -> str:
@@ -46,15 +44,12 @@ def _by_status(pid: int, status: int) -> str:
     return f"Process {pid} has ended{f' with exit status {code}' if code else ''}, at once and without a word."
 
 
-def _last_fields(pid: int) -> list[str] | None:
-    """The fields after the name in /proc/PID/stat once it is a zombie, None once it is gone."""
+def _last_state(pid: int) -> tuple[str, int] | None:
+    """The state letter and the wait status of a process once it is a zombie, None once it is gone."""
+    proc = ProcFs()
     deadline = time.monotonic() + _ENDING_TAKES_S
     while True:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        except OSError:
-            return None
-        fields = text.rpartition(")")[2].split()
-        if fields[0] in ("Z", "X") or time.monotonic() > deadline:
-            return fields
+        state = proc.exit(pid)
+        if state is None or state[0] in ("Z", "X") or time.monotonic() > deadline:
+            return state
         time.sleep(0.01)

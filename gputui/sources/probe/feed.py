@@ -15,7 +15,7 @@ from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Greeting, Look, Statistics
 from gputui.sources.probe.client import Message, ProbeClient
-from gputui.sources.probe.resident import resident_bytes
+from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
@@ -148,7 +148,7 @@ def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: str = 
     return Surroundings(
         time=time.time(),
         drivers=tuple(driver_facts(greeting, snapshot.devices, pid).items()),
-        rss_bytes=resident_bytes(pid),
+        rss_bytes=ProcFs().resident_bytes(pid),
         workers=next((process.workers for process in processes if process.pid == pid), None),
         ended=ended,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ _DRIVER_MAPPINGS = (b"libcuda", b"libnvidia", b"/dev/nvidia")
 def is_private(proc: ProcFs) -> bool:
     """Whether this process lives in a PID namespace below the machine's own; unknown counts as no."""
     try:
-        namespace = os.readlink(f"{proc.root}/self/ns/pid")
+        namespace = proc.link("self", "ns/pid")
     except OSError:
         return False
     return namespace != _INITIAL_NAMESPACE
@@ -67,7 +66,6 @@ class Namespace:
     def _maps_driver(self, pid: int) -> bool | None:
         """None where the process is somebody else's and its mappings are not shown."""
         try:
-            maps = self._proc.file(pid, "maps")
+            return self._proc.is_any_mapped(pid, _DRIVER_MAPPINGS)
         except OSError:
             return None
-        return any(mapping in maps for mapping in _DRIVER_MAPPINGS)

@@ -12,14 +12,14 @@ from gputui.model.device import DeviceLook, DeviceUse
 from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares, Shares
-from gputui.sources.processes.facts import Facts, FactsOfProcesses
+from gputui.sources.processes.descriptions import Description, Descriptions
 from gputui.sources.processes.family import Family
 from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.ranks import Ranks
-from gputui.sources.processes.rollup import Rollup, Rollups, pss_of
+from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
 from gputui.sources.processes.workers import WorkerPids, sum_of
-from gputui.sources.procfs import ENDED, ProcFs, Stat
+from gputui.sources.procfs import ENDED, ProcFs, Rollup, Stat
 
 if TYPE_CHECKING:
     from gputui.sources.processes.details import DetailsReader
@@ -41,7 +41,7 @@ class _HostLook(NamedTuple):
     """What the host says of the GPU processes and their workers at one look."""
 
     stats: Mapping[int, Stat]
-    facts: Mapping[int, Facts]
+    descriptions: Mapping[int, Description]
     cpu: Mapping[int, Reading[float]]
     workers: Mapping[int, list[Stat]]
     rollups: Mapping[int, Reading[Rollup] | None]
@@ -68,7 +68,7 @@ class ProcessSource:
         self._has_probe = has_probe
         self._namespace = Namespace(self._proc, private=in_private_namespace)
         self._family = Family(self._proc, clock)
-        self._facts = FactsOfProcesses(self._proc, clock)
+        self._descriptions = Descriptions(self._proc, clock)
         self._cpu = cpu or CpuShares(clock)
         self._workers = WorkerPids(self._proc, self._family)
         self._rollups = Rollups(self._proc)
@@ -114,11 +114,11 @@ class ProcessSource:
         members = [stat for stats in workers.values() for stat in stats]
         families = [*(here[pid] for pid in workers), *members]
         self._rollups.refresh(families)
-        facts = self._facts.look(here.values())
-        places = {pid: fact.place for pid, fact in facts.items() if fact.place}
+        descriptions = self._descriptions.look(here.values())
+        places = {pid: description.place for pid, description in descriptions.items() if description.place}
         return _HostLook(
             stats=here,
-            facts=facts,
+            descriptions=descriptions,
             cpu=self._cpu.look([*here.values(), *members]),
             workers=workers,
             rollups={stat.pid: self._rollups.of(stat) for stat in families},
@@ -126,21 +126,22 @@ class ProcessSource:
         )
 
     def _present(self, stat: Stat, uses: tuple[DeviceUse, ...], look: _HostLook) -> Process:
-        pid, facts, workers = stat.pid, look.facts[stat.pid], look.workers.get(stat.pid)
+        pid, workers = stat.pid, look.workers.get(stat.pid)
+        description = look.descriptions[pid]
         rollup = look.rollups.get(pid)
         return Process(
             identity=Identity(pid, stat.started),
             state=stat.state,
             uses=uses,
             parent_pid=stat.parent_pid,
-            user=facts.user,
-            command=facts.command,
+            user=description.user,
+            command=description.command,
             cpu_percent=look.cpu[pid],
             rss_bytes=stat.rss_bytes,
             pss_bytes=NOT_READ if rollup is None else pss_of(rollup),
             workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
             rank=look.ranks.get(pid),
-            has_probe=self._has_probe(pid, facts.user),
+            has_probe=self._has_probe(pid, description.user),
         )
 
     def _missing(self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers) -> Process:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from gputui.model.process import ProcessState, Workers
 from gputui.model.reading import Absent, Reading
 from gputui.sources.processes.family import Family
-from gputui.sources.processes.rollup import Rollup
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.procfs import ProcFs, Rollup, Stat
 
 
 class WorkerPids:

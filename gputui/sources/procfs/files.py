@@ -1,0 +1,202 @@
+"""The files of /proc, read with one system call each, and an error that says whose process it was."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gputui.model.reading import Absent, Reading
+from gputui.sources.procfs.formats import (
+    Mapping,
+    Rollup,
+    Stat,
+    Status,
+    StorageTraffic,
+    parse_boot_time,
+    parse_driver_version,
+    parse_environment,
+    parse_exit,
+    parse_io,
+    parse_maps,
+    parse_rollup,
+    parse_stat,
+    parse_status,
+    printable,
+)
+
+PID_MAX = 4_194_304
+"""PID_MAX_LIMIT of Linux's include/linux/threads.h: no process has a higher PID."""
+
+ENDED = Absent("the process has ended")
+NOT_OFFERED = Absent("not offered by this kernel")
+SECOND_LOOK = Absent("known from the second look on")
+
+_CHUNK_BYTES = 65536
+
+
+class SystemCall(NamedTuple):
+    """The system call that a process is in: its number and its arguments."""
+
+    number: int
+    arguments: tuple[int, ...]
+
+
+class ProcFs:
+    """The processes under one /proc. Methods raise OSError as the kernel does, unless they say otherwise."""
+
+    def __init__(self, root: str | os.PathLike[str] = "/proc") -> None:
+        self.root = os.fspath(root)
+        self._prefix = f"{self.root}/"
+
+    def pids(self) -> list[int]:
+        """All PIDs that this user may see."""
+        with os.scandir(self._prefix) as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+    def stat(self, pid: int) -> Stat | None:
+        """One process now, or None where it is gone or hidden."""
+        try:
+            data = self._file(pid, "stat")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+        return parse_stat(pid, data, _boot_time(self._prefix))
+
+    def resident_bytes(self, pid: int) -> Reading[int]:
+        """The resident memory of one process now."""
+        stat = self.stat(pid)
+        return stat.rss_bytes if stat else ENDED
+
+    def exit(self, pid: int) -> tuple[str, int] | None:
+        """The state letter, and once the process is a zombie the status that wait() gives; None where it is gone."""
+        try:
+            return parse_exit(self._file(pid, "stat"))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+
+    def status(self, pid: int) -> Status:
+        """What `stat` does not have: the user, the PID in its own namespace, the debugger."""
+        return parse_status(pid, self._file(pid, "status"))
+
+    def is_hidden(self, pid: int) -> bool:
+        """Whether a PID that `stat` does not know exists all the same: /proc can be mounted with hidepid."""
+        if not 0 < pid <= PID_MAX:  # 0 and below mean groups of processes
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return self.stat(pid) is None
+
+    def owner(self, pid: int) -> str:
+        """The user a process runs as: from `status`, because the folder of an undumpable process belongs to root."""
+        return user_name(self.status(pid).uid)
+
+    def arguments(self, pid: int) -> tuple[str, ...]:
+        """The command line, printable; empty for kernel threads and zombies."""
+        data = self._file(pid, "cmdline").rstrip(b"\0 ")
+        return tuple(printable(part) for part in data.split(b"\0")) if data else ()
+
+    def environment(self, pid: int) -> Iterator[tuple[str, str]]:
+        """Names and values as the process was started with, printable, in its own order."""
+        for name, value in parse_environment(self._file(pid, "environ")):
+            yield printable(name), printable(value)
+
+    def variables(self, pid: int) -> dict[str, str]:
+        """The same for use: what is not UTF-8 is as `os.environ` has it."""
+        return {os.fsdecode(name): os.fsdecode(value) for name, value in parse_environment(self._file(pid, "environ"))}
+
+    def rollup(self, pid: int) -> Rollup | None:
+        """Memory with shared pages divided up; None for a process that has ended. The kernel walks every page."""
+        return parse_rollup(self._file(pid, "smaps_rollup"))
+
+    def storage_traffic(self, pid: int) -> StorageTraffic | None:
+        """Bytes read and written so far; None where this kernel does not count them."""
+        return parse_io(self._file(pid, "io"))
+
+    def system_call(self, pid: int) -> SystemCall | None:
+        """The system call that the main thread is in; None while it runs. ValueError for a process that has ended."""
+        number, *arguments = self._file(pid, "syscall").decode().split()
+        return None if number == "running" else SystemCall(int(number), tuple(int(word, 16) for word in arguments))
+
+    def kernel_function(self, pid: int) -> str:
+        """The kernel's function that a process sleeps in; "" where there is none or it may not be seen."""
+        try:
+            name = self._file(pid, "wchan").decode()
+        except OSError:
+            return ""
+        return "" if name == "0" else name
+
+    def mapped_files(self, pid: int) -> Iterator[Mapping]:
+        """The files that a process maps, once for each mapping."""
+        return parse_maps(self._file(pid, "maps"))
+
+    def is_any_mapped(self, pid: int, parts: tuple[bytes, ...]) -> bool:
+        """Whether a process maps a file with one of `parts` in its path; much faster than to go through them all."""
+        data = self._file(pid, "maps")
+        return any(part in data for part in parts)
+
+    def open_files(self, pid: int) -> int:
+        """How many descriptors a process has open."""
+        with os.scandir(f"{self._prefix}{pid}/fd") as entries:
+            return sum(1 for _ in entries)
+
+    def link(self, pid: int | str, name: str) -> str:
+        """Where /proc/PID/name points: `cwd`, `exe`, `fd/3`, `ns/mnt`."""
+        return os.readlink(f"{self._prefix}{pid}/{name}")
+
+    def root_of(self, pid: int) -> str:
+        """The path under which the files of a process are reached as it sees them."""
+        return f"{self._prefix}{pid}/root"
+
+    def driver_version(self) -> str:
+        """The version of NVIDIA's kernel driver, "" where it is not loaded."""
+        try:
+            return parse_driver_version(read_file(f"{self._prefix}driver/nvidia/version"))
+        except OSError:
+            return ""
+
+    def why_unreadable(self, pid: int, error: OSError) -> Absent:
+        """A failed read in words: gone, somebody else's, or what the system says."""
+        if isinstance(error, (FileNotFoundError, ProcessLookupError)):
+            return NOT_OFFERED if self.stat(pid) else ENDED
+        if not isinstance(error, PermissionError):
+            return Absent(f"cannot be read: {error.strerror}")
+        try:
+            return Absent(f"owned by {self.owner(pid)}: permission denied")
+        except OSError:
+            return Absent("permission denied")
+
+    def _file(self, pid: int, name: str) -> bytes:
+        return read_file(f"{self._prefix}{pid}/{name}")
+
+
+def read_file(path: str) -> bytes:
+    """A whole file of /proc; it has no size to ask for and may come page by page, so it is read until it ends."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, _CHUNK_BYTES)
+        while part := os.read(descriptor, _CHUNK_BYTES):
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
+
+
+@functools.cache
+def _boot_time(prefix: str) -> float:
+    """When the machine started, in epoch seconds, asked once: the kernel's answer moves when the clock is set."""
+    return parse_boot_time(read_file(f"{prefix}stat"))
+
+
+@functools.cache
+def user_name(uid: int) -> str:
+    """The login name, or the number where the directory does not know it; asked once, LDAP can be slow."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
