@@ -1,11 +1,11 @@
-"""Errors a person can act on: a cause and a remedy, turned into an exit status in one place (`gputui.cli.main`)."""
+"""Errors that a person can act on: a cause, a remedy and an exit status, which `gputui.cli.main` alone reports."""
 
 
 class GputuiError(Exception):
     """A failure that ends a command with one sentence on stderr.
 
-    `remedy` is the sentence that says what to do; it may be empty where nothing can be done.
-    `exit_status` is what the command returns to the shell.
+    `remedy` is the sentence that says what to do, "" where nothing can be done. `exit_status` is what the command
+    returns to the shell.
     """
 
     exit_status = 1
@@ -20,6 +20,6 @@ class GputuiError(Exception):
 
 
 class UsageError(GputuiError):
-    """What was typed cannot be meant: an unknown option, a value of the wrong form, a wrong setting."""
+    """Invalid usage or settings: an unknown option, a malformed value, an unknown setting."""
 
     exit_status = 2

@@ -1,4 +1,4 @@
-"""Sentences about what was typed."""
+"""Suggestions for a mistyped name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 
 def did_you_mean(typed: str, known: Collection[str], shown: Mapping[str, str] | None = None) -> str:
-    """The remedy for a name that is not known: the nearest one that is, as `shown` shows it, or nothing."""
+    """The remedy for an unknown name: the most similar of `known`, written as in `shown`; "" where none is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(typed, known, n=1)

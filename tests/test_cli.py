@@ -45,7 +45,7 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         pytest.param("snapshot 1 -o /", "/ is a folder. Name a file in it: -o /memory.pickle.", id="folder"),
         pytest.param("doctr", "There is no command 'doctr'. Did you mean doctor?", id="command"),
         pytest.param("--once now", "gputui takes no argument 'now'. See gputui --help.", id="argument"),
-        pytest.param("--json", "--json goes with --once. Use gputui --once --json.", id="json alone"),
+        pytest.param("--json", "--json needs --once. Use gputui --once --json.", id="json alone"),
         pytest.param("doctor --jsn", "There is no option --jsn. Did you mean --json?", id="option of a command"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_the_remedy() -> None:
     result = run([])
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "gputui: The monitor needs a terminal, and standard input is none. For one look, printed, use gputui --once.\n"
+        "gputui: The monitor needs a terminal, and standard input is not one. To print one look, use gputui --once.\n"
     )
 
 

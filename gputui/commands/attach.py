@@ -47,9 +47,7 @@ def run(arguments: list[str], settings: Settings) -> int:
         cause = "--json needs --once."
         raise UsageError(cause, f"Use gputui attach {' '.join(parsed.pids)} --once --json.")
     if parsed.once and parsed.record:
-        cause = (
-            "--record and --once exclude each other: a recording covers a span of time, and --once is a single look."
-        )
+        cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
         raise UsageError(cause, "Leave out one of them.")
     if parsed.once:
         return _once(pids, as_json=parsed.json)

@@ -1,4 +1,4 @@
-"""Which processes are on a device, how much of its memory they hold and how much of its time they take."""
+"""The processes on a device: how much of its memory they hold, and how much of its time they take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code
 
 
 def _list(function: str, cadence: Cadence) -> Call:
-    """A list by its versions: nvidia-ml-py's function without one ends with an error of its own on older drivers."""
+    """The versions of a list: nvidia-ml-py's function without one fails with an error of its own on older drivers."""
     return Call(f"{function}_v3", (), cadence, Call(f"{function}_v2", (), cadence))
 
 
@@ -25,14 +25,14 @@ _LISTS = (
     ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", Cadence.SELDOM)),
     ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
-_MEMORY_NOT_SAID = Absent("NVML does not say how much memory this process holds")
+_MEMORY_UNKNOWN = Absent("NVML does not say how much memory this process holds")
 _NOT_SAMPLED = Absent("no sample in the last interval")
 _NO_SAMPLES = (Code.SUCCESS, Code.NOT_FOUND)
-"""How nvidia-ml-py ends where there are no samples; it takes NVML's success with none for an error."""
+"""The errors of nvidia-ml-py where there are no samples; it raises NVML's success without samples as one."""
 
 
 class _Entry(NamedTuple):
-    """A line of one of NVML's lists; `device` is the key of the GPU or the MIG instance it is about."""
+    """An entry of one of NVML's lists; `device` is the key of the GPU or MIG instance."""
 
     device: str
     pid: int
@@ -105,7 +105,7 @@ class _SmUse:
 def _answers_to(
     call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float
 ) -> list[tuple[DeviceReader, Answer]]:
-    """Who was asked for a list and the answer: the GPU, or its MIG instances where its own list takes more rights."""
+    """The GPU with its answer, or its MIG instances with theirs where its own list needs more permissions."""
     answers = _answers([whole], call, now)
     refused = any(answer.error is not None and answer.error.code == Code.NO_PERMISSION for _, answer in answers)
     return (_answers(instances, call, now) or answers) if refused else answers
@@ -127,14 +127,14 @@ def _entry(kind: str, info: Raw, keys: Mapping[tuple[int, int] | None, str], key
 
 
 def _merged(entries: list[_Entry], sm_percents: Reading[Mapping[int, int]]) -> tuple[DeviceUse, ...]:
-    """One use for each process and device."""
+    """One `DeviceUse` for each process and device."""
     merged: dict[tuple[str, int], DeviceUse] = {}
     for entry in entries:
         place = (entry.device, entry.pid)
-        used_bytes = _MEMORY_NOT_SAID if entry.used_bytes is None else entry.used_bytes
+        used_bytes = _MEMORY_UNKNOWN if entry.used_bytes is None else entry.used_bytes
         sm_percent = sm_percents if isinstance(sm_percents, Absent) else sm_percents.get(entry.pid, 0)
         known = merged.get(place)
-        if known is not None:  # each list has all that the process holds, so the entries are not added up
+        if known is not None:  # every list has the process's total, so entries are not added up
             used_bytes = max((known.used_bytes, used_bytes), key=lambda reading: value_of(reading) or 0)
             merged[place] = known._replace(kind=f"{known.kind}+{entry.kind}", used_bytes=used_bytes)
         else:

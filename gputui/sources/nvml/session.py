@@ -1,4 +1,4 @@
-"""NVML from one initialisation to the next: the GPUs there are, and one look at all of them."""
+"""NVML between initialisation and shutdown: the GPUs, and looks at all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.sources.nvml.gpu import Gpu
 
 
 class Session:
-    """Looks at all devices. `nvml` is initialised; `NvmlGoneError` is raised where it does not answer any more."""
+    """Looks at all devices. `nvml` is initialised; `look` raises `NvmlGoneError` when it no longer answers."""
 
     def __init__(self, nvml: Nvml) -> None:
         self.nvml = nvml
@@ -26,8 +26,8 @@ class Session:
     def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
         """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
 
-        A GPU has NVML's index. Instances have none of their own there and are numbered on from the last GPU, in the
-        order of the list: a number holds until instances are made or removed, and the key for good.
+        A GPU has NVML's index. Instances have none in NVML and are numbered after the last GPU, in the order of the
+        list: the number holds until instances are created or removed, the key for good.
         """
         if now >= self._driver_holds_until:
             self._driver = self._read_driver(now)
@@ -48,7 +48,7 @@ class Session:
         return {reader.device.key: reader.handle for reader in readers if reader.handle is not None}
 
     def close(self) -> None:
-        """Give NVML back."""
+        """Shut NVML down."""
         self.nvml.close()
 
     def _count(self, now: float) -> None:
@@ -65,7 +65,7 @@ class Session:
             reader.device = reader.device._replace(index=number)
 
     def _check_that_some_answer(self) -> None:
-        """What one GPU says about NVML as a whole is not true while another GPU answers."""
+        """Raise that NVML is gone only where no GPU answers: one GPU may claim it while others work."""
         gone = [gpu.gone for gpu in self._gpus if gpu.gone is not None]
         if gone and all(gpu.whole.answers is None for gpu in self._gpus):
             raise gone[0]
@@ -76,9 +76,9 @@ class Session:
         return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
 
     def _system(self, function: str, now: float) -> Raw:
-        """The answer of a call about the driver; none of its errors says that GPUs cannot be read.
+        """The answer of a call about the driver; GPUs may be readable although it fails.
 
-        The CUDA version, for one, is asked of libcuda.so.1, which containers that only watch do not have.
+        NVML takes the CUDA version from libcuda.so.1, for example, which monitoring containers lack.
         """
         try:
             return self.nvml.call(function)

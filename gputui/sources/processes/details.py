@@ -27,19 +27,19 @@ class _TrafficAt(NamedTuple):
 
 
 class DetailsReader:
-    """Reads the details of the process that somebody looks at, one at a time."""
+    """Reads the details of one process at a time, the one on screen."""
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._clock = proc, clock
         self._family = Family(proc, clock)
         self._cpu = CpuShares(clock)
-        # Somebody looks: every two seconds, and for up to a twentieth of the time.
+        # On screen now: every two seconds, taking up to a twentieth of the time.
         self._rollups = Rollups(proc, interval_s=2.0, share=0.05)
         self._commands: dict[tuple[int, float, str], str] = {}
         self._traffic: _TrafficAt | None = None
 
     def read(self, identity: Identity) -> ProcessDetails:
-        """The process as it is now; every field is absent with the reason if it is not the same any more."""
+        """The process now; every field is absent, with the reason, if it is gone or its PID has another process."""
         pid, stat = identity.pid, self._proc.stat(identity.pid)
         if stat is None or stat.started != identity.started:
             return without_process(identity, self._why_not_here(identity, stat))
@@ -103,7 +103,7 @@ class DetailsReader:
         return tuple(self._entry(member, depth, cpu, last) for member, depth in places)
 
     def _places(self, stat: Stat) -> Iterator[tuple[Stat, int]]:
-        """The members of the tree that are here, with their depth below the first ancestor."""
+        """The living members of the tree, with their depth below the first ancestor."""
         ancestors = [ancestor for pid in self._family.ancestors(stat.pid) if (ancestor := self._proc.stat(pid))]
         yield from ((ancestor, depth) for depth, ancestor in enumerate(reversed(ancestors)))
         yield stat, len(ancestors)
@@ -133,7 +133,7 @@ class DetailsReader:
 
 
 def without_process(identity: Identity, why: Absent) -> ProcessDetails:
-    """The details of a process that is not there: every field is absent."""
+    """The details of a process that is gone: every field is absent."""
     return ProcessDetails(
         identity=identity,
         environment=why,

@@ -1,4 +1,4 @@
-"""Who is whose child: the one thing about processes that needs a look at all of them."""
+"""Parents and children of processes: the one thing that needs a look at all of them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ALL_INTERVAL_S = 30.0
 
 
 class Family:
-    """The parent of every process, kept up to date at little cost.
+    """The parent of every process, kept up to date cheaply.
 
-    A refresh lists /proc and reads only the PIDs that were not there before; all are read again every 30 s, which
-    catches what a list of PIDs cannot show: a PID used again between two lists, a child handed to init.
+    A refresh lists /proc and reads only new PIDs; all are read again every 30 s, which catches what a list of PIDs
+    cannot show: a PID reused between two lists, a child inherited by init.
     """
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +26,7 @@ class Family:
         self._next_new = self._next_all = -1.0
 
     def refresh(self, *, now: bool = False) -> bool:
-        """Bring the relation up to date where it is due, or `now`; says whether it was."""
+        """Update the parents if that is due, or `now`; returns whether it was done."""
         time_s = self._clock()
         if not now and time_s < self._next_new:
             return False

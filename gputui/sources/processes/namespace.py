@@ -1,4 +1,4 @@
-"""Containers: NVML may name PIDs of the host that mean nothing, or something else, in this PID namespace."""
+"""Containers: NVML may report PIDs of the host, which in this PID namespace mean nothing or other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DRIVER_MAPPINGS = (b"libcuda", b"libnvidia", b"/dev/nvidia")
 
 
 def is_private(proc: ProcFs) -> bool:
-    """Whether this process lives in a PID namespace below the machine's own; unknown counts as no."""
+    """Whether this process is in a PID namespace below the machine's own; unknown counts as no."""
     try:
         namespace = proc.link("self", "ns/pid")
     except OSError:
@@ -23,7 +23,10 @@ def is_private(proc: ProcFs) -> bool:
 
 
 class Strangers(NamedTuple):
-    """What NVML's PIDs are worth here: `pids` exist but are other processes; `missing_are` too, or have ended."""
+    """NVML's PIDs that are not processes of this namespace: `pids` exist here as other processes.
+
+    `missing_are` says whether PIDs that do not exist here are of another namespace, too, and have not simply ended.
+    """
 
     pids: frozenset[int]
     missing_are: bool
@@ -33,7 +36,7 @@ NO_STRANGERS = Strangers(frozenset(), missing_are=False)
 
 
 class Namespace:
-    """Tells NVML's PIDs of another namespace from ours. Remembers what each process maps."""
+    """Distinguishes NVML's PIDs of another namespace from ours; remembers which processes map the driver."""
 
     def __init__(self, proc: ProcFs, *, private: bool | None) -> None:
         self._proc = proc
@@ -41,11 +44,11 @@ class Namespace:
         self._uses_driver: dict[tuple[int, float], bool | None] = {}
 
     def strangers(self, named: Mapping[int, Stat | None]) -> Strangers:
-        """Which of the PIDs that NVML names are not the processes they seem.
+        """Which of the PIDs that NVML reports are not the processes that have them here.
 
-        A driver that speaks this namespace names processes that map its libraries; then a missing one has ended. If
-        none of those we may look into does, and one is missing or maps nothing of the driver's, the whole list is the
-        host's, and a PID that exists in both is an accident.
+        If NVML reports PIDs of this namespace, the processes map its libraries, and a missing PID has ended. If none of
+        those we may inspect does, and one is missing or does not map the driver, the whole list is the host's, and a
+        PID that exists in both is a coincidence.
         """
         if not self.private:
             return NO_STRANGERS

@@ -56,11 +56,11 @@ class Ranks:
         self._is_launcher: dict[int, bool] = {}
 
     def forget(self) -> None:
-        """PIDs may mean other processes now."""
+        """Forget the launchers: their PIDs may be other processes now."""
         self._is_launcher.clear()
 
     def of(self, places: Mapping[int, JobPlace], parents: Mapping[int, int]) -> dict[int, Rank]:
-        """The rank of each process that has a place in a job, by PID; `parents` are the parents of those."""
+        """The rank of each process that has a place in a job, by PID; `parents` has their parents."""
         places = {pid: place for pid, place in places.items() if not self._inherits(pid, place, places)}
         ranks_below = Counter(parents[pid] for pid in places)
         ranks = {}
@@ -73,7 +73,7 @@ class Ranks:
         return ranks
 
     def _inherits(self, pid: int, place: JobPlace, places: Mapping[int, JobPlace]) -> bool:
-        """Whether it is a child of that rank, with the rank's variables, and no rank itself."""
+        """Whether a process is not a rank itself, but has inherited the variables of the rank that started it."""
         return any(places.get(ancestor) == place for ancestor in self._family.ancestors(pid))
 
     def _launcher(self, pid: int, places: Mapping[int, JobPlace]) -> int | None:
@@ -84,13 +84,13 @@ class Ranks:
         if pid not in self._is_launcher:
             try:
                 self._is_launcher[pid] = is_launcher(self._proc.arguments(pid))
-            except OSError:  # hidden or gone: it cannot be known to be one
+            except OSError:  # hidden or gone: unknown
                 self._is_launcher[pid] = False
         return self._is_launcher[pid]
 
 
 def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
-    """Rank and world size as the launcher put them into the environment."""
+    """Rank and world size, from the variables that the launcher set."""
     for rank_name, size_name, local_name in _RANK_VARIABLES:
         rank, size = _number(environment, rank_name), _number(environment, size_name)
         if rank is None or size is None or not 0 <= rank < size:
@@ -101,7 +101,7 @@ def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
 
 
 def is_launcher(arguments: tuple[str, ...]) -> bool:
-    """Whether a command line is that of torchrun, srun and the like, also behind an interpreter."""
+    """Whether a command line is that of torchrun, srun or the like, possibly after an interpreter."""
     names = [os.path.basename(argument) for argument in arguments[:3]]
     is_module = any(argument.startswith(_LAUNCHER_MODULES) for argument in arguments[:6])
     return is_module or not _LAUNCHERS.isdisjoint(name.rstrip(":") for name in names)

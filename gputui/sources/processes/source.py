@@ -1,4 +1,4 @@
-"""The process source: joins what NVML says of PIDs with what the host knows of them."""
+"""The process source: joins what NVML and the host know about each PID."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _MISSING = {
     ProcessState.HIDDEN: Absent("hidden: /proc is mounted with hidepid"),
     ProcessState.ELSEWHERE: Absent("a process outside this PID namespace"),
 }
-"""Why nothing is known of a PID that is not here."""
+"""Why nothing is known about a PID that is not visible here."""
 
 
 def no_probe(_pid: int, _user: Reading[str]) -> bool:
-    """Where nobody looks for probes."""
+    """For looks that do not ask for probes."""
     return False
 
 
 class _HostLook(NamedTuple):
-    """What the host says of the GPU processes and their workers at one look."""
+    """What the host knows about the GPU processes and their workers at one look."""
 
     stats: Mapping[int, Stat]
     descriptions: Mapping[int, Description]
@@ -49,10 +49,10 @@ class _HostLook(NamedTuple):
 
 
 class ProcessSource:
-    """Called from one thread, about once a second; remembers what does not change and what rates need.
+    """Reads processes about once a second, from one thread; keeps what does not change and what rates need.
 
-    `has_probe` is asked at every look for each process and must be cheap. `cpu` gives processor shares, by default of
-    the time since the last look. `in_private_namespace` overrules what `/proc/self/ns/pid` says.
+    `has_probe` is called at every look for each process and must be cheap. `cpu` computes CPU percentages, by default
+    of the time since the last look. `in_private_namespace` overrides what `/proc/self/ns/pid` says.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ProcessSource:
         self._last: dict[int, Process] = {}
 
     def read(self, devices: DeviceLook) -> ProcessLook:
-        """One row for each PID that NVML names, in NVML's order, and what no row accounts for."""
+        """One process for each PID that NVML reports, in its order, and the memory that none accounts for."""
         uses: dict[int, list[DeviceUse]] = defaultdict(list)
         for use in devices.uses:
             uses[use.pid].append(use)
@@ -98,7 +98,7 @@ class ProcessSource:
         )
 
     def details(self, identity: Identity) -> ProcessDetails:
-        """All about one process; rates and CPU are absent at the first call for it."""
+        """Everything about one process; rates and CPU are absent at the first call for it."""
         if self._details is None:
             from gputui.sources.processes.details import DetailsReader
 
@@ -145,7 +145,7 @@ class ProcessSource:
         )
 
     def _missing(self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers) -> Process:
-        """A PID that is not here; one that was keeps its identity, its user and its command."""
+        """A PID that is not visible here; one that was visible keeps its identity, user and command."""
         last = self._last.get(pid)
         was_here = last is not None and last.identity.started is not None
         if pid in strangers.pids:
@@ -176,6 +176,6 @@ def _problem(processes: tuple[Process, ...]) -> str | None:
         return None
     they = "1 process on the devices is" if count == 1 else f"{count} processes on the devices are"
     return (
-        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in a PID namespace of its "
-        "own. Start the container with --pid=host (Kubernetes: hostPID: true)."
+        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in the container's "
+        "own PID namespace. Start the container with --pid=host (Kubernetes: hostPID: true)."
     )

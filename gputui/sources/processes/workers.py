@@ -1,4 +1,4 @@
-"""Workers: the children of a GPU process that hold no device themselves, summed under it."""
+"""Workers: the descendants of a GPU process that are not GPU processes themselves, summed up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gputui.sources.procfs import ProcFs, Rollup, Stat
 
 
 class WorkerPids:
-    """Whose workers are whose; kept until the relation is read again or the GPU processes change."""
+    """The workers of each GPU process, kept until the family is read again or the GPU processes change."""
 
     def __init__(self, proc: ProcFs, family: Family) -> None:
         self._proc, self._family = proc, family
@@ -37,7 +37,7 @@ class WorkerPids:
 def sum_of(
     stats: Sequence[Stat], cpu: Mapping[int, Reading[float]], rollups: Mapping[int, Reading[Rollup] | None]
 ) -> Workers:
-    """What these workers cost together: PSS where it has been read, RSS for the rest."""
+    """The cost of these workers together: PSS where it has been read, RSS otherwise."""
     proportional = [rollup.pss_bytes for rollup in map(rollups.get, _pids(stats)) if isinstance(rollup, Rollup)]
     resident = sum(stat.rss_bytes for stat in stats if not isinstance(rollups.get(stat.pid), Rollup))
     return Workers(
