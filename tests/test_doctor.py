@@ -53,7 +53,7 @@ def test_nothing_is_broken_where_all_is_well() -> None:
         pytest.param(on(79, 40), "terminal", Grade.LIMITED, "79x40", id="narrow"),
         pytest.param(on(0, 0), "terminal", Grade.LIMITED, "size", id="no size"),
         pytest.param(on(120, 40, TERM="dumb"), "terminal", Grade.BROKEN, "'dumb'", id="dumb"),
-        pytest.param(replace(FINE, terminal=Terminal(None, "")), "terminal", Grade.FINE, "no terminal", id="a pipe"),
+        pytest.param(replace(FINE, terminal=Terminal(None, "")), "terminal", Grade.FINE, "not a terminal", id="a pipe"),
         pytest.param(on(120, 40), "colors", Grade.FINE, "256", id="256 colours"),
         pytest.param(on(120, 40, COLORTERM="truecolor"), "colors", Grade.FINE, "truecolor", id="truecolor"),
         pytest.param(on(120, 40, TERM="linux"), "colors", Grade.LIMITED, "16", id="16 colours"),

@@ -9,7 +9,8 @@ from gputui.errors import GputuiError
 from gputui.model.process import Identity, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.processes.descriptions import user
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Stat
 
 
 class SignalRefused(GputuiError):  # noqa: N818 - a refusal is not an error of the program

@@ -122,7 +122,10 @@ def test_a_machine_without_the_driver_library_says_so() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("class NVMLError(Exception): pass\nnvmlLib = None\n", "pynvml.py is not that of nvidia-ml-py 12.535 or newer"),
+        (
+            "class NVMLError(Exception): pass\nnvmlLib = None\n",
+            "does not belong to nvidia-ml-py 12.535 or newer",
+        ),
         ("print 'for Python 2'\n", "cannot be imported"),
         ("import a_module_that_is_not_there\n", "cannot be imported"),
     ],

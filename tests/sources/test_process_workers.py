@@ -10,7 +10,8 @@ from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.ranks import JobPlace, is_launcher, place_in_job
 from gputui.sources.processes.rollups import Rollups
-from gputui.sources.procfs import ProcFs, Rollup
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Rollup
 from gputui.units import MIB
 from tests.sources.children import IDLE, as_nobody, look_at, running, wait_until
 

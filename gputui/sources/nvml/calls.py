@@ -28,17 +28,18 @@ LIFETIME_S = {
 class Call(NamedTuple):
     """One NVML call about a device: a function of nvidia-ml-py and its arguments after the device's handle.
 
-    `otherwise` is called instead where the driver or the device does not know the function.
+    The answer holds for `lifetime_s`. `otherwise` is called instead where the driver or the device does not know the
+    function.
     """
 
     function: str
     arguments: tuple[Any, ...] = ()
-    cadence: Cadence = Cadence.ONCE
+    lifetime_s: float = LIFETIME_S[Cadence.ONCE]
     otherwise: Call | None = None
 
     def at(self, cadence: Cadence) -> Call:
         """The same call, made that often."""
-        return self._replace(cadence=cadence, otherwise=self.otherwise and self.otherwise.at(cadence))
+        return self._replace(lifetime_s=LIFETIME_S[cadence], otherwise=self.otherwise and self.otherwise.at(cadence))
 
 
 class FieldCalls(NamedTuple):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.model.device import Device, RemappedRows
 from gputui.model.device_readings import READINGS
 from gputui.model.reading import NOT_LOOKED_AT, Absent, Reading, value_of
 from gputui.model.reading_declaration import Cadence
-from gputui.sources.nvml.answer_cache import AnswerCache
-from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.calls import CALLS, MEMORY
-from gputui.sources.nvml.errors import CallError, Code, GpuLostError, NvmlError, lost_sentence
+from gputui.sources.nvml.binding import Handle, Nvml, Raw
+from gputui.sources.nvml.calls import CALLS, LIFETIME_S, MEMORY, Call, FieldCalls
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, lost_sentence
 
 _RETRY_S = 2.8
 """After how many seconds a device that does not answer is tried again; a little less than 3."""
@@ -31,6 +30,56 @@ _CHANGING = tuple(reading.field for reading in READINGS if reading.cadence is no
 _NOT_OF_INSTANCES = dict.fromkeys(
     (reading.field for reading in READINGS if not reading.of_instances and reading.field not in _IDENTITY), _WHOLE_ONLY
 )
+
+
+class Answer(NamedTuple):
+    """What NVML answered, or why it did not; `asked_at` and `expires_at` are in seconds of the clock."""
+
+    value: Raw
+    error: CallError | None
+    asked_at: float
+    expires_at: float
+
+
+class AnswerCache:
+    """What NVML says about the device of `handle`. Both methods raise `GpuLostError` and `NvmlGoneError`.
+
+    An unsupported call is made once. Any other failure holds for a few seconds at most, even where a success would
+    hold for ever. In one look (one value of `now`) no call is made twice.
+    """
+
+    def __init__(self, nvml: Nvml, handle: Handle) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._answers: dict[Call, Answer] = {}
+
+    def reading(self, field: FieldCalls, now: float) -> Raw:
+        """The field's reading, absent with NVML's reason where a call failed."""
+        values = []
+        for call in field.calls:
+            answer = self.answer(call, now)
+            if answer.error is not None:
+                return Absent(answer.error.reason)
+            values.append(answer.value)
+        return field.convert(*values)
+
+    def answer(self, call: Call, now: float) -> Answer:
+        """The answer that holds at `now`; the call is made where there is none."""
+        answer = self._answers.get(call)
+        if answer is None or (answer.asked_at < now and answer.expires_at <= now):
+            answer = self._answers[call] = self._make(call, now)
+        if answer.error is not None and answer.error.code in UNSUPPORTED and call.otherwise is not None:
+            return self.answer(call.otherwise, now)
+        return answer
+
+    def _make(self, call: Call, now: float) -> Answer:
+        try:
+            value = self._nvml.call_about(self._handle, call.function, *call.arguments)
+        except CallError as error:
+            is_final = error.code in UNSUPPORTED
+            holds_s = LIFETIME_S[Cadence.ONCE] if is_final else min(call.lifetime_s, LIFETIME_S[Cadence.SELDOM])
+            return Answer(None, error.with_traceback(None), now, now + holds_s)
+        return Answer(value, None, now, now + call.lifetime_s)
 
 
 class DeviceReader:

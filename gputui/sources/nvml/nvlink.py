@@ -7,14 +7,14 @@ from typing import NamedTuple
 from gputui.model.device import NvLinks
 from gputui.model.reading import Absent, Reading
 from gputui.model.reading_declaration import Cadence
-from gputui.sources.nvml.answer_cache import AnswerCache
 from gputui.sources.nvml.calls import Call, field_value
+from gputui.sources.nvml.device_reader import AnswerCache
 from gputui.sources.nvml.errors import UNSUPPORTED, Code
 
 _ALL_LINKS = 0xFFFFFFFF
 _COUNT = Call("nvmlDeviceGetFieldValues", ((91,),))
 """NVML_FI_DEV_NVLINK_LINK_COUNT."""
-_TRAFFIC = Call("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), Cadence.EACH_LOOK)
+_TRAFFIC = Call("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),)).at(Cadence.EACH_LOOK)
 """NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: despite the name, KiB since the driver was loaded."""
 _NO_LINK = {*UNSUPPORTED, Code.INVALID_ARGUMENT}
 """The errors of a link that the board does not have."""
@@ -42,7 +42,8 @@ class NvLinkReader:
         if not count:
             return _NO_LINKS
         states = [
-            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,), Cadence.SELDOM), now) for link in range(int(count))
+            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,)).at(Cadence.SELDOM), now)
+            for link in range(int(count))
         ]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down

@@ -8,16 +8,15 @@ from typing import NamedTuple
 from gputui.model.device import DeviceUse
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.reading_declaration import Cadence
-from gputui.sources.nvml.answer_cache import Answer
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import LIFETIME_S, Call
-from gputui.sources.nvml.device_reader import DeviceReader
+from gputui.sources.nvml.device_reader import Answer, DeviceReader
 from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code
 
 
 def _list(function: str, cadence: Cadence) -> Call:
     """The versions of a list: nvidia-ml-py's function without one fails with an error of its own on older drivers."""
-    return Call(f"{function}_v3", (), cadence, Call(f"{function}_v2", (), cadence))
+    return Call(f"{function}_v3", otherwise=Call(f"{function}_v2")).at(cadence)
 
 
 _LISTS = (

@@ -13,7 +13,8 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
 from gputui.protocol import places
 from gputui.sources.probe.client import ProbeClient, ProbeDeadError, ProbeError
-from gputui.sources.procfs import ProcFs, Status, user_name
+from gputui.sources.procfs import ProcFs, user_name
+from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gputui.model.reading import Reading
-from gputui.sources.procfs import SECOND_LOOK, Stat
+from gputui.sources.procfs import SECOND_LOOK
+from gputui.sources.procfs_formats import Stat
 
 
 class Shares(Protocol):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from gputui.model.reading import Reading
 from gputui.sources.processes.ranks import JobPlace, place_in_job
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Stat
 
 _RENEW_S = 30.0
 

@@ -13,7 +13,8 @@ from gputui.sources.processes.descriptions import command
 from gputui.sources.processes.family import Family
 from gputui.sources.processes.rollups import Rollups
 from gputui.sources.processes.waiting import waiting_for
-from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs, Rollup, Stat, StorageTraffic
+from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat, StorageTraffic
 
 T = TypeVar("T")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Stat
 
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of Linux's include/linux/proc_ns.h: the namespace that contains all others."""

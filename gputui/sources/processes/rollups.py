@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gputui.model.reading import Absent, Reading
-from gputui.sources.procfs import ENDED, ProcFs, Rollup, Stat
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat
 
 
 class _Entry(NamedTuple):

@@ -13,13 +13,13 @@ from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook,
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares, Shares
 from gputui.sources.processes.descriptions import Description, Descriptions
-from gputui.sources.processes.family import Family
+from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.ranks import Ranks
 from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
-from gputui.sources.processes.workers import WorkerPids, sum_of
-from gputui.sources.procfs import ENDED, ProcFs, Rollup, Stat
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat
 
 if TYPE_CHECKING:
     from gputui.sources.processes.details import DetailsReader

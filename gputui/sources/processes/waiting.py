@@ -6,7 +6,8 @@ import platform
 from typing import NamedTuple
 
 from gputui.model.reading import Reading
-from gputui.sources.procfs import ENDED, ProcFs, Stat
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Stat
 
 
 class _Call(NamedTuple):

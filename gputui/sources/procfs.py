@@ -1,4 +1,8 @@
-"""The files of /proc, read with one system call each, and an error that says whose process it was."""
+"""Linux's /proc, read cheaply, with errors that say whose process it was; `procfs_formats` parses the files.
+
+It exists beside psutil for what psutil does not have (what a process waits for, its PID in other namespaces, that
+hidepid hides it) and because a look at a thousand processes with psutil takes several times as long.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gputui.model.reading import Absent, Reading
-from gputui.sources.procfs.formats import (
+from gputui.sources.procfs_formats import (
     Mapping,
     Rollup,
     Stat,
