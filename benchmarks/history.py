@@ -20,7 +20,7 @@ from gputui.units import MIB
 from tests.explain.moments import moment
 
 HOURS = (0.25, 1, 4, 8)
-"""More than four are not kept."""
+"""No more than four hours are kept."""
 FRAMES = 20
 
 
@@ -62,7 +62,7 @@ def _at(first: TargetMoment, device: DeviceMoment, counters: Sequence[str], seco
 
 
 def frame_ms(timeline: Timeline, columns: int, rows: int) -> float:
-    """Processor time to draw the timeline anew, as it is once a second."""
+    """Processor time to redraw the timeline, which happens once a second."""
     latest = timeline.latest
     if latest is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The same fake machine for everybody who is compared: so many animated devices, and real processes on them."""
+"""One fake machine for all programs that are compared: animated devices with real processes on them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _environment(folder: str, gpus: FakeGpus) -> dict[str, str]:
     environment = {
         **os.environ,
         **gpus.environment_of(Path(folder)),
-        "XDG_CONFIG_HOME": folder,  # nobody's own settings
+        "XDG_CONFIG_HOME": folder,  # keeps the user's own settings out
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",
-        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # as after an installation: compiled once, whatever the shell says
+        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # compiled once, as after an installation
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment

@@ -13,7 +13,7 @@ TICKS = 4
 
 
 class Panel(NamedTuple):
-    """One chart: `series` are points (x, y) by name, x rising; the places of x are equally far apart."""
+    """One chart: `series` are points (x, y) by name, x rising; the values of x are drawn at equal distances."""
 
     title: str
     x: str
@@ -22,7 +22,7 @@ class Panel(NamedTuple):
 
 
 def svg(panels: Sequence[Panel]) -> str:
-    """The panels beside each other, as an SVG document."""
+    """The panels side by side, as an SVG document."""
     body = "".join(
         f'<g transform="translate({WIDTH * number} 0)">{_panel(panel)}</g>' for number, panel in enumerate(panels)
     )

@@ -70,7 +70,7 @@ def nobody(_training: Training, _pauses_ms: list[float]) -> Iterator[None]:
 def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
     """A viewer as the screens are: statistics every second, looks when something changed, within 1 % of the time."""
     with listing.attach(training.pid) as client:
-        client.look()  # the very first one finds its way through the program, and is told apart
+        client.look()  # the first look of all explores the program, and is reported apart
         client.subscribe(DEFAULT_INTERVAL_S)
         client.ask_look("walk", when="changed")
         with _reading(client, pauses_ms, lambda: client.ask_look("walk", when="changed")):
@@ -79,7 +79,7 @@ def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
 
 @contextmanager
 def scanning(training: Training, pauses_ms: list[float]) -> Iterator[None]:
-    """A viewer that has every object scanned once a second."""
+    """A viewer that asks for a scan of every object once a second."""
 
     def again() -> None:
         time.sleep(1.0)

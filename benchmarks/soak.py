@@ -1,4 +1,4 @@
-"""A soak: viewers come, look and go at random, are killed or talk nonsense; so are ranks killed and started again.
+"""A soak test: viewers attach, look and leave at random, get killed or send nonsense; ranks are killed and restarted.
 
     GPUTUI_TEST_TORCH=cuda/bin/python python -m benchmarks.soak [--minutes 60] [--ranks 8] [--seed 1]
 
@@ -32,7 +32,7 @@ SAMPLE_S = 5.0
 VIEWERS_AT_MOST = 3
 HALF = 0.5
 LIMITS = {"rank_kib": 4096, "rank_descriptors": 4, "viewer_kib": 4096, "viewer_descriptors": 12}
-"""By how much a figure may grow: as many viewers as there may be differ by so many descriptors."""
+"""How much a figure may grow; descriptors by as many as the largest number of viewers needs."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -58,14 +58,14 @@ def descriptors(pid: int) -> int:
 
 @dataclass
 class Rank:
-    """A process of the job and those who look at it."""
+    """A rank and its viewers."""
 
     process: subprocess.Popen[str]
     path: str
     viewers: list[ProbeClient] = field(default_factory=list)
 
     def end(self) -> None:
-        """Kill it, and let its viewers go."""
+        """Kill it and close its viewers."""
         self.process.kill()
         self.process.communicate()
         for viewer in self.viewers:
@@ -94,13 +94,13 @@ class Soak:
         }  # fmt: skip
 
     def run_action(self) -> None:
-        """Do one thing to one rank."""
+        """Do one random thing to one random rank."""
         action = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
         self._count(action.__name__.strip("_"))
         action(self._choose.choice(self.ranks))
 
     def kill_rank(self) -> None:
-        """Kill a rank in the middle of what it does, and start another in its place."""
+        """Kill a rank at a random moment and start another in its place."""
         number = self._choose.randrange(len(self.ranks))
         rank = self.ranks[number]
         rank.process.send_signal(signal.SIGKILL)
@@ -112,7 +112,7 @@ class Soak:
         self.ranks[number] = self._start(number)
 
     def sample(self) -> None:
-        """Note how both sides stand."""
+        """Measure both sides."""
         pids = [rank.process.pid for rank in self.ranks]
         ranks = max(map(held_kib, pids)), max(map(descriptors, pids))
         self.samples.append(Sample(*ranks, held_kib(os.getpid()), descriptors(os.getpid())))
@@ -146,7 +146,7 @@ class Soak:
 
     def _come(self, rank: Rank) -> None:
         if len(rank.viewers) < VIEWERS_AT_MOST:
-            with suppress(ProbeError):  # four are there already: one more has gone and is not noticed yet
+            with suppress(ProbeError):  # the probe has not noticed yet that an earlier viewer has gone
                 client = listing.attach(rank.process.pid)
                 client.subscribe(0.1)
                 client.ask_look("walk", when="changed")
@@ -159,7 +159,7 @@ class Soak:
         self._ask(rank, lambda viewer: viewer.mark("x" * self._choose.randrange(300)))
 
     def _ask(self, rank: Rank, ask: Callable[[ProbeClient], object]) -> None:
-        """Ask on behalf of every viewer; one that has not read for too long was dropped meanwhile, as it should."""
+        """Ask for something in every viewer; the probe has rightly dropped one that did not read for too long."""
         for viewer in list(rank.viewers):
             if not _answers(ask, viewer):
                 viewer.close()
@@ -174,7 +174,7 @@ class Soak:
             viewer = rank.viewers.pop(self._choose.randrange(len(rank.viewers)))
             if self._choose.random() < HALF:
                 with suppress(ProbeError):
-                    viewer.ask_look("scan")  # and not waited for
+                    viewer.ask_look("scan")  # its answer is not awaited
             viewer.close()
 
     def _nonsense(self, rank: Rank) -> None:
@@ -202,7 +202,7 @@ def _answers(ask: Callable[[ProbeClient], object], viewer: ProbeClient) -> bool:
 
 
 def growth(values: list[int]) -> int:
-    """By how much the last third lies above the second."""
+    """How far the last third lies above the second."""
     third = len(values) // 3
     return int(statistics.median(values[-third:]) - statistics.median(values[third : 2 * third])) if third else 0
 
@@ -230,7 +230,7 @@ def report(soak: Soak) -> int:
 
 
 def main() -> int:
-    """Soak for so many minutes."""
+    """Run the soak test; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--ranks", type=int, default=8)

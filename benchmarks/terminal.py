@@ -49,7 +49,7 @@ _TAIL_BYTES = 1 << 16
 _QUIT_LIMIT_S = 5.0
 
 PACKET_BYTES = 256
-"""So many bytes a slow line takes at once."""
+"""How many bytes a slow line takes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Terminal:
         environment: Mapping[str, str] | None = None,
         line_bytes_per_s: int | None = None,
     ) -> None:
-        """`line_bytes_per_s` is what the line to the terminal takes; None: as much as comes."""
+        """`line_bytes_per_s` is how fast the line to the terminal is; None: no limit."""
         self._line_bytes_per_s = line_bytes_per_s
         self._line_is_free_at = 0.0
         self.started = time.monotonic()

@@ -22,11 +22,11 @@ HANGING_US = 5_000_000
 
 
 def nothing(_: Lab) -> None:
-    """All is well."""
+    """Nothing is slow."""
 
 
 def hang(machine: Lab) -> None:
-    """A call into the driver does not return for five seconds, on each device."""
+    """One NVML call takes five seconds on each device."""
     machine.gpus.fault("nvmlDeviceGetPowerUsage", delay_us=HANGING_US)
 
 

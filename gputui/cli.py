@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from gputui.errors import GputuiError, UsageError
+from gputui.errors import GputuiError, UsageError, did_you_mean
 from gputui.output import narrate
 from gputui.settings import Settings, load_settings
-from gputui.wording import did_you_mean
 
 INTERRUPTED = 130
 """128 + SIGINT, as a shell reports it."""
@@ -67,8 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes standard output once more at exit, and would report the broken pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gputui.errors import GputuiError
@@ -19,9 +20,11 @@ def put(text: str) -> None:
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        # The interpreter flushes standard output once more at exit, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
         cause = f"Standard output cannot be written: {error.strerror}."
         raise GputuiError(cause) from None
 

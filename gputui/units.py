@@ -8,7 +8,7 @@ _STEPS = ((1024**4, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
 def format_bytes(count: float) -> str:
-    """`count` bytes with at most four digits and a unit: 512 B, 20.0 MiB, 79.6 GiB, 1023 MiB."""
+    """Bytes with at most four digits and a unit: 512 B, 20.0 MiB, 79.6 GiB, 1023 MiB."""
     for step, unit in _STEPS:
         if abs(count) >= step:
             return f"{_short(count / step)} {unit}"
@@ -16,18 +16,18 @@ def format_bytes(count: float) -> str:
 
 
 def format_bytes_short(count: float) -> str:
-    """`count` bytes in at most five characters, for narrow columns: 512B, 20.0M, 79.6G, 1023M."""
+    """Bytes in at most five characters, for narrow columns: 512B, 20.0M, 79.6G, 1023M."""
     text, unit = format_bytes(count).split(" ")
     return text + unit[0]
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Bytes a second, as `format_bytes` with /s behind: 1.4 GiB/s."""
+    """Bytes per second: 1.4 GiB/s."""
     return f"{format_bytes(bytes_per_s)}/s"
 
 
 def format_duration(seconds: float) -> str:
-    """A span in the two largest units that matter: 12s, 3:07, 5h02m, 12d04h."""
+    """A duration in its two largest units: 12s, 3:07, 5h02m, 12d04h."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"

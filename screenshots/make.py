@@ -16,7 +16,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from gputui.model.device import DeviceLook
+from gputui.model.device import DeviceLook, Lost
 from gputui.model.process import Identity, ProcessLook
 from gputui.model.reading import Absent
 from gputui.model.snapshot import Attention, Snapshot
@@ -29,10 +29,10 @@ FOLDER = Path(__file__).parent
 BEGIN = 1_763_640_000.0
 """20 November 2025, 12:00:00 UTC."""
 PAST_S = 420
-"""So much history the graphs have."""
+"""How much history the graphs show."""
 NEVER_S = 3600.0
 PROBLEM = "The NVIDIA driver is not loaded: /proc/driver/nvidia is not there. Load it with: sudo modprobe nvidia"
-LOST = "GPU is lost (XID 79): it has fallen off the bus. Restart the machine."
+LOST = Lost("GPU is lost (XID 79)", "it has fallen off the bus. Restart the machine.")
 
 Change = Callable[[Snapshot], Snapshot]
 
@@ -54,7 +54,7 @@ def without_driver(snapshot: Snapshot) -> Snapshot:
 
 
 def with_lost_device(snapshot: Snapshot) -> Snapshot:
-    """The sixth board does not answer any more."""
+    """The sixth GPU no longer answers."""
     gone = Absent("GPU is lost")
     devices = tuple(
         device._replace(lost=LOST, memory=gone, gpu_utilization_percent=gone, power_w=gone)
@@ -85,7 +85,7 @@ SHOTS = (
 
 
 class Stage:
-    """The demonstration on a clock that stands still until it is told to go on."""
+    """The demonstration on a clock that only moves when it is advanced."""
 
     def __init__(self, change: Change) -> None:
         self.now = BEGIN
@@ -93,7 +93,7 @@ class Stage:
         self._change = change
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - the clock paces
-        """The moment of the clock."""
+        """The snapshot of the clock's time."""
         devices, host, processes = self._source.read()
         details = self._source.details(attention.process) if attention.process else None
         number = 1 + round(self.now - BEGIN)

@@ -29,13 +29,13 @@ from tests.torches import fake_cuda  # noqa: E402
 
 SIZE = (120, 40)
 WATCHED_S = 25.0
-"""So long the program is looked at before the pictures: a leak shows over several looks."""
+"""How long to watch the program before taking pictures: a leak shows over several looks."""
 
 SHOTS = (("memory", "1"), ("why", "2"), ("map", "3"), ("tensors", "4"), ("changes", "5"), ("ranks", "6"))
 
 
 class NamedMachine(LiveMachine):
-    """This machine, under a name that says nothing of it."""
+    """This machine under a neutral name."""
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """One moment, from "node7"."""
@@ -56,7 +56,7 @@ async def take(pid: int) -> None:
     async with app.run_test(size=SIZE, notifications=False) as pilot:
         await until(pilot, lambda: app.snapshot.number)
         await until(pilot, lambda: _is_attached(app, pid))
-        await until(pilot, lambda: app.targets.current and app.targets.current.device_moment)
+        await until(pilot, lambda: app.attached.targets.current and app.attached.targets.current.device_moment)
         await asyncio.sleep(3)
         await pilot.press("m")
         await asyncio.sleep(WATCHED_S)
@@ -70,10 +70,10 @@ async def take(pid: int) -> None:
 
 
 async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
-    """On a slow machine tensors are looked at on request only: ask until the screen has some."""
+    """Ask for looks until the screen has tensors: on a slow machine they come on request only."""
 
     def has_tensors() -> bool:
-        target = app.targets.current
+        target = app.attached.targets.current
         moment, device = (target.moment, target.device_moment) if target else (None, None)
         return bool(moment and device and device.layout and device.layout.names_time == moment.look_time)
 
@@ -85,9 +85,9 @@ async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
 
 def _is_attached(app: GputuiApp, pid: int) -> bool:
     """Attach, once PyTorch is imported and the probe is there."""
-    if not app.targets.all:
-        app.attach(pid)
-    return bool(app.targets.all)
+    if not app.attached.targets.all:
+        app.attached.attach(pid)
+    return bool(app.attached.targets.all)
 
 
 def main(python: str) -> None:
@@ -99,7 +99,7 @@ def main(python: str) -> None:
         variables = {**fake_cuda(python, Path(folder)), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
         environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY)}
-        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that it is called "python"
+        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that the command shows as "python"
         command = ["python", "-W", "ignore", "training.py"]
         program = subprocess.Popen(command, cwd=FOLDER, env={**environment, "LD_PRELOAD": preload})
         try:

@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.model.moment import TargetMoment  # noqa: E402 - the repository, not what is installed
+from gputui.explain.disconnects import sentence  # noqa: E402 - the repository, not what is installed
+from gputui.model.moment import TargetMoment  # noqa: E402
 from gputui.model.snapshot import Attention  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
@@ -34,7 +35,7 @@ from tests.torches import fake_cuda  # noqa: E402
 
 BYTES_AT_MOST = 350 * 1024
 LOOK_EVERY_S = 3.0
-"""As if somebody pressed u so often: on a slow machine looks that nobody asks for leave the tensors out."""
+"""How often to ask for a look with tensors: on a slow machine automatic looks leave them out."""
 
 
 def record(pid: int, path: Path) -> None:
@@ -47,7 +48,7 @@ def record(pid: int, path: Path) -> None:
 
     def listen(moment: TargetMoment) -> None:
         if moment.ended:
-            print(moment.ended)
+            print(sentence(moment.pid, moment.ended))
             ended.set()
 
     feed = feed_opener(1.0, recorder)(lambda: snapshot)(pid, listen)
@@ -59,7 +60,7 @@ def record(pid: int, path: Path) -> None:
 
 
 def check(path: Path, *forbidden: str) -> None:
-    """Nothing of this machine may be in the file, however it is compressed."""
+    """Fail if the file, uncompressed, names this machine."""
     with open_file(path) as file:
         text = b""
         for place in places_of(file)[0]:
@@ -84,7 +85,7 @@ def main(python: str) -> None:
         variables = {**fake_cuda(python, Path(folder), gpus=1), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
         environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"}
-        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that it is called "python"
+        environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that the command shows as "python"
         command = ["python", "train.py"]
         program = subprocess.Popen(command, cwd=folder, env={**environment, "LD_PRELOAD": preload})
         try:

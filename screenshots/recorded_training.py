@@ -1,4 +1,4 @@
-"""What the recording that comes with gputui is of: a GPT that trains well, is validated, leaks, and runs out of memory.
+"""The program in the shipped recording: a GPT that trains well, is validated, leaks, and runs out of memory.
 
 First the model, then batches of one length, with marks after forward, backward and step. Then a validation whose kept
 logits leave segments stuck; and from there on losses are kept with their graphs, until memory ends.
@@ -44,7 +44,7 @@ class GPT(nn.Module):
 
 
 def rest(seconds: float) -> None:
-    """So long the step of a real device would take, in pieces in which the probe may look."""
+    """Sleep as long as the step takes on a real device, in pieces between which the probe can look."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.001)
@@ -79,7 +79,7 @@ def train(length: int, *, marks: bool) -> torch.Tensor:
 
 
 def validate() -> None:
-    """Keeps a slice of each batch's logits: views that hold more than they show, between what is freed around them."""
+    """Keeps a slice of each batch's logits: views keep whole tensors alive while everything around them is freed."""
     model.eval()
     with torch.no_grad():
         for number in range(6):
@@ -106,5 +106,5 @@ for step in range(1, 1_000_000):
         continue
     if step == GOOD_STEPS + 1:
         validate()
-    losses.append(loss_of(batch(160)))  # with its graph: this is the leak
+    losses.append(loss_of(batch(160)))  # keeps its graph: this is the leak
     train(LENGTH - 32 * (step % 9), marks=False)

@@ -1,4 +1,4 @@
-"""What the pictures of the attach screens look at: a small GPT with batches of several lengths, that keeps too much."""
+"""The program in the pictures of the attach screens: a small GPT with batches of mixed lengths that keeps too much."""
 
 import time
 

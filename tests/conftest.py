@@ -11,7 +11,10 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from tests import torches
 from tests.fakegpu.lab import Lab, build
+
+pytest_plugins = ["tests.plugins.left_out", "tests.plugins.workers"]
 
 # A shell starts what it runs behind it with SIGINT ignored, nohup with SIGHUP: programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -19,6 +22,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe: no process of theirs is to be attached to
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    torches.parametrize(metafunc)
 
 
 class FakeGpus(Lab):

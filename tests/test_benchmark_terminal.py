@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.terminal import Terminal, usage_of
 
+UNTIL_A_KEY = "stty raw -echo; head -c 1 >/dev/null"
+
 
 def shell(script: str) -> Terminal:
     return Terminal(["sh", "-c", script], 80, 24)
@@ -36,7 +38,7 @@ def test_the_terminal_has_its_size_and_kind() -> None:
 
 
 def test_text_is_found_among_escape_sequences() -> None:
-    with shell("sleep 0.2; printf '\\033[31m700\\033[0m\\033[5;1H W'; sleep 60") as terminal:
+    with shell(f"sleep 0.2; printf '\\033[31m700\\033[0m\\033[5;1H W'; {UNTIL_A_KEY}") as terminal:
         seconds = terminal.wait_for(re.compile(rb"700 W"), 30)
         assert seconds is not None
         assert terminal.first_output_s is not None
@@ -44,7 +46,7 @@ def test_text_is_found_among_escape_sequences() -> None:
 
 
 def test_text_that_never_comes_is_not_found() -> None:
-    with shell("echo something else; sleep 60") as terminal:
+    with shell(f"echo something else; {UNTIL_A_KEY}") as terminal:
         assert terminal.wait_for(re.compile(rb"700 W"), 0.2) is None
 
 
@@ -68,11 +70,11 @@ def test_a_program_gets_what_a_terminal_sends(asks: str, key: str, bytes_sent: b
 
 def test_the_usage_is_that_of_the_whole_tree() -> None:
     burn = (
-        "import time; held = bytearray(50 << 20)\n"
+        "import sys, time; held = bytearray(50 << 20)\n"
         "while time.process_time() < 0.3: pass\n"
-        "print('burnt', flush=True); time.sleep(60)"
+        "print('burnt', flush=True); sys.stdin.read(1)"
     )
-    with Terminal(["sh", "-c", f'{sys.executable} -c "{burn}"; :'], 80, 24) as terminal:
+    with Terminal(["sh", "-c", f'stty raw -echo; {sys.executable} -c "{burn}"; :'], 80, 24) as terminal:
         assert terminal.wait_for(re.compile(rb"burnt"), 60) is not None
         usage = terminal.usage()
     assert usage.cpu_s >= 0.28

@@ -12,7 +12,7 @@ from gputui.model.history import History
 from gputui.model.snapshot import Snapshot
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.processes import ProcessSource
-from gputui.ui.recording import record
+from gputui.ui.graph_history import record
 from tests.conftest import FakeGpus
 
 TWO_LOOKS = 250

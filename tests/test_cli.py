@@ -138,10 +138,16 @@ def test_a_reader_that_went_away_is_no_error_message() -> None:
     assert (result.returncode, result.stderr) == (141, "")
 
 
-def test_a_full_disk_is_a_sentence() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_a_sentence(unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "gputui", "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "gputui", "--version"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert result.returncode == 1
     assert result.stderr == "gputui: Standard output cannot be written: No space left on device.\n"

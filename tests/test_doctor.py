@@ -13,7 +13,7 @@ import pytest
 
 from gputui.doctor import Diagnosis, Grade, examine, report
 from gputui.doctor.here import Here, Terminal, impersonal
-from gputui.model.device import Device, DeviceLook, DeviceUse, Driver
+from gputui.model.device import Device, DeviceLook, DeviceUse, Driver, Lost
 from gputui.model.process import ProcessLook
 from gputui.model.reading import Absent
 from tests.conftest import FakeGpus
@@ -89,7 +89,7 @@ def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
 
 
 def test_a_lost_device_and_one_with_problems_are_told_by_index() -> None:
-    devices = (DEVICE, DEVICE._replace(index=1, lost="GPU is lost."), DEVICE._replace(index=2, problems=("rows",)))
+    devices = (DEVICE, DEVICE._replace(index=1, lost=Lost("GPU is lost")), DEVICE._replace(index=2, problems=("rows",)))
     here = replace(FINE, devices=FINE.devices._replace(devices=devices))
     assert [(finding.grade, finding.text) for finding in findings(here, "devices")] == [
         (Grade.FINE, "2 of 3 answer"),

@@ -11,11 +11,11 @@ from tests.conftest import FakeGpus
 
 ONCE = "gputui.cli.main(['--once'])"
 FIRST_FRAME = """
-import gputui.ui.first_frame
-def first_light(snapshot, settings, taste):
+import gputui.ui.backend.first_frame
+def show_first_frame(snapshot, settings, appearance):
     assert snapshot.devices.devices
     raise SystemExit
-gputui.ui.first_frame.first_light = first_light
+gputui.ui.backend.first_frame.show_first_frame = show_first_frame
 from gputui.commands import monitor
 monitor.fit_terminal = lambda settings: settings
 try:

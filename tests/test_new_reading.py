@@ -47,7 +47,7 @@ from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
 from gputui.ui.drawing.device_page import draw_device_page
 from gputui.ui.drawing.devices import COLUMNS, DeviceRow
-from gputui.ui.recording import record
+from gputui.ui.graph_history import record
 
 look = NvmlSource().read()
 history = History()

@@ -9,10 +9,10 @@ from threading import Event
 
 import pytest
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigPlace, PcieLink
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, Lost, MigPlace, PcieLink
 from gputui.model.host import Host, HostMemory, Space
 from gputui.model.process import Identity, Process, ProcessLook, ProcessState, Unattributed
-from gputui.model.reading import NOT_LOOKED_AT, Absent
+from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
 from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
 from gputui.once.look import look, read_in_time
@@ -33,7 +33,7 @@ DEVICE = Device(
     gpu_utilization_percent=97,
     memory_utilization_percent=40,
     temperature_c=61,
-    fan_percent=Absent("not supported by this device"),
+    fan_percent=Absent("not supported by this device", AbsentKind.NOT_SUPPORTED),
     power_w=512.34,
     power_limit_w=700.0,
     sm_clock_mhz=1755,
@@ -151,7 +151,7 @@ def test_a_mig_instance_says_where_it_sits() -> None:
     ("reason", "problems"),
     [
         pytest.param(Absent("insufficient permissions"), ["power_w: insufficient permissions"], id="an error"),
-        pytest.param(Absent("not supported by this device"), [], id="not supported"),
+        pytest.param(Absent("not supported by this device", AbsentKind.NOT_SUPPORTED), [], id="not supported"),
         pytest.param(NOT_LOOKED_AT, [], id="not asked"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_reading_that_failed_is_null_with_its_reason(reason: Absent, problems:
 
 def test_a_lost_device_says_so_once() -> None:
     lost = Absent("GPU is lost")
-    device = document(with_device(lost="GPU is lost: reboot.", power_w=lost, temperature_c=lost, memory=lost))[
+    device = document(with_device(lost=Lost("GPU is lost", "reboot."), power_w=lost, temperature_c=lost, memory=lost))[
         "devices"
     ][0]
     assert device["problems"] == ["GPU is lost: reboot."]

@@ -13,7 +13,7 @@ from gputui.settings import KeyChange, Settings, add_flags, apply_flags, keymap,
 from gputui.settings.file import settings_path
 from gputui.settings.settings import THEMES
 from gputui.settings.table import SETTINGS
-from gputui.ui.key_names import is_key
+from gputui.ui.bindings import is_key
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""Pythons that have a real PyTorch: `GPUTUI_TEST_TORCH` names them, with colons between them.
+"""Pythons that have a real PyTorch: this one, or those that `GPUTUI_TEST_TORCH` names, with colons between them.
+
+Tests run with the first; those marked `every_torch` run with each:
+
+    GPUTUI_TEST_TORCH=one/bin/python:other/bin/python pytest -m every_torch
 
 A CUDA build runs on the fake CUDA runtime of `tests/fakegpu`, each program with fake GPUs of its own; a CPU build runs
 as it is.
@@ -9,40 +13,41 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from functools import lru_cache
+import sys
+from functools import lru_cache, partial
 from pathlib import Path
+from subprocess import Popen
+from tempfile import TemporaryFile
 from typing import Any
 from zlib import crc32
 
 import pytest
 
 from tests.fakegpu.lab import Lab, build
+from tests.forkserver import Forked
+from tests.scale import SCALE
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ENDING = REPOSITORY / "tests" / "ending"
 
-HOW_TO_SET = (
-    "GPUTUI_TEST_TORCH is not set: make a virtual environment with PyTorch (`pip install torch==2.11.0`) and name its "
-    "interpreter, or several with colons between them: GPUTUI_TEST_TORCH=cuda/bin/python:cpu/bin/python pytest"
-)
+TESTED_TORCH = "2.11.0"  # as in pyproject.toml
+
+NO_CUDA_BUILD = ""
+"""Stands for an interpreter with a CUDA build where none is named: tests that need one are left out."""
 
 
 def torch_pythons() -> list[str]:
-    """The interpreters under test, CPU builds too."""
-    return [path for path in os.environ.get("GPUTUI_TEST_TORCH", "").split(":") if path]
+    """The interpreters named, CPU builds too; this one where none is."""
+    return [path for path in os.environ.get("GPUTUI_TEST_TORCH", "").split(":") if path] or [sys.executable]
 
 
-def parametrize(metafunc: pytest.Metafunc, name: str, found: list[str]) -> None:
-    """Run a test with each interpreter; where there is none, once, with "" (see `required`)."""
-    ids = [Path(path).parents[1].name for path in found] or ["unset"]
-    metafunc.parametrize(name, found or [""], ids=ids, scope="session")
-
-
-def required(path: str) -> str:
-    """`path`, or a failure that says how to name an interpreter."""
-    if not path:
-        pytest.fail(HOW_TO_SET, pytrace=False)
-    return path
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Give a test the first interpreter, as `torch_path` or `cuda_path`; under the mark `every_torch` each of them."""
+    for name in {"torch_path", "cuda_path"}.intersection(metafunc.fixturenames):
+        found = [path for path in torch_pythons() if name == "torch_path" or has_cuda_build(path)]
+        chosen = found if metafunc.definition.get_closest_marker("every_torch") else found[:1]
+        ids = [Path(path).absolute().parents[1].name for path in chosen] or ["no-cuda-build"]
+        metafunc.parametrize(name, chosen or [NO_CUDA_BUILD], ids=ids, scope="session")
 
 
 @lru_cache
@@ -50,7 +55,10 @@ def has_cuda_build(python: str) -> bool:
     """Whether an interpreter's PyTorch is a CUDA build, told without importing it."""
     code = "import importlib.util as u, runpy; s = u.find_spec('torch').submodule_search_locations[0]; "
     code += "print(runpy.run_path(s + '/version.py').get('cuda') or '')"
-    told = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, timeout=300)
+    told = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, timeout=300)
+    if told.returncode:
+        message = f"{python} has no PyTorch for the tests: {python} -m pip install torch=={TESTED_TORCH}"
+        raise pytest.UsageError(message)
     return bool(told.stdout.strip())
 
 
@@ -66,17 +74,29 @@ def fake_cuda(python: str, folder: Path, *, gpus: int = 2, memory_gib: float = 7
 
 
 def run_program(
-    python: str, program: Path, *arguments: str, environment: dict[str, str], timeout_s: float = 300
+    python: str,
+    program: Path,
+    *arguments: str,
+    environment: dict[str, str],
+    modules: tuple[str, ...] = ("torch",),
+    timeout_s: float = 300 * SCALE,
 ) -> dict[str, Any]:
-    """Run a program to its end; the JSON on its last line of output."""
-    done = subprocess.run(
-        [python, "-W", "ignore", str(program), *arguments],
-        env={**os.environ, "PYTHONPATH": f"{ENDING}:{REPOSITORY}", "GPUTUI_PROBE": "0", **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    assert done.returncode == 0, f"{program.name} {arguments} ended with {done.returncode}:\n{done.stderr[-4000:]}"
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    """Run a program to its end, forked after the import of `modules`; the JSON on its last line of output.
+
+    Without modules it gets an interpreter of its own: see `tests.forkserver`.
+    """
+    words = [str(program), *arguments]
+    start = partial(Forked, python, words, modules) if modules else partial(Popen, [python, "-W", "ignore", *words])
+    variables = {**os.environ, "PYTHONPATH": f"{ENDING}:{REPOSITORY}", "GPUTUI_PROBE": "0", **environment}
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = start(env=variables, cwd=REPOSITORY, stdout=output, stderr=errors)
+        try:
+            status = process.wait(timeout_s)
+        finally:
+            process.kill()
+        output.seek(0)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")[-4000:]
+        assert status == 0, f"{program.name} {arguments} ended with {status}:\n{said}"
+        found: dict[str, Any] = json.loads(output.read().splitlines()[-1])
     return found

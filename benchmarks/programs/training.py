@@ -1,4 +1,4 @@
-"""A training loop that Python keeps waiting: many small layers, measured in windows asked for on standard input.
+"""A training loop bound by Python: many small layers, measured in windows that are asked for on standard input.
 
 Each line of input is "probe on", "probe off", or a number of seconds to measure; each answer is a line of JSON.
 """
@@ -26,7 +26,7 @@ def step() -> None:
 
 
 class Gaps(threading.Thread):
-    """Another thread of the program, which notes the longest time that it wanted to run and could not."""
+    """Another thread of the program; records the longest time that it was ready to run and could not."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ for _ in range(200):
 for line in sys.stdin:
     if line.startswith("probe"):
         before = resident_bytes()
-        import gputui.probe  # GPUTUI_PROBE keeps it from starting by itself
+        import gputui.probe  # GPUTUI_PROBE=0 keeps it from starting at import
 
         os.environ["GPUTUI_PROBE"] = "1"
         gputui.probe.start() if line.strip() == "probe on" else gputui.probe.stop()

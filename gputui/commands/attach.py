@@ -12,7 +12,7 @@ from gputui.commands.attach_recorded import follow
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.document import attach_document
+from gputui.explain.attach_document import attach_document
 from gputui.explain.drivers import driver_facts
 from gputui.model.device import DeviceLook
 from gputui.model.reading import Absent
@@ -147,7 +147,7 @@ def _document(pid: int, devices: DeviceLook) -> str:
         drivers=driver_facts(client.greeting, devices, pid),
         rss_bytes=ProcFs().resident_bytes(pid),
         pinned_bytes=Absent("not reported by PyTorch") if pinned is None else pinned,
-        problems=[*statistics.problems, *_hints(pid, client)],
+        problems=[*(problem.text for problem in statistics.problems), *_hints(pid, client)],
     )
     return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
 

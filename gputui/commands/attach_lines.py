@@ -9,7 +9,7 @@ from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import TargetMoment
 from gputui.model.target import Greeting, Look, Statistics
-from gputui.sources.probe.listing import Found
+from gputui.sources.probe.listing import ProbeInfo
 from gputui.units import format_bytes
 
 COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
@@ -18,7 +18,7 @@ NOTHING = (
 )
 
 
-def listing(processes: Sequence[Found]) -> str:
+def listing(processes: Sequence[ProbeInfo]) -> str:
     """A table of processes with a probe."""
     if not processes:
         return NOTHING
@@ -76,7 +76,7 @@ def _device(statistics: AllocatorStatistics, releasable_bytes: int | None) -> st
     return "  ".join(parts)
 
 
-def _row(process: Found) -> tuple[str, ...]:
+def _row(process: ProbeInfo) -> tuple[str, ...]:
     greeting = process.greeting
     if greeting is None:
         return (str(process.pid), process.user, "-", "-", "-", process.problem)

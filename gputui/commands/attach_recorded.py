@@ -7,6 +7,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 
 from gputui.commands import attach_lines as text
+from gputui.explain.disconnects import sentence
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Attention
 from gputui.output import narrate, put
@@ -56,6 +57,6 @@ def _show(moment: TargetMoment, introduced: set[int]) -> None:
         introduced.add(moment.pid)
         put(text.introduction(moment.greeting))
     if moment.ended:
-        narrate(moment.ended)
+        narrate(sentence(moment.pid, moment.ended))
     else:
         put(text.summary_of(moment))

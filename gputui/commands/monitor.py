@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gputui.sampler import Machine
     from gputui.sources.recording.recorder import Keeper
     from gputui.ui.app import GputuiApp
-    from gputui.ui.targets import Feed, FeedMessage, OpenFeed
+    from gputui.ui.attach.targets import Feed, FeedMessage, OpenFeed
 
     OpenFeeds = Callable[[Callable[[], Snapshot]], OpenFeed]
 
@@ -87,9 +87,9 @@ def open_monitor(
         return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER))
 
     def prepare(app: GputuiApp) -> None:
-        app.first_pids = pids
+        app.attached.first_pids = pids
         if recorder is not None:
-            app.is_recording = lambda: recorder.is_recording
+            app.attached.is_recording = lambda: recorder.is_recording
 
     return show(settings, machine, open_feeds, prepare)
 
@@ -132,11 +132,11 @@ def show(
     """Look, draw the first frame, and only then spend the time to import the application."""
     from gputui.model.snapshot import Attention
     from gputui.sources.machine import DemoMachine
-    from gputui.ui.drawing.appearance import taste_of
-    from gputui.ui.first_frame import first_light
+    from gputui.ui.backend.first_frame import show_first_frame
+    from gputui.ui.drawing.appearance import appearance_of
 
     first = machine.look(Attention(), settings.interval_s)
-    with first_light(first, settings, taste_of(settings)):
+    with show_first_frame(first, settings, appearance_of(settings)):
         from gputui.ui.app import GputuiApp
 
         app = GputuiApp(settings, machine, DemoMachine, first, open_feeds())

@@ -6,10 +6,9 @@ import argparse
 import re
 from typing import TYPE_CHECKING, NoReturn
 
-from gputui.errors import UsageError
+from gputui.errors import UsageError, did_you_mean
 from gputui.output import put
 from gputui.settings.table import BY_NAME
-from gputui.wording import did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

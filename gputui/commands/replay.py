@@ -44,14 +44,15 @@ def _play(recording: Recording, settings: Settings) -> int:
     player = Player(recording)
 
     def prepare(app: GputuiApp) -> None:
-        app.is_replay = True
-        app.first_pids = tuple(recording.greetings)
-        app.first_words = recording.notices
+        app.attached.is_replay = True
+        app.attached.first_pids = tuple(recording.greetings)
+        app.attached.first_notices = recording.notices
 
     return show(settings, RecordedMachine(player), lambda: lambda _snapshot: partial(ReplayFeed, player), prepare)
 
 
 def _print(recording: Recording) -> int:
+    from gputui.explain.disconnects import sentence
     from gputui.sources.recording.story import Story
 
     for greeting in recording.greetings.values():
@@ -59,7 +60,7 @@ def _print(recording: Recording) -> int:
     for moment in Story(recording).moments():
         put(text.summary_of(moment))
         if moment.ended:
-            put(f"{moment.ended}\n")
+            put(f"{sentence(moment.pid, moment.ended)}\n")
     for notice in recording.notices:
         narrate(notice)
     return 0

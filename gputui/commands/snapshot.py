@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.limits import sentences
+from gputui.explain.limits import look_problems
 from gputui.explain.memory_viz import snapshot_file
 from gputui.model.target import Greeting, Look
 from gputui.output import narrate
@@ -43,7 +43,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
     if look.map is None:
         cause = f"There is nothing to save of process {pid}."
-        raise GputuiError(cause, " ".join(sentences(greeting, look)))
+        raise GputuiError(cause, " ".join(problem.text for problem in look_problems(greeting, look)))
     return snapshot_file(look, look.map)
 
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
 from gputui.doctor.terminal import check_terminal
-from gputui.errors import GputuiError
+from gputui.environment import PREFIX
+from gputui.errors import GputuiError, did_you_mean
 from gputui.model.reading import Absent, value_of
 from gputui.settings import load_settings
 from gputui.settings.file import settings_path, shown_path
-from gputui.settings.table import CONFIG_VARIABLE, SETTINGS
+from gputui.settings.table import VARIABLES
 from gputui.units import GIB, format_bytes
-from gputui.wording import did_you_mean
 
 SMALL_SHM_BYTES = GIB
 """Docker gives a container 64 MiB of /dev/shm; a few prefetched batches of a few DataLoader workers need more."""
@@ -25,8 +25,6 @@ SMALL_SHM_BYTES = GIB
 _PACKAGES = ("textual", "nvidia-ml-py")
 _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
 """Packages that replace nvidia-ml-py's module `pynvml` with their own."""
-
-_OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "GPUTUI_PROBE"})
 
 
 def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
@@ -57,11 +55,10 @@ def check_settings(here: Here) -> Iterator[Diagnosis]:
         yield Diagnosis("settings", Grade.BROKEN, error.cause, error.remedy)
     else:
         yield fine("settings", shown_path(path) if os.path.exists(path) else f"defaults (no {shown_path(path)})")
-    known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
     for name in here.environment:
-        if name.startswith("GPUTUI_") and name not in known:
+        if name.startswith(PREFIX) and name not in VARIABLES:
             yield Diagnosis(
-                "settings", Grade.LIMITED, f"{name} is set, but gputui does not know it.", did_you_mean(name, known)
+                "settings", Grade.LIMITED, f"{name} is set, but gputui does not know it.", did_you_mean(name, VARIABLES)
             )
 
 
@@ -92,7 +89,7 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
     """Each device, by its index."""
     if here.devices.problem:
         return
-    lost = [device for device in here.devices.devices if device.lost is not None]
+    lost = [(device.index, device.lost) for device in here.devices.devices if device.lost is not None]
     answering = len(here.devices.devices) - len(lost)
     if not here.devices.devices:
         yield Diagnosis(
@@ -100,12 +97,11 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
         )
         return
     yield fine("devices", f"{answering} of {len(here.devices.devices)} answer")
-    for device in lost:
-        yield Diagnosis("devices", Grade.BROKEN, f"GPU {device.index}: {device.lost}")
+    for index, why in lost:
+        yield Diagnosis("devices", Grade.BROKEN, f"GPU {index}: {why.sentence}")
     for device in here.devices.devices:
         for problem in device.problems:
-            if problem != device.lost:
-                yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
+            yield Diagnosis("devices", Grade.LIMITED, f"GPU {device.index}: {problem}")
 
 
 def check_processes(here: Here) -> Iterator[Diagnosis]:

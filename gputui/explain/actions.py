@@ -1,101 +1,127 @@
-"""What came of an action in the program, against what was to be expected of it."""
+"""The actions in an attached program, each declared once: how a screen asks about it, and how its result reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorMap
-from gputui.model.target import ActionCounters, ActionName, ActionResult
-from gputui.model.verdict import Outcome
-from gputui.units import format_bytes
-
-CALLS = {
-    ActionName.COLLECT: "gc.collect()",
-    ActionName.EMPTY_CACHE: "torch.cuda.empty_cache()",
-    ActionName.HISTORY_ON: "Memory history on",
-    ActionName.HISTORY_OFF: "Memory history off",
-}
-"""An action in the words in which a screen speaks of it."""
+from gputui.model.analysis import Outcome
+from gputui.model.moment import TargetMoment
+from gputui.model.target import ActionCounters, ActionName, ActionResult, Recorder
+from gputui.units import format_bytes, format_duration
 
 _PROGRAM_WENT_ON = (
-    "The two differ: while the driver takes memory back, other threads of the program go on allocating and freeing."
+    "They differ because other threads of the program allocate and free while the driver takes memory back."
 )
-_NO_MAP = "nothing could be predicted, for there is no map of this allocator"
+_NO_MAP = "no prediction, because there is no map of this allocator"
+
+ResultWords = tuple[tuple[str, ...], bool]
+"""The sentences about a result, and whether it is as predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a viewer can have the probe do; the probe has its own table of the same names (`gputui.probe.actions`).
+
+    `call` is its name on the screens; `letter` and `title` stand in the menu. `question` asks about a PID ("{}"),
+    `verb` is on the button, `warning` says what it costs, and `predict` gives a line for each device. `describe` puts a
+    result into words. It is offered while one of `recorders` records the memory history; then `recorder_after` does.
+    """
+
+    name: ActionName
+    call: str
+    letter: str
+    title: str
+    question: str
+    verb: str
+    warning: str
+    describe: Callable[[ActionResult], ResultWords]
+    predict: Callable[[TargetMoment], list[str]] = lambda _moment: []
+    recorders: frozenset[Recorder] = frozenset(Recorder)
+    recorder_after: Recorder | None = None
 
 
 def outcome_of(result: ActionResult) -> Outcome:
     """What was predicted, what happened and how long it took, in sentences."""
-    call = CALLS[result.name]
+    action = ACTIONS[result.name]
     if result.reason:
-        return Outcome(result.time, result.name, (f"{call} was not done.", result.reason), is_as_predicted=False)
-    sentences, is_as_predicted = _SENTENCES[result.name](result)
+        return Outcome(result.time, result.name, (f"{action.call} was not run.", result.reason), is_as_predicted=False)
+    sentences, is_as_predicted = action.describe(result)
     took = f"It took {_milliseconds(result.took_s)}."
-    return Outcome(result.time, result.name, (f"{call}: {sentences[0]}", *sentences[1:], took), is_as_predicted)
+    return Outcome(result.time, result.name, (f"{action.call}: {sentences[0]}", *sentences[1:], took), is_as_predicted)
+
+
+def recorder_after(name: ActionName, recorder: Recorder) -> Recorder:
+    """Who records the memory history after this action was done."""
+    after = ACTIONS[name].recorder_after
+    return recorder if after is None else after
+
+
+def predict_release(moment: TargetMoment) -> list[str]:
+    """A line for each device: what `empty_cache()` would give back, and how old the look is that says so."""
+    age = format_duration(max(0.0, moment.time - moment.look_time))
+    lines = [
+        f"device {device.index}: {format_bytes(device.layout.release.releasable_bytes)} predicted, of"
+        f" {format_bytes(device.statistics.reserved_bytes)} reserved (look {age} ago)"
+        for device in moment.devices
+        if device.layout
+    ]
+    return lines or ["nothing can be predicted: there is no look at the allocator's map"]
 
 
 def predicted_bytes(layout: AllocatorMap, device: int) -> int:
-    """What `empty_cache()` is expected to give back on a device."""
+    """How much `empty_cache()` is predicted to return on a device."""
     return predict_device(layout, device).releasable_bytes
 
 
-def given_back_bytes(device: ActionCounters) -> int:
-    """What went back to the driver; below 0 where the program took more meanwhile."""
+def returned_bytes(device: ActionCounters) -> int:
+    """How much went back to the driver; below 0 where the program reserved more meanwhile."""
     return device.reserved_before_bytes - device.reserved_after_bytes
 
 
-Told = tuple[tuple[str, ...], bool]
-
-
-def _emptied(result: ActionResult) -> Told:
+def _emptied(result: ActionResult) -> ResultWords:
     if result.map is None:
-        given = _listed(f"{format_bytes(given_back_bytes(each))} on device {each.device}" for each in result.devices)
-        return (f"{_NO_MAP}; given back: {given or 'nothing'}.",), False
-    pairs = [(each, predicted_bytes(result.map, each.device), given_back_bytes(each)) for each in result.devices]
-    told = [
-        f"{format_bytes(predicted)} predicted, {_exactly(given, predicted)} given back on device {device.device}"
-        for device, predicted, given in pairs
-        if predicted or given
+        returned = _listed(f"{format_bytes(returned_bytes(d))} on device {d.device}" for d in result.devices)
+        return (f"{_NO_MAP}; returned: {returned or 'nothing'}.",), False
+    pairs = [(device, predicted_bytes(result.map, device.device), returned_bytes(device)) for device in result.devices]
+    figures = [
+        f"{format_bytes(predicted)} predicted, {_exactly(returned, predicted)} returned on device {device.device}"
+        for device, predicted, returned in pairs
+        if predicted or returned
     ]
-    is_as_predicted = all(predicted == given for _, predicted, given in pairs)
-    first = f"{_listed(told) or 'nothing predicted, nothing given back'}."
+    is_as_predicted = all(predicted == returned for _, predicted, returned in pairs)
+    first = f"{_listed(figures) or 'nothing predicted, nothing returned'}."
     return ((first,) if is_as_predicted else (first, _PROGRAM_WENT_ON)), is_as_predicted
 
 
-def _exactly(given: int, predicted: int) -> str:
-    """With all digits where the rounded ones would hide that it is not as predicted."""
-    if given == predicted or format_bytes(given) != format_bytes(predicted):
-        return format_bytes(given) if given >= 0 else f"-{format_bytes(-given)}"
-    return f"{format_bytes(given)} ({given - predicted:+,} B)"
+def _exactly(returned: int, predicted: int) -> str:
+    """Bytes with the difference behind them where rounding would hide that it is not as predicted."""
+    if returned == predicted or format_bytes(returned) != format_bytes(predicted):
+        return format_bytes(returned) if returned >= 0 else f"-{format_bytes(-returned)}"
+    return f"{format_bytes(returned)} ({returned - predicted:+,} B)"
 
 
-def _collected(result: ActionResult) -> Told:
+def _collected(result: ActionResult) -> ResultWords:
     freed = [
-        f"{format_bytes(each.allocated_before_bytes - each.allocated_after_bytes)} of tensors freed on device"
-        f" {each.device}"
-        for each in result.devices
-        if each.allocated_before_bytes > each.allocated_after_bytes
+        f"{format_bytes(device.allocated_before_bytes - device.allocated_after_bytes)} of tensors freed on device"
+        f" {device.device}"
+        for device in result.devices
+        if device.allocated_before_bytes > device.allocated_after_bytes
     ]
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
-    first = f"what it frees cannot be told beforehand; {objects}, {_listed(freed) or 'no tensor freed'}."
+    first = f"what it frees cannot be predicted; {objects}, {_listed(freed) or 'no tensor freed'}."
     then = "PyTorch keeps that memory in its cache." if freed else ""
     return tuple(filter(None, (first, then))), True
 
 
-def _history_begun(_result: ActionResult) -> Told:
-    return ("blocks made from now on carry the line that asked for them; those from before do not.",), True
+def _history_begun(_result: ActionResult) -> ResultWords:
+    return ("blocks allocated from now on record the line that asked for them; earlier ones do not.",), True
 
 
-def _history_ended(_result: ActionResult) -> Told:
-    return ("blocks made from now on carry no line; those that have one keep it.",), True
-
-
-_SENTENCES = {
-    ActionName.COLLECT: _collected,
-    ActionName.EMPTY_CACHE: _emptied,
-    ActionName.HISTORY_ON: _history_begun,
-    ActionName.HISTORY_OFF: _history_ended,
-}
+def _history_ended(_result: ActionResult) -> ResultWords:
+    return ("blocks allocated from now on record no line; those that have one keep it.",), True
 
 
 def _listed(parts: Iterable[str]) -> str:
@@ -104,3 +130,59 @@ def _listed(parts: Iterable[str]) -> str:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+ACTIONS = {
+    action.name: action
+    for action in (
+        Action(
+            ActionName.COLLECT,
+            "gc.collect()",
+            "g",
+            "gc.collect(): a full collection of Python's garbage",
+            "Run gc.collect() in process {}?",
+            "Collect",
+            "The program's main thread stops while it runs, and runs the finalizers of what it finds. What it frees"
+            " cannot be predicted.",
+            _collected,
+        ),
+        Action(
+            ActionName.EMPTY_CACHE,
+            "torch.cuda.empty_cache()",
+            "e",
+            "torch.cuda.empty_cache(): give cached memory back to the driver",
+            "Run torch.cuda.empty_cache() in process {}?",
+            "Empty the cache",
+            "It runs in the program's main thread and waits for work on the device. The steps after it are slower: they"
+            " ask the driver for memory again.",
+            _emptied,
+            predict_release,
+        ),
+        Action(
+            ActionName.HISTORY_ON,
+            "Memory history on",
+            "h",
+            "memory history on: which line asks for each new block",
+            "Have process {} record its memory history?",
+            "Switch on",
+            "Each allocation then takes about 2 us longer, and each live block keeps the Python stack that asked for"
+            " it. No list of events is kept. It ends when the last viewer leaves.",
+            _history_begun,
+            recorders=frozenset({Recorder.NOBODY}),
+            recorder_after=Recorder.PROBE,
+        ),
+        Action(
+            ActionName.HISTORY_OFF,
+            "Memory history off",
+            "h",
+            "memory history off",
+            "Stop recording the memory history of process {}?",
+            "Switch off",
+            "New blocks then no longer record the line that asked for them; blocks that have one keep it.",
+            _history_ended,
+            recorders=frozenset({Recorder.PROBE}),
+            recorder_after=Recorder.NOBODY,
+        ),
+    )
+}
+"""By name, in the order of the menu."""

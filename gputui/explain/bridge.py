@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import Bridge, Composition
 from gputui.model.reading import Absent, Reading
-from gputui.model.verdict import Bridge, Composition
 from gputui.units import format_bytes
 
 
@@ -17,8 +17,8 @@ def bridge(
 ) -> Bridge:
     """The levels of one device.
 
-    `composition` (of the same look) tells rounding from freed blocks that wait; without it `requested_bytes` is the
-    counter's, which includes those that wait.
+    `composition` (of the same look) separates rounding from freed blocks that wait for a stream; without it,
+    `requested_bytes` is the counter's, which includes those blocks.
     """
     requested = composition.requested_bytes if composition else statistics.requested_bytes
     return Bridge(
@@ -44,7 +44,7 @@ def outside_torch(process_used_bytes: Reading[int], reserved_bytes: int) -> Read
     if process_used_bytes < reserved_bytes:
         return Absent(
             f"NVML's figure for the process ({format_bytes(process_used_bytes)}) is below what PyTorch has reserved"
-            f" ({format_bytes(reserved_bytes)}): the two were read at different moments, or NVML counts otherwise"
+            f" ({format_bytes(reserved_bytes)}): they were read at different moments, or NVML counts differently"
         )
     return process_used_bytes - reserved_bytes
 
@@ -55,5 +55,5 @@ def _others(process_used_bytes: Reading[int], device_used_bytes: Reading[int]) -
     if isinstance(process_used_bytes, Absent):
         return process_used_bytes
     if device_used_bytes < process_used_bytes:
-        return Absent("NVML's figure for the device is below that for the process: read at different moments")
+        return Absent("NVML's figure for the device is below that for the process: they were read at different moments")
     return device_used_bytes - process_used_bytes

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from gputui.explain.owners import UNATTRIBUTED, grouped
-from gputui.model.change import Changes
+from gputui.model.analysis import Changes, Owner
 from gputui.model.moment import DeviceLayout, DeviceMoment
-from gputui.model.verdict import Owner
 
 BlockKey = tuple[int, int]
 """Address and size."""
 
-NO_LOOK = "The tensors were not looked at {}: only the counters can be compared."
+NO_LOOK = "There was no look {}: only the counters can be compared."
 
 
 def changes(before: DeviceMoment, after: DeviceMoment) -> Changes:
     """From `before` to `after`, two moments of one device.
 
-    A block is the same where address, size and owner are: a tensor that moved went and came. Whose a block is need be
-    known at one of the moments only.
+    A block is the same if its address, size and owner are: a tensor that moved counts as freed and allocated. The owner
+    need be known at one of the two moments only.
     """
     if before.layout is None or after.layout is None:
         missing = "at the first moment" if before.layout is None else "at the second moment"
         return Changes(before.statistics, after.statistics, problem=NO_LOOK.format(missing))
     old, new = _owners(before.layout), _owners(after.layout)
-    stayed = {place for place, owner in new.items() if _is_one(owner, old.get(place))}
+    stayed = {place for place, owner in new.items() if _is_same(owner, old.get(place))}
     return Changes(
         before=before.layout.statistics,
         after=after.layout.statistics,
@@ -41,6 +40,6 @@ def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
     }
 
 
-def _is_one(owner: Owner, earlier: Owner | None) -> bool:
-    """Whether what is in a block can be what was in it earlier (None: no such block)."""
+def _is_same(owner: Owner, earlier: Owner | None) -> bool:
+    """Whether a block can still hold the same tensor (`earlier` is None: there was no such block)."""
     return earlier is not None and (UNATTRIBUTED in (owner, earlier) or owner.name == earlier.name)

@@ -1,7 +1,7 @@
 """A look in the form of `torch.cuda.memory._snapshot()`, which the viewer at pytorch.org/memory_viz opens.
 
-The viewer shows the stack of each block; in its place stand the block's category and owner, and below them the line
-that asked for it where that is known.
+The viewer shows a stack for each block; here it consists of the block's category and owner and, where it is known, the
+line that allocated it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from gputui.explain.owners import owners_of
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
+from gputui.model.analysis import Owner
 from gputui.model.target import Look
-from gputui.model.verdict import Owner
 
 PICKLE_PROTOCOL = 4
-"""The newest that the viewer reads: it shows an empty page for 5."""
+"""The newest protocol that the viewer reads: it shows an empty page for 5."""
 
 UNLIMITED = -1
 _HIDDEN_BY_THE_VIEWER = ("_start", "PyObject_", "PyFunction_", "PyEval_")
-"""The viewer leaves out frames with these in their name, as the interpreter's own."""
+"""The viewer takes frames with these in their name for the interpreter's own and leaves them out."""
 
 
 def snapshot_file(look: Look, layout: AllocatorMap) -> bytes:
@@ -29,7 +29,7 @@ def snapshot_file(look: Look, layout: AllocatorMap) -> bytes:
 
 
 def snapshot(look: Look, layout: AllocatorMap) -> dict[str, Any]:
-    """The snapshot of a look with its map: segments with their blocks; there are no traces, one empty list a device."""
+    """The snapshot of a look with its map: segments with their blocks, and an empty trace for each device."""
     devices = range(1 + max((segment.device for segment in layout.segments), default=-1))
     owners = {device: owners_of(layout, look.inventory, device) for device in devices}
     return {

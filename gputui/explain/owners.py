@@ -1,4 +1,4 @@
-"""Whose each live block is: the inventory's storages joined to the allocator's blocks by address."""
+"""The owner of each live block: the inventory's storages joined to the allocator's blocks by address."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from gputui.model.allocator import AllocatorMap, Block, BlockState
+from gputui.model.analysis import Owner, TensorGroup
 from gputui.model.tensors import Category, Inventory, KnownSize, Storage
-from gputui.model.verdict import Owner, TensorGroup
 
 UNATTRIBUTED = Owner(Category.UNATTRIBUTED, "")
 GroupKey = tuple[Category, str, tuple[int, ...], str]
 
 WORKSPACES_PER_STREAM = 2
-"""PyTorch keeps one for each thread (the program's and autograd's) and stream: a third is something else."""
+"""PyTorch keeps one for each thread (the program's and autograd's) and stream; a third block is something else."""
 
 
 def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) -> dict[int, Owner]:
-    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` where nobody is known.
+    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` where none is known.
 
-    Of several storages in one block (a program that places tensors in another's memory) the largest names it.
+    The largest of several storages in one block (tensors placed in another's memory) names it.
     """
     blocks = list(live_blocks(layout, device))
     addresses = [block.address for _, block in blocks]
-    found: dict[int, Storage] = {}
+    largest: dict[int, Storage] = {}
     for storage, block in placed(blocks, inventory, device):
-        if block and (block.address not in found or storage.size_bytes > found[block.address].size_bytes):
-            found[block.address] = storage
-    named = {address: _owner(storage) for address, storage in found.items()}
+        if block and (block.address not in largest or storage.size_bytes > largest[block.address].size_bytes):
+            largest[block.address] = storage
+    named = {address: _owner(storage) for address, storage in largest.items()}
     nameless = [(stream, block) for stream, block in blocks if block.address not in named]
     known = inventory.known_sizes if inventory else ()
     return dict.fromkeys(addresses, UNATTRIBUTED) | _known_by_size(nameless, known, device) | named
 
 
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
-    """Bytes of a device's storages that lie in no live block: memory of another process or library."""
+    """Bytes of a device's storages outside every live block: memory of another process or library."""
     blocks = list(live_blocks(layout, device))
     return sum(storage.size_bytes for storage, block in placed(blocks, inventory, device) if block is None)
 
@@ -55,7 +55,7 @@ def groups(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> tu
 
 
 def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
-    """Owners with their bytes, those that look alike together, largest group first."""
+    """Owners with their bytes, grouped by what looks alike, largest group first."""
     alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
     for owner, size_bytes in members:
         alike[owner.category, owner.type, owner.shape, owner.dtype].append((size_bytes, owner.name))
@@ -63,7 +63,7 @@ def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
 
 
 def storage_groups(inventory: Inventory, device: int) -> tuple[TensorGroup, ...]:
-    """The same of bare storages, where the allocator has no map; `bytes` are the storages' own."""
+    """The same for storages, where the allocator has no map; `bytes` are the storages' own."""
     alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
     for s in (s for s in inventory.storages if s.device == device):
         alike[s.category, s.type, s.shape, s.dtype].append((s.size_bytes, s.owner))
@@ -99,7 +99,7 @@ def _owner(storage: Storage) -> Owner:
 
 
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
-    """Owners of blocks that were asked for in a known size; of workspaces the lowest (oldest) of each stream."""
+    """Owners of blocks whose requested size is known; of workspaces only the lowest (oldest) of each stream."""
     sizes = {size.size_bytes: Owner(size.category, size.owner) for size in known if size.device == device}
     workspaces: Counter[tuple[int, int]] = Counter()
     owners = {}
@@ -113,11 +113,11 @@ def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize]
 
 
 def _as_groups(alike: Mapping[GroupKey, list[tuple[int, str]]]) -> tuple[TensorGroup, ...]:
-    made = (
+    tensor_groups = (
         TensorGroup(*key, len(members), sum(size for size, _ in members), _names(members))
         for key, members in alike.items()
     )
-    return tuple(sorted(made, key=lambda group: (-group.bytes, group.category, group.names)))
+    return tuple(sorted(tensor_groups, key=lambda group: (-group.bytes, group.category, group.names)))
 
 
 def _names(members: list[tuple[int, str]]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from gputui.model.tensors import Category
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part with its bytes; `key` names its look on screen, `letter` stands for it where colours do not tell."""
+    """A part with its bytes; `key` selects its style, `letter` stands for it where there are no colours."""
 
     key: str
     letter: str
@@ -32,9 +32,9 @@ CATEGORIES = (
 
 
 def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
-    """The parts from the outside in; those of no bytes are left out.
+    """The parts from the outside in; empty ones are left out.
 
-    Where NVML does not tell, the device's own parts are missing. Without a look at the allocator's map there are only
+    Without NVML's readings the parts outside the process are missing. Without a look the inner ones come from the
     counters: allocated, pending and cached.
     """
     inside = _layout_parts(device.layout) if device.layout else _counter_parts(device)
@@ -44,12 +44,12 @@ def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
 
 def _outer_parts(device: DeviceMoment) -> list[Part]:
     bridge = device.bridge
-    found = []
+    parts = []
     if bridge is not None and not isinstance(bridge.other_processes_bytes, Absent):
-        found.append(Part("others", "#", "other processes", bridge.other_processes_bytes))
+        parts.append(Part("others", "#", "other processes", bridge.other_processes_bytes))
     if bridge is not None and not isinstance(bridge.outside_torch_bytes, Absent):
-        found.append(Part("outside", "x", "outside PyTorch", bridge.outside_torch_bytes))
-    return found
+        parts.append(Part("outside", "x", "outside PyTorch", bridge.outside_torch_bytes))
+    return parts
 
 
 def _free_part(device: DeviceMoment) -> list[Part]:
@@ -60,8 +60,8 @@ def _free_part(device: DeviceMoment) -> list[Part]:
     )
     if isinstance(total, Absent) or isinstance(used, Absent) or isinstance(free, Absent):
         return []
-    kept = Part("driver", "d", "driver's own", total - used - free)
-    return [kept, Part("free", ".", "free on device", free)]
+    reserved = Part("driver", "d", "driver's own", total - used - free)
+    return [reserved, Part("free", ".", "free on device", free)]
 
 
 def _layout_parts(layout: DeviceLayout) -> list[Part]:
@@ -82,12 +82,12 @@ def _layout_parts(layout: DeviceLayout) -> list[Part]:
 
 
 def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
-    found: dict[Category, int] = {}
+    rounding: dict[Category, int] = {}
     for segment in layout.release.segments:
         for blocker in segment.blockers:
             added = blocker.block.size_bytes - blocker.block.requested_bytes
-            found[blocker.owner.category] = found.get(blocker.owner.category, 0) + added
-    return found
+            rounding[blocker.owner.category] = rounding.get(blocker.owner.category, 0) + added
+    return rounding
 
 
 def _counter_parts(device: DeviceMoment) -> list[Part]:

@@ -1,4 +1,4 @@
-"""The ranks of a job beside each other: which of them holds other memory than the rest, and how much."""
+"""The ranks of a job compared: which of them uses more or less memory than the others, and how much."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gputui.model.reading import Absent, Reading
 from gputui.units import format_bytes
 
 FEWEST = 3
-"""Of fewer none is odd: there is no knowing which of two it would be."""
+"""Fewer ranks are not compared: nothing says which of two is the odd one."""
 
 ODD_SHARE = 0.1
-"""A figure is odd that lies so much of the median above or below it; below 64 MiB nothing is."""
+"""A figure is odd if it differs from the median by this share of the median, and by `ODD_BYTES` at least."""
 
 ODD_BYTES = 64 * 1024**2
 
@@ -35,7 +35,7 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process on one of its devices, and where its figures differ from the others' ones."""
+    """One process on one of its devices, and which of its figures differ from the other ranks'."""
 
     moment: TargetMoment
     device: DeviceMoment
@@ -43,7 +43,7 @@ class Rank:
 
 
 def figures(device: DeviceMoment) -> dict[str, Reading[int]]:
-    """What is compared, in bytes."""
+    """The figures that are compared, in bytes."""
     counted = device.statistics
     return {
         "reserved": counted.reserved_bytes,
@@ -54,7 +54,7 @@ def figures(device: DeviceMoment) -> dict[str, Reading[int]]:
 
 
 def ranks_of(moments: Sequence[TargetMoment]) -> tuple[Rank, ...]:
-    """Every process on every device that it uses, in the order of ranks, each compared with all."""
+    """Every process on every device that it uses, in the order of ranks, each compared with all others."""
     pairs = [(moment, device) for moment in moments for device in moment.used_devices]
     pairs.sort(key=lambda pair: (pair[0].greeting.rank is None, pair[0].greeting.rank or 0, pair[1].index))
     medians = _medians([figures(device) for _, device in pairs]) if len(pairs) >= FEWEST else {}
@@ -67,26 +67,26 @@ def _medians(table: Sequence[dict[str, Reading[int]]]) -> dict[str, int]:
 
 
 def _oddities(device: DeviceMoment, medians: dict[str, int]) -> tuple[Oddity, ...]:
-    found = {
+    oddities = {
         name: Oddity(name, value, medians[name])
         for name, value in figures(device).items()
         if name in medians
         and not isinstance(value, Absent)
         and abs(value - medians[name]) > max(ODD_BYTES, ODD_SHARE * medians[name])
     }
-    if "peak" not in found:  # ranks are read at different points of a step, where other tensors live
-        found.pop("allocated", None)
-    return tuple(found.values())
+    if "peak" not in oddities:  # ranks are read at different points of a step, when different tensors live
+        oddities.pop("allocated", None)
+    return tuple(oddities.values())
 
 
 def sentence(rank: Rank, count: int) -> str:
     """Which rank of `count` is odd, and by how much, the largest difference first."""
     number = rank.moment.greeting.rank
-    who = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.index}"
-    largest = sorted(rank.oddities, key=lambda each: -abs(each.bytes - each.median_bytes))
+    subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.index}"
+    largest = sorted(rank.oddities, key=lambda oddity: -abs(oddity.bytes - oddity.median_bytes))
     first, *others = map(_difference, largest)
     rest = f" ({', '.join(others)})" if others else ""
-    return f"{who}: {first} than the median of {count}{rest}."
+    return f"{subject}: {first} than the median of {count}{rest}."
 
 
 def _difference(oddity: Oddity) -> str:

@@ -1,8 +1,8 @@
-"""What `empty_cache()` gives back, to the byte, and what keeps the rest.
+"""What `empty_cache()` returns to the driver, to the byte, and what keeps the rest.
 
-The rules: a native segment goes when nothing in it is alive; of an expandable one go the pages that lie wholly in a
-free run; a private pool is touched only when nobody uses it; while a device has a capture under way its default pools
-stay, and blocks that wait for another stream go on waiting.
+The rules: a native segment is released when nothing in it is alive; of an expandable one, the pages that lie wholly in
+a free run; a private pool only when nobody uses it. During a capture on a device its default pools stay, and blocks
+that wait for another stream go on waiting.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 from gputui.model.allocator import AllocatorMap, Block, BlockState, Segment
+from gputui.model.analysis import Blocker, Composition, Owner, Release, SegmentRelease
 from gputui.model.tensors import Category
-from gputui.model.verdict import Blocker, Composition, Owner, Release, SegmentRelease
 
 SMALL_PAGE_BYTES = 2 * 1024**2
 DEFAULT_POOL = (0, 0)
@@ -35,7 +35,7 @@ def predict_device(layout: AllocatorMap, device: int, owners: Mapping[int, Owner
 
 
 def release_ranges(segment: Segment, page_bytes: int, *, is_waiting_free: bool = True) -> Ranges:
-    """What of a segment goes if nothing keeps its pool: (first, end) addresses.
+    """What of a segment would be released if nothing kept its pool: (first, end) addresses.
 
     `is_waiting_free`: whether blocks that wait for another stream count as free, which they do outside captures.
     """
@@ -91,7 +91,7 @@ def _segment_release(layout: AllocatorMap, segment: Segment, owners: Mapping[int
 
 
 def _held_by(layout: AllocatorMap, segment: Segment) -> str:
-    """Who keeps `empty_cache()` away from the segment's whole pool, "" where nobody does."""
+    """What keeps `empty_cache()` from the segment's whole pool, "" if nothing does."""
     if segment.pool_id == DEFAULT_POOL:
         return "a capture" if segment.device in layout.routed_devices else ""
     for pool in layout.private_pools:
@@ -113,7 +113,7 @@ def _whole_pages(origin: int, start: int, end: int, page: int) -> tuple[int, int
 
 
 def _gains(segment: Segment, page: int, *, is_waiting_free: bool) -> list[int]:
-    """For each live block, in order, what its end alone would add to what goes now."""
+    """For each live block, in order, how much more a release would return if this block alone were freed."""
     live = [i for i, block in enumerate(segment.blocks) if block.state is BlockState.ACTIVE_ALLOCATED]
     if not segment.is_expandable:
         others = sum(not _is_free(block, is_waiting_free=is_waiting_free) for block in segment.blocks)
@@ -136,7 +136,7 @@ def _pages_bytes(segment: Segment, page: int, run: tuple[int, int]) -> int:
 
 
 def _inactive_in(segment: Segment, ranges: Ranges) -> int:
-    """Bytes of inactive blocks inside the ranges; a block meets at most one, that of its run."""
+    """Bytes of inactive blocks inside the ranges; a block overlaps at most one, that of its run."""
     ends = [end for _, end in ranges]
     total = 0
     for block in segment.blocks:

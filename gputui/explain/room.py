@@ -1,7 +1,7 @@
-"""How much a program could still ask for, and how the refusal would read.
+"""The largest allocation that would still succeed, and the error that a larger one would raise.
 
 A request is rounded, then served from a free block of its stream and pool, else by asking the driver for a segment
-(or, with expandable segments, for the missing pages); before it gives up, PyTorch releases its cache and asks again.
+(or, with expandable segments, for the missing pages); before it fails, PyTorch releases its cache and tries again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from gputui.explain.release import DEFAULT_POOL, Ranges, free_runs
 from gputui.explain.rounding import SMALL_REQUEST_BYTES, largest_segment, largest_within, segment_bytes
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Segment
+from gputui.model.analysis import Release, Room
 from gputui.model.reading import Absent, Reading
-from gputui.model.verdict import Release, Room
 from gputui.units import GIB, KIB, MIB
 
 DEFAULT_STREAM = 0
@@ -21,7 +21,7 @@ DEFAULT_STREAM = 0
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a request meets. `released`: the ranges that have gone, by segment address; None before a release."""
+    """The state a request meets. `released`: the released ranges by segment address; None before a release."""
 
     settings: AllocatorSettings
     segments: tuple[Segment, ...]
@@ -39,24 +39,24 @@ def room(
     device_total_bytes: int,
     process_used_bytes: Reading[int],
 ) -> Room:
-    """The largest requests on the default stream and pools, without a memory fraction set for the process.
+    """The largest requests on the default stream and pools, if the process has no memory fraction set.
 
-    `device_free_bytes` and `device_total_bytes` are without what the driver reserves for itself, as cudaMemGetInfo
-    has them (NVML v2: free, and total - driver-reserved). Exact for native segments; expandable ones do not show
-    where their address range begins, so there the figure is one that fits.
+    `device_free_bytes` and `device_total_bytes` leave out what the driver reserves for itself, as cudaMemGetInfo does
+    (NVML v2: free, and total - driver-reserved). The result is exact for native segments. Expandable ones do not show
+    where their address range begins, so there it is a size that fits, not always the largest.
     """
     segments = tuple(s for s in layout.segments if _is_default(s, release.device))
     released = {s.segment.address: s.ranges for s in release.segments}
     free_later = device_free_bytes + release.releasable_bytes
     now = _largest(_Moment(layout.settings, segments, None, device_free_bytes, device_total_bytes))
     later = max(now, _largest(_Moment(layout.settings, segments, released, free_later, device_total_bytes)))
-    asked = segment_bytes(layout.settings, later + 1)
-    refusal = (
-        f"CUDA out of memory. Tried to allocate {_pytorch_size(asked)}. GPU {release.device} has a total capacity of"
-        f" {_pytorch_size(device_total_bytes)} of which {_pytorch_size(free_later)} is free."
+    failing_bytes = segment_bytes(layout.settings, later + 1)
+    error = (
+        f"CUDA out of memory. Tried to allocate {_pytorch_size(failing_bytes)}. GPU {release.device} has a total"
+        f" capacity of {_pytorch_size(device_total_bytes)} of which {_pytorch_size(free_later)} is free."
         f"{_process_part(process_used_bytes, release)} {_pytorch_part(release, statistics)}"
     )
-    return Room(release.device, now, later, refusal)
+    return Room(release.device, now, later, error)
 
 
 def _is_default(segment: Segment, device: int) -> bool:
@@ -64,7 +64,7 @@ def _is_default(segment: Segment, device: int) -> bool:
 
 
 def _largest(moment: _Moment) -> int:
-    """The largest request that a free piece or the driver serves."""
+    """The largest request that a free piece or the driver can serve."""
     pieces = [(s.is_small, end - start) for s in moment.segments for start, end in _free_pieces(moment, s)]
     served = [
         min(size, SMALL_REQUEST_BYTES) if is_small else size
@@ -76,23 +76,23 @@ def _largest(moment: _Moment) -> int:
 
 
 def _free_pieces(moment: _Moment, segment: Segment) -> list[tuple[int, int]]:
-    """(first, end) of what is free in a segment; after a release no block waits any more."""
-    found = []
+    """(first, end) of each free piece of a segment; after a release no block waits for a stream any more."""
+    pieces = []
     gone = (moment.released or {}).get(segment.address, ())
     for start, end in free_runs(segment, is_waiting_free=moment.released is not None):
         at = start
         for first, last in gone:
             if start <= first < end:
-                found.append((at, first))
+                pieces.append((at, first))
                 at = last
-        found.append((at, end))
-    return [piece for piece in found if piece[1] > piece[0]]
+        pieces.append((at, end))
+    return [piece for piece in pieces if piece[1] > piece[0]]
 
 
 def _growth(moment: _Moment) -> int:
-    """The largest request that new pages serve: behind the last live block, or in a new address range.
+    """The largest request that new pages can serve: after the last live block, or in a new address range.
 
-    A range is 9/8 of the device's memory long; that it begins at the lowest segment is a guess.
+    A range is 9/8 of the device's memory long; that it starts at the lowest segment is an assumption.
     """
     page = moment.settings.large_page_bytes
     pages_bytes = moment.free_bytes // page * page
@@ -105,7 +105,7 @@ def _growth(moment: _Moment) -> int:
 
 
 def _last_run(moment: _Moment, segments: list[Segment]) -> tuple[int, int]:
-    """Where what lies behind the last live block starts, and how much of it is free memory."""
+    """Where the part after the last live block starts, and how much of it is free memory."""
     start, free_bytes = 0, 0
     for segment in reversed(segments):
         end = segment.address + segment.size_bytes
@@ -125,7 +125,7 @@ def _process_part(process_used_bytes: Reading[int], release: Release) -> str:
 
 
 def _pytorch_part(release: Release, statistics: AllocatorStatistics) -> str:
-    """PyTorch's own words: what it calls allocated in private pools is what lies free in them."""
+    """In PyTorch's own words: what it calls allocated in private pools is the free memory in them."""
     in_pools = release.composition.private_pool_free_bytes
     allocated = statistics.allocated_bytes + in_pools
     unallocated = statistics.reserved_bytes - release.releasable_bytes - allocated

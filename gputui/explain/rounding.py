@@ -1,4 +1,4 @@
-"""PyTorch's rules of size: what it makes of a request, and what it then asks the driver for."""
+"""PyTorch's rounding rules: from a request to a block's size, and to what it asks the driver for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEGMENT_STEP_BYTES = 2 * MIB
 
 
 def rounded_bytes(settings: AllocatorSettings, requested_bytes: int) -> int:
-    """What a request becomes before a block is looked for: a multiple of 512, or of a fraction of a power of two."""
+    """The size of the block that a request needs: a multiple of 512, or of a fraction of a power of two."""
     step = _step(settings, requested_bytes)
     return max(1, -(-requested_bytes // step)) * step
 
@@ -25,7 +25,7 @@ def largest_within(settings: AllocatorSettings, size_bytes: int) -> int:
 
 
 def segment_bytes(settings: AllocatorSettings, requested_bytes: int) -> int:
-    """What a request that no block serves asks of the driver, and names in its error."""
+    """How much PyTorch asks the driver for when no free block fits; its out-of-memory error names this size."""
     size = rounded_bytes(settings, requested_bytes)
     if size <= SMALL_REQUEST_BYTES:
         return SMALL_SEGMENT_BYTES

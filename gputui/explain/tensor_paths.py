@@ -1,4 +1,4 @@
-"""From the name of a tensor to its place in a tree, in the forms of names that the probe gives."""
+"""From a tensor's name, in the forms that the probe gives, to its place in a tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Path = tuple[str, ...]
 """From the outside in: ("model", "layers", "0", "weight")."""
 
 DEEPEST = 24
-"""What lies deeper stays in one piece: a name is whatever a program made of it."""
+"""Deeper levels stay in one piece: a program can make names of any depth."""
 
 _PLACE = re.compile(r"(?P<name>.*) \((?P<place>[^()]+:\d+ in [^()]+)\)")
 _ARGUMENT = re.compile(r"(?P<argument>\w+) of (?P<operation>\w+)")
@@ -20,10 +20,10 @@ _DIGITS = re.compile(r"(\d+)")
 
 @lru_cache(1 << 17)
 def path_of(name: str) -> Path:
-    """The place of a tensor of this name; () where it has none.
+    """The place of a tensor with this name; () for an empty name.
 
-    Local variables are under their function ("train.py:23 in step"), optimizer states under the parameter in brackets,
-    and what only the autograd graph holds under the operation that saved it.
+    Local variables are below their function ("train.py:23 in step"), optimizer states below the parameter in brackets,
+    and what only the autograd graph holds below the operation that saved it.
     """
     argument = _ARGUMENT.fullmatch(name)
     if argument:
@@ -35,18 +35,18 @@ def path_of(name: str) -> Path:
 
 
 def key_of(piece: str) -> str:
-    """What a piece is known by in the next look: the line that a function has come to does not count."""
+    """What identifies a piece in the next look: the line that a function has reached does not count."""
     return _LINE.sub(" in ", piece) if " in " in piece else piece
 
 
 def joined(first: str, second: str) -> str:
-    """Two neighbouring pieces as a person writes them."""
+    """Two neighbouring pieces as Python writes them."""
     return first + second if second.startswith("[") else f"{first}.{second}"
 
 
 @lru_cache(1 << 16)
 def in_order(piece: str) -> tuple[tuple[int, int, str], ...]:
-    """A key by which pieces sort as people count: layers.2 before layers.10."""
+    """A sort key in which numbers count as numbers: layers.2 before layers.10."""
     parts = enumerate(_DIGITS.split(piece))
     return tuple((0, int(part), "") if place % 2 else (1, 0, part.casefold()) for place, part in parts if part)
 
@@ -57,7 +57,7 @@ def _pieces(name: str) -> Path:
     pieces: list[str] = []
     for match in _PIECE.finditer(name):
         owner = match["owner"]
-        pieces += [each for each in owner.split(".") if each] if owner else [match[0]]
+        pieces += [part for part in owner.split(".") if part] if owner else [match[0]]
     return _shortened(pieces)
 
 

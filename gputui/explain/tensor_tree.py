@@ -1,6 +1,6 @@
-"""Whose memory it is, as a tree: categories, modules, tensors; or what looks alike by shape, type and element type.
+"""The live blocks as a tree: by category, module and tensor; or by shape, type and element type.
 
-A tree holds every live block of a device once, those without a known owner too, so its sum is what is allocated.
+A tree holds every live block of a device once, also those without a known owner, so it adds up to what is allocated.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from gputui.explain.owners import UNATTRIBUTED
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import Path, in_order, joined, key_of, path_of
 from gputui.model.allocator import BlockState, CallSite
+from gputui.model.analysis import Owner
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Owner
 from gputui.units import format_bytes
 
 Key = tuple[str, ...]
-"""What a node is known by in the next tree; the keys of the nodes above it are its beginnings."""
+"""What identifies a node in the next tree too; it begins with the key of the node above."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBlock:
-    """A live block with its owner and the owner's place in the tree.
+    """A live block with its owner and its place in the tree.
 
     `bytes` is the whole block, `requested_bytes` what the program asked for. A storage in host memory has no block:
-    there both are the storage's own size.
+    both are then its own size.
     """
 
     address: int
@@ -39,7 +39,7 @@ class LiveBlock:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A category, a module, a group or, with `block`, a single live block; `bytes` and `count` are of all below it."""
+    """A category, a module, a group or, with `block`, one live block; `bytes` and `count` include all below it."""
 
     key: Key
     title: str
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A node that can be seen, `depth` levels below the top."""
+    """A visible node, `depth` levels below the top."""
 
     node: Node
     depth: int
@@ -67,7 +67,7 @@ ORDERS: dict[str, Callable[[Node], int]] = {
     "count": lambda node: -node.count,
     "name": lambda _: 0,
 }
-"""How neighbours are sorted; those that are equal stay in the order of their names."""
+"""How siblings are sorted; equal ones stay in the order of their names."""
 
 
 def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
@@ -87,7 +87,7 @@ def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
 
 
 def host_blocks(storages: Iterable[Storage]) -> tuple[LiveBlock, ...]:
-    """Storages in host memory, in the same form."""
+    """The same for storages in host memory."""
     return tuple(
         _live_block(
             storage.address,
@@ -108,7 +108,7 @@ def _live_block(
 
 
 def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Categories, below them modules by their names, below them tensors. A module of one thing is one row with it."""
+    """Categories, below them modules by name, below them tensors. A module with one child shares a row with it."""
     members: dict[Category, list[LiveBlock]] = {category: [] for category, _, _ in CATEGORIES}
     for block in blocks:
         members[block.owner.category].append(block)
@@ -121,7 +121,7 @@ def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
 
 
 def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Blocks that look alike, below each group its tensors by their full names."""
+    """Groups of blocks that look alike, below each its tensors by their full names."""
     alike: dict[tuple[Category, str], list[LiveBlock]] = {}
     for block in blocks:
         alike.setdefault((block.owner.category, description(block)), []).append(block)
@@ -139,7 +139,7 @@ HOST: Key = ("host",)
 
 
 def host_node(blocks: Sequence[LiveBlock], grouping: str) -> Node:
-    """What lies in host memory, a group of its own: it is no part of what is allocated on the device."""
+    """Host memory, as a group of its own: it does not count as allocated on the device."""
     return _node(HOST, "host memory", None, GROUPINGS[grouping](blocks, HOST))
 
 
@@ -157,7 +157,7 @@ def full_name(block: LiveBlock) -> str:
 
 
 def sorted_by(nodes: Iterable[Node], order: str, *, is_reversed: bool = False) -> tuple[Node, ...]:
-    """The same nodes, at every level in another of `ORDERS`; a tree that was just made is in the order of names."""
+    """The same nodes, sorted by one of `ORDERS` at every level; a new tree is sorted by name."""
     ordered = sorted(nodes, key=ORDERS[order])
     return tuple(
         replace(node, children=sorted_by(node.children, order, is_reversed=is_reversed)) if node.children else node
@@ -166,7 +166,7 @@ def sorted_by(nodes: Iterable[Node], order: str, *, is_reversed: bool = False) -
 
 
 def rows_of(nodes: Iterable[Node], opened: frozenset[Key] | set[Key], depth: int = 0) -> tuple[Row, ...]:
-    """What is seen of a tree when the nodes with these keys are open."""
+    """The visible rows of a tree in which the nodes with these keys are open."""
     rows: list[Row] = []
     for node in nodes:
         is_open = node.key in opened
@@ -177,7 +177,7 @@ def rows_of(nodes: Iterable[Node], opened: frozenset[Key] | set[Key], depth: int
 
 
 def branch_keys(nodes: Iterable[Node]) -> set[Key]:
-    """The keys of all nodes that have others below them."""
+    """The keys of all nodes with children."""
     keys: set[Key] = set()
     for node in nodes:
         if node.children:
@@ -192,20 +192,20 @@ def find(nodes: Iterable[Node], address: int) -> Node | None:
         block = node.block
         if block is not None and block.address <= address < block.address + block.bytes:
             return node
-        found = find(node.children, address) if node.children else None
-        if found is not None:
-            return found
+        below = find(node.children, address) if node.children else None
+        if below is not None:
+            return below
     return None
 
 
 def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...]:
-    """The nodes below one: blocks whose path ends here, and branches for those whose path goes on."""
+    """The nodes below one: leaves for blocks whose path ends here, branches for the others."""
     ending: dict[str, list[LiveBlock]] = {}
-    going_on: dict[str, list[LiveBlock]] = {}
+    continuing: dict[str, list[LiveBlock]] = {}
     for block in blocks:
         is_ending = len(block.path) == depth + 1
-        (ending if is_ending else going_on).setdefault(key_of(block.path[depth]), []).append(block)
-    branches = (_branch(members, depth, (*key, piece)) for piece, members in going_on.items())
+        (ending if is_ending else continuing).setdefault(key_of(block.path[depth]), []).append(block)
+    branches = (_branch(members, depth, (*key, piece)) for piece, members in continuing.items())
     leaves = (_leaf(block, block.path[depth], (*key, piece)) for piece, members in ending.items() for block in members)
     return _by_name((*branches, *leaves))
 
@@ -213,7 +213,7 @@ def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...
 def _branch(blocks: Sequence[LiveBlock], depth: int, key: Key) -> Node:
     title = blocks[0].path[depth]
     children = _below(blocks, depth + 1, key)
-    if len(children) == 1 and " " not in title:  # words, such as "train.py:23 in step", are no part of a dotted name
+    if len(children) == 1 and " " not in title:  # "train.py:23 in step" is no part of a dotted name
         return replace(children[0], title=joined(title, children[0].title))
     return _node(key, title, blocks[0].owner.category, children)
 
@@ -230,7 +230,7 @@ def _node(key: Key, title: str, category: Category | None, children: tuple[Node,
 
 
 def _leaf(block: LiveBlock, title: str, key: Key) -> Node:
-    """Many tensors can have one name, so the address is a part of the key."""
+    """Several tensors can have the same name, so the address is part of the key."""
     return Node((*key, f"{block.address:#x}"), title, block.owner.category, block.bytes, 1, block=block)
 
 

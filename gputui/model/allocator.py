@@ -1,13 +1,15 @@
-"""PyTorch's CUDA caching allocator as the probe sees it, in bytes. Terms: facts of `torch.cuda.memory_snapshot()`."""
+"""PyTorch's CUDA caching allocator as the probe sees it, in bytes, in the terms of `torch.cuda.memory_snapshot()`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+from gputui.model.reading import Problem
+
 
 class BlockState(str, Enum):
-    """A block's state, in the strings of PyTorch's snapshot."""
+    """A block's state, as PyTorch's snapshot names it."""
 
     ACTIVE_ALLOCATED = "active_allocated"
     ACTIVE_PENDING_FREE = "active_pending_free"
@@ -16,7 +18,7 @@ class BlockState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """The line of the program that asked for a block: a file's path, a line number and a function's name."""
+    """The line of the program that allocated a block: a file's path, a line number and a function's name."""
 
     file: str
     line: int
@@ -24,7 +26,7 @@ class CallSite:
 
     @property
     def words(self) -> str:
-        """On a line: the file with the folder it lies in, the line, the function."""
+        """In one line: the file with its folder, the line, the function."""
         return f"{'/'.join(self.file.split('/')[-2:])}:{self.line} in {self.function}"
 
 
@@ -32,7 +34,7 @@ class CallSite:
 class Block:
     """A part of a segment; `requested_bytes` is stale where the block is inactive.
 
-    `site` is None where no memory history was recorded when the block was made, or no Python had asked for it.
+    `site` is None if no memory history was recorded when the block was allocated, or no Python code allocated it.
     """
 
     address: int
@@ -63,8 +65,8 @@ class Segment:
 class PrivatePool:
     """A pool of a captured graph or a MemPool.
 
-    `is_freeable` tells whether `empty_cache()` may release its segments (nobody uses the pool any more).
-    `holder` says in words who keeps it: "torch.cuda.CUDAGraph", "torch.cuda.MemPool", or "" where it is not known.
+    `is_freeable`: `empty_cache()` may release its segments, since nobody uses the pool any more. `holder` is what keeps
+    it: "torch.cuda.CUDAGraph", "torch.cuda.MemPool", or "" if that is not known.
     """
 
     device: int
@@ -77,7 +79,7 @@ class PrivatePool:
 class AllocatorStatistics:
     """The counters of one device's allocator (`torch._C._cuda_memoryStats`): bytes now, peaks, and counts since start.
 
-    `generation` grows with every allocation and free: equal generations mean that nothing happened in between.
+    `generation` grows with every allocation and free: if two are equal, nothing happened in between.
     """
 
     device: int
@@ -102,8 +104,8 @@ class AllocatorStatistics:
 class AllocatorSettings:
     """How the allocator is set up: `large_page_bytes` is the page of expandable large pools (20 MiB unless set).
 
-    `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1
-    mean none, () that they are not known.
+    `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1 mean
+    none, and () that they are not known.
     """
 
     backend: str
@@ -116,14 +118,14 @@ class AllocatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorMap:
-    """Every segment of every device at one moment, with what decides about its release.
+    """Every segment of every device at one moment, with what decides whether it can be released.
 
-    `routed_devices` are those on which a capture or a `use_mem_pool` is under way in any thread: there
-    `empty_cache()` leaves the default pools alone. `problems` says what could not be known of the pools.
+    `routed_devices` are those on which any thread runs a capture or a `use_mem_pool`: there `empty_cache()` leaves the
+    default pools alone. `problems` is what could not be found out about the pools.
     """
 
     segments: tuple[Segment, ...]
     private_pools: tuple[PrivatePool, ...]
     routed_devices: tuple[int, ...]
     settings: AllocatorSettings
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()

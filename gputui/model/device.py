@@ -20,7 +20,7 @@ class DeviceMemory(NamedTuple):
 
 
 class MigPlace(NamedTuple):
-    """Where a MIG instance sits: the index of its parent device and its instance numbers."""
+    """A MIG instance's parent device (by index) and instance numbers."""
 
     parent: int
     gpu_instance: int
@@ -28,7 +28,7 @@ class MigPlace(NamedTuple):
 
 
 class PcieLink(NamedTuple):
-    """The PCIe link now and at most."""
+    """The PCIe link's generation and width, now and at most."""
 
     generation: int
     width: int
@@ -37,7 +37,7 @@ class PcieLink(NamedTuple):
 
 
 class Bar1(NamedTuple):
-    """The window through which the host sees device memory."""
+    """The window through which the host accesses device memory."""
 
     total_bytes: int
     used_bytes: int
@@ -53,7 +53,7 @@ class RemappedRows(NamedTuple):
 
 
 class NvLinks(NamedTuple):
-    """NVLink in all: links that are active of those there are, and the data rates of the whole device."""
+    """All NVLinks of a device: how many are active, how many there are, and their data rates together."""
 
     active: int
     total: int
@@ -61,11 +61,23 @@ class NvLinks(NamedTuple):
     rx_bytes_per_s: float | None
 
 
-class Device(NamedTuple):
-    """One row of the monitor: every reading is a value or absent with its reason.
+class Lost(NamedTuple):
+    """Why a device does not answer: `reason` stands alone where there is no room for the remedy."""
 
-    `problems` are sentences about this device alone ("GPU is lost: ..."). `lost` is the reason why the device does
-    not answer at all. `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
+    reason: str
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Both: "GPU is not on the bus any more: check its seating and power, and reboot."."""
+        return f"{self.reason}: {self.remedy}" if self.remedy else f"{self.reason}."
+
+
+class Device(NamedTuple):
+    """One row of the monitor; every reading is a value or absent with its reason.
+
+    `problems` are sentences about this device alone. `lost` is why the device does not answer at all.
+    `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported).
     """
 
     index: int  # type: ignore[assignment]  # in place of a method of tuples
@@ -73,7 +85,7 @@ class Device(NamedTuple):
     name: str
     bus_id: str
     mig: MigPlace | None = None
-    lost: str | None = None
+    lost: Lost | None = None
     shares_host_memory: bool = False
     memory: Reading[DeviceMemory] = NOT_READ
     gpu_utilization_percent: Reading[int] = NOT_READ
@@ -115,7 +127,7 @@ class Device(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What identifies this device between snapshots, also while it is lost and has no UUID to tell."""
+        """What identifies this device between snapshots, also while it is lost and its UUID cannot be read."""
         return self.uuid or f"index {self.index}"
 
 
@@ -131,20 +143,36 @@ class DeviceUse(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """What the driver says of itself."""
+    """The driver's versions."""
 
     version: Reading[str] = NOT_READ
     cuda_version: Reading[str] = NOT_READ
 
 
 class DeviceLook(NamedTuple):
-    """One look at all devices: what the NVML source returns.
+    """All devices at one time: what the NVML source returns.
 
-    `problem` is the one sentence, cause and remedy, that says why NVML as a whole could not be read; then there are
-    no devices.
+    `problem` says why NVML as a whole could not be read, with the remedy; there are no devices then.
     """
 
     driver: Driver = Driver()
     devices: tuple[Device, ...] = ()
     uses: tuple[DeviceUse, ...] = ()
     problem: str | None = None
+
+
+THROTTLE_SENTENCES = {
+    "gpu_idle": "Nothing is running on the GPU, so its clocks are lowered.",
+    "applications_clocks_setting": "The clocks are held at the application clocks that were set.",
+    "sw_power_cap": "The driver lowers the clocks to stay within the power limit.",
+    "hw_slowdown": "The hardware has cut the clocks by half or more: too hot, a power brake, or a power supply fault.",
+    "sync_boost": "The GPU is in a sync boost group and waits for its slowest member.",
+    "sw_thermal_slowdown": "The driver lowers the clocks because the GPU or its memory is too hot.",
+    "hw_thermal_slowdown": "The hardware has cut the clocks by half or more because the GPU is too hot.",
+    "hw_power_brake_slowdown": "The hardware has cut the clocks by half or more on a signal of the power supply.",
+    "display_clock_setting": "The clocks are limited by the display's settings.",
+}
+"""Why a device's clocks are below their maximum, a sentence for each of NVML's clocks event reasons.
+
+The keys are part of `gputui --once --json`: do not rename them.
+"""

@@ -1,4 +1,4 @@
-"""What the Why screen says: sentences about one device of a process, each with the numbers that it follows from."""
+"""What the Why screen shows: findings about one device of a process, each with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from enum import Enum
 
 
 class Weight(str, Enum):
-    """How much a finding asks of the reader."""
+    """How much a finding matters."""
 
     PROBLEM = "problem"
-    """Something failed, or will."""
+    """Something failed, or is about to."""
     ADVICE = "advice"
-    """Memory or time can be had."""
+    """Memory or time can be saved."""
     FACT = "fact"
-    """A number that people ask for."""
+    """A number that people ask about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` names the rule; `evidence` are sentences with numbers, `remedy` is "" where there is nothing to do.
+    """`kind` names the rule; `evidence` are sentences with numbers; `remedy` is "" if there is nothing to do.
 
-    `bytes` is how much memory it is about (0: none). `addresses` are those of the segments or blocks that it points
-    at, the weightiest first, and `owners` the names that go with them; `screen` is where to see them, "map" or
-    "tensors", "" where there is nothing to see.
+    `bytes` is how much memory it is about (0: none). `addresses` are the segments or blocks it points at, the largest
+    first, and `owners` their names; `screen` is where to see them, "map" or "tensors", "" if there is nothing to see.
+    `needs_look`: a look that the user asks for would tell more.
     """
 
     kind: str
@@ -33,5 +33,6 @@ class Finding:
     remedy: str = ""
     bytes: int = 0
     screen: str = ""
+    needs_look: bool = False
     addresses: tuple[int, ...] = ()
     owners: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""How readings went: for each series, means over fixed spans of time, in a few resolutions, bounded in memory."""
+"""Readings over time: for each series, means over fixed spans in a few resolutions, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ POINTS = 360
 class Series:
     """One reading over time, 8 bytes a point.
 
-    A point covers a span whose borders are multiples of the span since the epoch, so that a graph moves by whole
-    points and only its newest one changes in between.
+    Spans start at multiples of their length since the epoch, so a graph moves by whole points and only the newest one
+    changes in between.
     """
 
     __slots__ = ("_count", "_index", "_means", "_span_s", "_total")
@@ -24,12 +24,12 @@ class Series:
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
         self._means = array("d")
-        """The spans before the newest, the last one right before it; not a number where nothing was read."""
+        """The means of the spans before the newest one, in order; NaN where nothing was read."""
         self._index = -1
         self._total, self._count = 0.0, 0
 
     def add(self, time: float, value: float) -> None:
-        """Take a reading of `time` (epoch seconds) in; one older than the newest point is dropped."""
+        """Add a reading of `time` (epoch seconds); one older than the newest point is dropped."""
         index = int(time / self._span_s)
         if index > self._index:
             self._move_to(index)
@@ -63,7 +63,7 @@ class History:
         self.time = 0.0
 
     def add(self, time: float, owner: str, readings: Iterable[tuple[str, float]]) -> None:
-        """Take the present readings of one owner in."""
+        """Add the current readings of one owner."""
         self.time = max(self.time, time)
         by_name = self._series.setdefault(owner, {})
         for name, value in readings:
@@ -74,7 +74,7 @@ class History:
                 resolution.add(time, value)
 
     def knows(self, owner: str) -> bool:
-        """Whether something was read of this owner."""
+        """Whether there is any reading of this owner."""
         return owner in self._series
 
     def last(self, owner: str, name: str, count: int, zoom: int = 0) -> list[float | None]:

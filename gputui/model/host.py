@@ -8,8 +8,8 @@ from gputui.model.reading import NOT_READ, Reading
 
 
 class HostMemory(NamedTuple):
-    """Host memory; `used_bytes` is what cannot be given back (total - available), `shared_bytes` is tmpfs and
-    shared memory, `cache_bytes` is page cache and buffers."""
+    """Host memory; `used_bytes` is total - available, `shared_bytes` tmpfs and shared memory, `cache_bytes` the page
+    cache and buffers."""
 
     total_bytes: int
     used_bytes: int
@@ -19,14 +19,14 @@ class HostMemory(NamedTuple):
 
 
 class Space(NamedTuple):
-    """A filled part of a whole: swap, /dev/shm."""
+    """Used and total bytes of swap or /dev/shm."""
 
     total_bytes: int
     used_bytes: int
 
 
 class Host(NamedTuple):
-    """CPU in percent of all cores together and of each; rates since the last look, absent at the first."""
+    """CPU in percent, of all cores together and of each; rates are since the last look, and absent at the first."""
 
     hostname: str = ""
     cpu_percent: Reading[float] = NOT_READ

@@ -1,4 +1,4 @@
-"""What the attach screens show: an attached process at one moment, with all that can be said about its memory."""
+"""What the attach screens show: an attached process at one moment, with everything known about its memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.process import Workers
-from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.model.target import ActionName, Cost, Greeting, Mark, Recorder
+from gputui.model.reading import NOT_READ, Absent, Problem, Reading
+from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Mark, Recorder
 from gputui.model.tensors import Category, Storage
-from gputui.model.verdict import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 
 NOT_ASKED = Absent("NVML was not asked")
 NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
@@ -18,11 +18,11 @@ NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
 
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """What a look tells of one device: segments with their release, the owner of each live block, and sums.
+    """One device in a look: segments with their release, the owner of each live block, and sums.
 
-    `statistics` are the counters of the look itself, so that everything here is of one moment; `owners` is by the
-    address of a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors
-    were looked at (epoch seconds): in this look, or in one before it where this had no time for them; 0 where never.
+    `statistics` are the counters of the look itself, so everything here is of one moment; `owners` is by the address of
+    a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors were read
+    (epoch seconds): in this look, or in an earlier one if this had no time for them; 0 if never.
     """
 
     statistics: AllocatorStatistics
@@ -39,7 +39,7 @@ class DeviceLayout:
 class DeviceMoment:
     """One device of the attached process.
 
-    `statistics` are the newest counters, `layout` the newest look (None where none could be had), which may be older.
+    `statistics` are the newest counters, `layout` the newest look, which may be older (None: no look so far).
     """
 
     index: int
@@ -55,7 +55,7 @@ class DeviceMoment:
 class HostMoment:
     """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`.
 
-    `workers` are the children that load its data, None where it has none.
+    `workers` are the child processes that load its data, None if there are none.
     """
 
     rss_bytes: Reading[int] = NOT_READ
@@ -67,25 +67,25 @@ class HostMoment:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What this side knows of an attached process at `time` (epoch seconds), beside what its probe says.
+    """What the viewer itself reads about an attached process at `time` (epoch seconds), beside the probe's messages.
 
-    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, "" while
-    it goes on.
+    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, None
+    while it goes on.
     """
 
     time: float
     drivers: tuple[tuple[int, DriverFacts], ...] = ()
     rss_bytes: Reading[int] = NOT_READ
     workers: Workers | None = None
-    ended: str = ""
+    ended: Disconnect | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
 
-    `ended` says how the conversation ended, "" while it goes on; the rest is then the last that was known. `pending_action` is
-    the action under way that was asked for from here, `outcome` what came of the last one.
+    `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
+    `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
     """
 
     time: float
@@ -95,8 +95,8 @@ class TargetMoment:
     marks: tuple[Mark, ...] = ()
     look_time: float = 0.0
     look_cost: Cost | None = None
-    problems: tuple[str, ...] = ()
-    ended: str = ""
+    problems: tuple[Problem, ...] = ()
+    ended: Disconnect | None = None
     history: Recorder = Recorder.NOBODY
     pending_action: ActionName | None = None
     outcome: Outcome | None = None
@@ -108,14 +108,14 @@ class TargetMoment:
 
     @property
     def used_devices(self) -> tuple[DeviceMoment, ...]:
-        """Those on which PyTorch has ever reserved memory (a rank sees all and uses one); the first where none is."""
+        """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
         used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
         return used or self.devices[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class CounterPoint:
-    """The counters of all devices at one time: what the timeline keeps of a moment."""
+    """The counters of all devices at one time, which the timeline keeps of each moment."""
 
     time: float
     statistics: tuple[AllocatorStatistics, ...] = field(default=())

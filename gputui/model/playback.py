@@ -1,4 +1,4 @@
-"""Where a replay stands."""
+"""The position and speed of a replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Seconds since the recording began, of so many, at so many recorded seconds a second."""
+    """Seconds since the recording began, its length, and how many recorded seconds pass in a second."""
 
     position_s: float
     length_s: float
@@ -18,10 +18,10 @@ class Playback:
 
     @property
     def shown(self) -> tuple[int, int, float, bool]:
-        """What a screen says of it: equal where it looks equal."""
+        """What screens show of it: equal if it looks the same."""
         return int(self.position_s), int(self.length_s), self.speed, self.is_playing
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing is left to show."""
+        """Whether the end is reached."""
         return self.position_s >= self.length_s

@@ -1,4 +1,4 @@
-"""Processes on devices: who they are on the host, joined with what NVML says they hold."""
+"""Processes on devices: what the host knows about them, joined with the memory NVML says they hold."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class ProcessState(str, Enum):
     STOPPED = "stopped"
     ZOMBIE = "zombie"
     VANISHED = "vanished"
-    """The PID was here, or could have been, and is gone."""
+    """The PID belongs to this namespace, and the process is gone."""
     HIDDEN = "hidden from this user"
-    """The PID is here, and /proc (mounted with hidepid) does not show it."""
+    """The process exists, but /proc (mounted with hidepid) does not show it."""
     ELSEWHERE = "in another PID namespace"
-    """NVML reports the host's PIDs and this monitor lives in a container: the PID means nothing here."""
+    """NVML reports the host's PIDs, and gputui runs in a container, where they mean nothing."""
 
 
 class Identity(NamedTuple):
-    """What keeps one process apart from another that got its PID later: the PID and when it started (epoch seconds)."""
+    """PID and start time (epoch seconds), which tell a process from a later one with the same PID."""
 
     pid: int
     started: float | None
 
 
 class Workers(NamedTuple):
-    """What a process's children (DataLoader workers and the like) cost the host, shared pages counted once.
+    """The host resources of a process's children (DataLoader workers and the like), shared pages counted once.
 
-    `resident_bytes` is the sum of PSS where it can be read (`is_proportional`), of RSS where not.
+    `resident_bytes` is the sum of PSS if that can be read (`is_proportional`), else of RSS.
     """
 
     count: int  # type: ignore[assignment]  # in place of a method of tuples
@@ -54,11 +54,11 @@ class Rank(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One process and all it holds on devices.
+    """One process and what it holds on devices.
 
-    `cpu_percent` is of one core since the last look and absent at the first. `rss_bytes` is its own resident memory.
-    `pss_bytes` is the same with shared pages shared out, read (seldom: it is dear) only where there are workers:
-    with theirs it adds up to what the family costs the host.
+    `cpu_percent` is of one core since the last look, and absent at the first. `rss_bytes` is its own resident memory.
+    `pss_bytes` divides shared pages among their users, so it adds up with that of the workers; it is expensive to read,
+    so it is read seldom and only if there are workers.
     """
 
     identity: Identity
@@ -81,7 +81,7 @@ class Process(NamedTuple):
 
 
 class Unattributed(NamedTuple):
-    """What a device holds that no visible process accounts for, with the likely cause in words."""
+    """Device memory that no visible process accounts for, with the likely cause in words."""
 
     device: str
     used_bytes: int
@@ -89,9 +89,9 @@ class Unattributed(NamedTuple):
 
 
 class ProcessLook(NamedTuple):
-    """One look at the processes: what the process source returns.
+    """All processes at one time: what the process source returns.
 
-    `problem` is a sentence about the list as a whole: a private PID namespace, a driver that refuses the list.
+    `problem` is about the list as a whole: a private PID namespace, or a driver that refuses the list.
     """
 
     processes: tuple[Process, ...] = ()
@@ -100,7 +100,7 @@ class ProcessLook(NamedTuple):
 
 
 class TreeEntry(NamedTuple):
-    """A process in the tree of another: itself, its ancestors or its descendants, `depth` from the root."""
+    """A process in the tree of another: itself, an ancestor or a descendant, `depth` levels below the root."""
 
     identity: Identity
     depth: int
@@ -112,10 +112,10 @@ class TreeEntry(NamedTuple):
 
 
 class ProcessDetails(NamedTuple):
-    """What the process screen shows of one process beyond its row, read only while somebody looks at it.
+    """What the process screen shows of one process beyond its row, read only while it is on screen.
 
     `waiting_for` says in words what the main thread waits for (`/proc/PID/wchan`, `syscall`, state).
-    `environment` is in the order of the process's own.
+    `environment` keeps the process's own order.
     """
 
     identity: Identity

@@ -1,4 +1,4 @@
-"""The signals that a person sends to a process, with what they mean."""
+"""The signals that people send to processes, and what they do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Signal(NamedTuple):
-    """A line of the dialog."""
+    """One line of the dialog."""
 
     number: int
     name: str
@@ -19,16 +19,16 @@ SIGNALS = tuple(
     for number, meaning in (
         (signal.SIGINT, "interrupt, as Ctrl-C does: Python raises KeyboardInterrupt"),
         (signal.SIGTERM, "ask to end: many trainers save a checkpoint first"),
-        (signal.SIGHUP, "the terminal is gone: ends, or reads its configuration again"),
-        (signal.SIGUSR1, "the program's own; SLURM's warning before the time limit by habit"),
-        (signal.SIGUSR2, "the program's own"),
+        (signal.SIGHUP, "the terminal is gone: end, or reload the configuration"),
+        (signal.SIGUSR1, "defined by the program; often SLURM's warning before the time limit"),
+        (signal.SIGUSR2, "defined by the program"),
         (signal.SIGSTOP, "pause: keeps its memory, also on the device"),
-        (signal.SIGCONT, "go on after a pause"),
-        (signal.SIGQUIT, "end, with a core dump where those are allowed"),
-        (signal.SIGABRT, "abort: with faulthandler, Python prints where it was"),
-        (signal.SIGKILL, "end at once: nothing is saved, nothing is tidied up"),
+        (signal.SIGCONT, "continue after a pause"),
+        (signal.SIGQUIT, "end, with a core dump if those are enabled"),
+        (signal.SIGABRT, "abort: with faulthandler, Python prints its stack"),
+        (signal.SIGKILL, "end at once: nothing is saved or cleaned up"),
     )
 )
-"""In the order a dialog lists them: the gentle first, the final last."""
+"""In the order of the dialog: the gentlest first, the final one last."""
 
 NUMBERS = {name: number for number, name, _ in SIGNALS}

@@ -1,4 +1,4 @@
-"""One moment of the whole machine: what crosses from the sampler's thread to the screens."""
+"""The whole machine at one moment: what goes from the sampler's thread to the screens."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gputui.model.process import Identity, ProcessDetails, ProcessLook
 
 
 class Attention(NamedTuple):
-    """What somebody looks at, beyond what is always read: dear readings are taken for these alone.
+    """What is on screen beyond the overview: expensive readings are taken for these only.
 
-    `devices` are the `Device.key`s whose PCIe and NVLink rates are on screen; `process` is the one whose details are.
+    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown; `process` is the one whose details are.
     """
 
     devices: frozenset[str] = frozenset()
@@ -20,9 +20,9 @@ class Attention(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What all screens show, of one moment.
+    """What all screens show.
 
-    `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time and the age of what is shown
+    `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of what is shown
     while a call into the driver hangs. `details` belong to the process that a screen asked for, if any.
     """
 

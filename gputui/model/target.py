@@ -1,4 +1,4 @@
-"""A process that is attached to: what its probe says, and what NVML says about it."""
+"""An attached process: what its probe sends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
+from gputui.model.reading import Problem
 from gputui.model.tensors import Inventory
 
 
@@ -13,8 +14,8 @@ from gputui.model.tensors import Inventory
 class TorchDevice:
     """A device as the attached process numbers it: `index` is PyTorch's, `uuid` is the physical device's.
 
-    `uuid` is "" where PyTorch does not tell (before 2.5). `visible_as` is the process's entry of CUDA_VISIBLE_DEVICES:
-    an index, a (shortened) UUID, or "" where the variable is not set.
+    `uuid` is "" if PyTorch does not report it (before 2.5). `visible_as` is the process's entry of
+    CUDA_VISIBLE_DEVICES: an index, a (shortened) UUID, or "" if the variable is not set.
     """
 
     index: int
@@ -24,9 +25,9 @@ class TorchDevice:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a probe says of its process at the start of a conversation; `torch` is "" before PyTorch is imported.
+    """How a probe describes its process at the start of a conversation; `torch` is "" before PyTorch is imported.
 
-    `actions` names the actions that the probe takes: none where $GPUTUI_PROBE_ACTS is 0, and in older probes.
+    `actions` names the actions that the probe can run: none if $GPUTUI_PROBE_ACTS is 0.
     """
 
     pid: int
@@ -41,7 +42,7 @@ class Greeting:
 
 
 class Recorder(str, Enum):
-    """Who has PyTorch record its memory history."""
+    """Who turned on PyTorch's memory history."""
 
     NOBODY = ""
     PROGRAM = "program"
@@ -52,20 +53,20 @@ class Recorder(str, Enum):
 class Statistics:
     """The cheap part, sent often: counters of each device and of the host.
 
-    `automatic` is what looks are that nobody asks for: "walk", "" (without the inventory) or None (not taken at all).
+    `automatic` is how automatic looks are taken now: "walk", "" (without the inventory) or None (not at all).
     """
 
     time: float
     devices: tuple[AllocatorStatistics, ...]
     pinned_bytes: int | None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     automatic: str | None = "walk"
     history: Recorder = Recorder.NOBODY
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a look cost the program: the longest time other threads could not run, and the probe's processor time."""
+    """What a look cost the program: its longest stop, and the probe's processor time."""
 
     pause_ms: float
     probe_cpu_ms: float
@@ -73,9 +74,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The dear part, taken when asked for or when something changed: the block map and the inventory of one moment.
+    """The expensive part, taken on request or when something changed: the block map and the inventory of one moment.
 
-    `map` is None where the allocator has none to show (another backend, CUDA not initialised).
+    `map` is None if the allocator has none (another backend, or CUDA is not initialised).
     """
 
     time: float
@@ -84,15 +85,42 @@ class Look:
     map: AllocatorMap | None
     inventory: Inventory | None
     cost: Cost
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A probe's last word: the program ends (by `error`, "" where none was left uncaught), or the probe alone."""
+    """A probe's last message: the program ends (with an uncaught `error`, or ""), or only the probe does."""
 
     is_exit: bool
     error: str = ""
+
+
+class DisconnectKind(str, Enum):
+    """How a conversation with a probe ended; the comments say what `Disconnect.detail` holds."""
+
+    EXITED = "exited"
+    ERROR = "error"  # the exception that ended the program
+    SIGNAL = "signal"  # the signal's name
+    SIGKILL = "sigkill"
+    EXITED_AT_ONCE = "exited_at_once"  # the exit status, "" where it is 0 or the kernel does not tell it
+    VANISHED = "vanished"
+    PROBE_STOPPED = "probe_stopped"
+    PROBE_GONE = "probe_gone"
+    UNREACHABLE = "unreachable"  # the operating system's error
+    NOT_ANSWERING = "not_answering"
+    TIMED_OUT = "timed_out"  # seconds that were waited
+    REFUSED = "refused"  # the probe's reason
+    OTHER_VERSION = "other_version"  # the probe's version of gputui
+    BROKEN_PROTOCOL = "broken_protocol"  # what was wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """How a conversation with a probe ended; `gputui.explain.disconnects` makes the sentence."""
+
+    kind: DisconnectKind
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +132,7 @@ class Mark:
 
 
 class ActionName(str, Enum):
-    """What a viewer may have the probe do to the program."""
+    """What a viewer can have the probe do in the program."""
 
     COLLECT = "collect"
     EMPTY_CACHE = "empty_cache"
@@ -125,10 +153,10 @@ class ActionCounters:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of an action; `reason` is a sentence where it was not done, or not to its end, "" otherwise.
+    """The result of an action; `reason` is a sentence if it was not done, or not completely, else "".
 
-    `took_s` is the action alone. `map` is the allocator's of right before an `empty_cache()`: by it one tells what was to
-    be expected. `collected` is how many objects `gc.collect()` found unreachable.
+    `took_s` is the action alone. `map` is the allocator's map right before an `empty_cache()`, from which its effect is
+    predicted. `collected` is how many objects `gc.collect()` found unreachable.
     """
 
     time: float

@@ -1,9 +1,11 @@
-"""Whose memory it is: the storages of a process's tensors, each with an owner and a category."""
+"""The storages of a process's tensors, each with an owner and a category."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from gputui.model.reading import Problem
 
 
 class Category(str, Enum):
@@ -14,7 +16,7 @@ class Category(str, Enum):
     OPTIMIZER_STATE = "optimizer_state"
     BUFFER = "buffer"
     ACTIVATION = "activation"
-    """Saved for backward, or a live result of the forward pass."""
+    """Saved for backward, or a result of the forward pass that is still alive."""
     WORKSPACE = "workspace"
     OTHER = "other"
     UNATTRIBUTED = "unattributed"
@@ -29,8 +31,8 @@ class Storage:
     """One storage, counted once however many views it has.
 
     `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
-    `type`, `shape`, `dtype` are those of the tensor that names it. `saved_by` is the operation that keeps it for
-    backward, "" where none does.
+    `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
+    it for backward, or "".
     """
 
     device: int
@@ -47,7 +49,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class KnownSize:
-    """What a block that no tensor owns most likely is, where it was asked for in exactly this size on this device."""
+    """What a block without a tensor most likely is, if exactly this size was requested on this device."""
 
     device: int
     size_bytes: int
@@ -57,17 +59,17 @@ class KnownSize:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All storages found at one look.
+    """All storages found in one look.
 
     `how` is "walk" (known modules and optimizers, autograd graph, frames) or "scan" (every Python object).
-    `is_of_one_moment` is false where the look could not be taken together with the allocator's map.
+    `is_of_one_moment` is false if it could not be taken together with the allocator's map.
     """
 
     storages: tuple[Storage, ...]
     how: str
     is_of_one_moment: bool
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     known_sizes: tuple[KnownSize, ...] = ()
-    """Workspaces and the like, which belong to no Python object and are known by their requested size alone."""
+    """Workspaces and the like, which no Python object owns and which only their requested size identifies."""
     time: float = 0.0
-    """When the tensors were looked at (epoch seconds), 0 where that was in the look that the inventory stands in."""
+    """When the inventory was taken (epoch seconds); 0: in the look it belongs to."""

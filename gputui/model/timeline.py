@@ -1,4 +1,4 @@
-"""An attached process over time: counters of every moment, and the newest looks whole; bounded in memory."""
+"""An attached process over time: the counters of every moment, and the newest moments whole; in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gputui.model.moment import CounterPoint, TargetMoment
 from gputui.model.target import Mark
 
 POINTS = 14_400
-"""Counters of four hours at one a second, about a kilobyte each."""
+"""Four hours of counters at one a second, about a kilobyte each."""
 
 WHOLE_MOMENTS = 120
-"""So many moments are kept with their layouts; a layout of ten thousand blocks takes a few megabytes, and those of
-moments between two looks are the same object."""
+"""How many moments are kept with their layouts. A layout of ten thousand blocks takes a few megabytes; moments between
+two looks share one."""
 
 MARKED_MOMENTS = 40
-"""Those of the newest marks are kept whole for as long as the process is attached."""
+"""The moments of this many newest marks are kept whole as long as the process is attached."""
 
 
 class Timeline:
-    """What happened so far; times are epoch seconds, ascending."""
+    """Moments so far; times are epoch seconds, ascending."""
 
     def __init__(self) -> None:
         self._points: deque[CounterPoint] = deque(maxlen=POINTS)
@@ -29,14 +29,14 @@ class Timeline:
         self._marked: dict[Mark, TargetMoment] = {}
 
     def copy(self) -> Timeline:
-        """The same until now; what is added to one is not in the other."""
+        """An independent copy."""
         copied = Timeline()
         copied._points, copied._moments = self._points.copy(), self._moments.copy()
         copied._marked = self._marked.copy()
         return copied
 
     def add(self, moment: TargetMoment) -> None:
-        """Take a moment in; one that is not newer than the last is dropped."""
+        """Add a moment; one that is not newer than the last is dropped."""
         if self._points and moment.time <= self._points[-1].time:
             return
         counters = tuple(device.statistics for device in moment.devices)
@@ -56,7 +56,7 @@ class Timeline:
 
     @property
     def marked(self) -> tuple[tuple[Mark, TargetMoment], ...]:
-        """The marks with the first look after each (the last before it, where nothing has changed since)."""
+        """The marks, each with the first look after it (or the last before it, if nothing has changed since)."""
         return tuple(self._marked.items())
 
     @property
@@ -65,19 +65,19 @@ class Timeline:
         return self._moments[-1] if self._moments else None
 
     def at(self, time: float) -> TargetMoment | None:
-        """The last moment not after `time`; where only its counters were kept, one without layouts."""
+        """The last moment not after `time`, without layouts if only its counters were kept."""
         if not self._moments:
             return None
-        place = bisect_right(self._moments, time, key=lambda moment: moment.time)
-        if place:
-            return self._moments[place - 1]
+        index = bisect_right(self._moments, time, key=lambda moment: moment.time)
+        if index:
+            return self._moments[index - 1]
         point = self._points[max(0, bisect_right(self._points, time, key=lambda point: point.time) - 1)]
         return _without_layouts(self._moments[0], point)
 
     def step(self, time: float, steps: int) -> float:
-        """The time of the point so many points after (before, where negative) `time`."""
-        place = bisect_left(self._points, time, key=lambda point: point.time)
-        return self._points[max(0, min(place + steps, len(self._points) - 1))].time
+        """The time of the point `steps` points after `time` (before it, if negative)."""
+        index = bisect_left(self._points, time, key=lambda point: point.time)
+        return self._points[max(0, min(index + steps, len(self._points) - 1))].time
 
     def _keep_marked(self, moment: TargetMoment) -> None:
         for mark in moment.marks[-MARKED_MOMENTS:]:
@@ -95,4 +95,4 @@ def _without_layouts(like: TargetMoment, point: CounterPoint) -> TargetMoment:
         for device in like.devices
         if device.index in counters
     )
-    return replace(like, time=point.time, devices=devices, look_time=0.0, look_cost=None, problems=(), ended="")
+    return replace(like, time=point.time, devices=devices, look_time=0.0, look_cost=None, problems=(), ended=None)

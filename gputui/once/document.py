@@ -17,15 +17,12 @@ from typing import Any, TypeVar
 from gputui.model.device import Device, DeviceUse
 from gputui.model.device_readings import READINGS
 from gputui.model.process import Identity, Process, ProcessState
-from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, Reading, value_of
+from gputui.model.reading import Absent, AbsentKind, Reading, value_of
 from gputui.model.snapshot import Snapshot
 
 T = TypeVar("T")
 
 SCHEMA = "gputui.once/1"
-
-_BY_NATURE = ("not supported", "measured for the whole GPU", "read on the GPU", "this GPU has no memory", "no sample")
-"""How the reasons of readings begin that are absent without anything being wrong."""
 
 _NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, ProcessState.ELSEWHERE, ProcessState.ZOMBIE)
 
@@ -58,18 +55,13 @@ class _Values:
         self.problems: list[str] = []
 
     def of(self, name: str, reading: Reading[T]) -> T | None:
-        if isinstance(reading, Absent) and not is_by_nature(reading):
+        if isinstance(reading, Absent) and reading.kind is AbsentKind.FAILED:
             self.problems.append(f"{name}: {reading.reason}")
         return value_of(reading)
 
 
 def _tenths(value: T) -> T | float:
     return round(value, 1) if isinstance(value, float) else value
-
-
-def is_by_nature(absent: Absent) -> bool:
-    """Whether nothing is wrong: the device has no such thing, or it was not asked."""
-    return absent in (NOT_READ, NOT_LOOKED_AT) or absent.reason.startswith(_BY_NATURE)
 
 
 def _device(
@@ -87,7 +79,7 @@ def _device(
         "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
     }
     if device.lost is not None:  # one reason for all that is missing, instead of the same one for each
-        return body | {"problems": list(dict.fromkeys([device.lost, *device.problems]))}
+        return body | {"problems": list(dict.fromkeys([device.lost.sentence, *device.problems]))}
     return body | {"problems": [*device.problems, *values.problems]}
 
 

@@ -1,7 +1,7 @@
-"""What may be done in the program, only when a viewer asks for it, and only in the program's main thread.
+"""Actions: what a viewer may ask the probe to do in the program, such as `torch.cuda.empty_cache()`.
 
-An action runs as one pending call, as looks do. What it raises stays here and is told in a sentence; what the program's
-own signal handlers raise meanwhile passes through.
+An action runs only when a viewer asks for it, and only in the program's main thread, as one pending call. An exception
+of the action becomes a sentence in the answer; one raised meanwhile by the program's own signal handlers is passed on.
 """
 
 from __future__ import annotations
@@ -13,87 +13,88 @@ from time import perf_counter, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gputui.probe import mainthread, program
+from gputui import environment
+from gputui.probe import mainthread, process
 from gputui.probe.mainthread_call import MainThreadCall
 
 if TYPE_CHECKING:
-    from gputui.probe.allocator import TakenMap
+    from gputui.probe.allocator import RawMap
     from gputui.probe.requests import ActionRequest
 
-FORBIDDEN = "Who runs the program allows no actions in it: GPUTUI_PROBE_ACTS is 0."
+FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
 BUSY = "Another action is under way."
-_INTERRUPTED = "A signal of the program arrived in the middle of it, and went first: it may have been done in part."
-_NO_TORCH = "The program has not imported PyTorch."
-_NO_CUDA = "The program has not initialised CUDA: there is nothing to do it to."
-_COLLECTS = "A collection was under way at that moment, and one does not begin inside another."
+_INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
+_NO_TORCH = "The program has not imported PyTorch yet."
+_NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
+_IN_A_COLLECTION = "A garbage collection was already running, and Python starts none inside another: try again."
 
 
 class ActionRunner:
-    """Does one action at a time; all but the action itself runs in the probe's thread."""
+    """Runs one action at a time. Everything except the action itself happens in the probe's thread."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._wait_s = 0.0
-        self._is_left = False
+        self._viewers_left = False
         self.name = ""
-        """The action under way, "" where there is none."""
+        """The action under way, "" if there is none."""
 
     @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None where no action is under way."""
+        """When (`perf_counter`) to stop waiting for the main thread, None if no action is under way."""
         return self._call.deadline
 
-    def begin(self, wanted: ActionRequest) -> None:
-        """Ask the main thread for an action; the wake function is called once it is done."""
-        torch = program.loaded_torch()
-        if torch is not None:
-            from gputui.probe import reading, recording  # noqa: F401 (imports are not to be waited for over there)
-        self.name, self._wait_s, self._is_left = wanted.name, wanted.wait_s, False
-        if not program.takes_actions():
-            self._call.settle(nothing_done(wanted.name, FORBIDDEN))
+    def begin(self, request: ActionRequest) -> None:
+        """Have the main thread run an action; the wake function is called when it is done."""
+        torch = process.loaded_torch()
+        if torch is not None:  # imported here, so that the main thread does not have to wait for imports
+            from gputui.probe import memory_history, torch_reader  # noqa: F401
+        self.name, self._wait_s, self._viewers_left = request.name, request.wait_s, False
+        if not process.takes_actions():
+            self._call.settle(nothing_done(request.name, FORBIDDEN))
             self._wake()
             return
-        interrupted = nothing_done(wanted.name, _INTERRUPTED)
-        self._call.begin(lambda: self._act_in_the_main_thread(torch, wanted.name), wanted.wait_s, interrupted)
+        interrupted = nothing_done(request.name, _INTERRUPTED)
+        self._call.begin(lambda: self._run_in_main_thread(torch, request.name), request.wait_s, interrupted)
 
     def finished(self) -> dict[str, Any] | None:
-        """The fields of `model.target.Acted`, once it is over; afterwards another may begin."""
-        result = self._call.finished(lambda: nothing_done(self.name, self._why_not()))
+        """The fields of `model.target.ActionResult` once the action is over, after which another may begin."""
+        result = self._call.finished(lambda: nothing_done(self.name, self._main_thread_did_not_come()))
         if result is not None:
             self.name = ""
-            taken = result.pop("taken", None)
-            if taken is not None:
+            raw_map = result.pop("raw_map", None)
+            if raw_map is not None:
                 from gputui.probe.blockmap import describe_map
 
-                result["map"] = describe_map(taken)
+                result["map"] = describe_map(raw_map)
         return result
 
     def leave(self) -> None:
-        """Nobody looks any more: what has not begun will not, and the history switched on for viewers ends."""
-        self._is_left, self.name = True, ""
+        """The last viewer has gone: drop an action that has not begun, and end the history that viewers switched on."""
+        self._viewers_left, self.name = True, ""
         self._call.leave()
-        _end_recording()
+        _end_own_history()
 
-    def _act_in_the_main_thread(self, torch: ModuleType | None, name: str) -> dict[str, Any]:
+    def _run_in_main_thread(self, torch: ModuleType | None, name: str) -> dict[str, Any]:
         try:
             return _run_action(torch, name)
         finally:
-            if self._is_left:
-                _end_recording()
+            if self._viewers_left:
+                _end_own_history()
 
-    def _why_not(self) -> str:
-        place = program.where_the_main_thread_is()
+    def _main_thread_did_not_come(self) -> str:
+        location = process.main_thread_location()
         return (
             f"The program's main thread did not come back to Python within {self._wait_s:g} s"
-            f"{f' (it is at {place})' if place else ''}: nothing was done."
+            f"{f' (it is at {location})' if location else ''}: nothing was done."
         )
 
 
-def _end_recording() -> None:
-    module = sys.modules.get("gputui.probe.recording")  # without it nothing was ever switched on
+def _end_own_history() -> None:
+    module = sys.modules.get("gputui.probe.memory_history")  # not imported: history was never switched on
     if module is not None:
-        module.recording.leave()
+        module.memory_history.switch_off_if_ours()
 
 
 def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
@@ -102,11 +103,11 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
     try:
         if torch is None and action.needs_cuda:
             result["reason"] = _NO_TORCH
-        elif action.needs_cuda and not program.has_cuda(torch):
+        elif action.needs_cuda and not process.has_cuda(torch):
             result["reason"] = _NO_CUDA
         else:
             result["reason"] = action.why_not(torch, result) or _perform(torch, action, result)
-    except Exception as error:  # whatever an action runs into stays out of somebody's training job
+    except Exception as error:  # an error of the action must not end somebody's training job
         if mainthread.is_of_the_program(error):
             raise
         result["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
@@ -114,7 +115,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
 
 
 def _perform(torch: ModuleType | None, action: _Action, result: dict[str, Any]) -> str:
-    before = _counters(torch)
+    counters_before = _counters(torch)
     began = perf_counter()
     try:
         return action.perform(torch, result)
@@ -122,26 +123,26 @@ def _perform(torch: ModuleType | None, action: _Action, result: dict[str, Any]) 
         result["took_s"] = perf_counter() - began
         result["devices"] = [
             {
-                "device": one["device"],
-                "reserved_before_bytes": one["reserved_bytes"],
-                "reserved_after_bytes": other["reserved_bytes"],
-                "allocated_before_bytes": one["allocated_bytes"],
-                "allocated_after_bytes": other["allocated_bytes"],
+                "device": before["device"],
+                "reserved_before_bytes": before["reserved_bytes"],
+                "reserved_after_bytes": after["reserved_bytes"],
+                "allocated_before_bytes": before["allocated_bytes"],
+                "allocated_after_bytes": after["allocated_bytes"],
             }
-            for one, other in zip(before, _counters(torch), strict=False)
+            for before, after in zip(counters_before, _counters(torch), strict=False)
         ]
 
 
 def _counters(torch: ModuleType | None) -> list[dict[str, Any]]:
     if torch is None:
         return []
-    from gputui.probe.reading import statistics_of
+    from gputui.probe.torch_reader import device_statistics
 
-    return statistics_of(torch, [])
+    return device_statistics(torch, [])
 
 
 def nothing_done(name: str, reason: str) -> dict[str, Any]:
-    """The answer where an action was not done."""
+    """The answer for an action that was not done."""
     return {
         "type": "action_result",
         "time": time(),
@@ -155,58 +156,58 @@ def nothing_done(name: str, reason: str) -> dict[str, Any]:
 
 
 def _collect(_torch: ModuleType | None, result: dict[str, Any]) -> str:
-    """A full collection; inside a running one the interpreter begins none, and calls nobody back."""
-    seen: dict[str, dict[str, int]] = {}
-    note = seen.__setitem__  # not a function of Python, in which a signal's exception would be lost
+    """A full collection. Inside a running one, Python starts none and calls none of `gc.callbacks`."""
+    phases: dict[str, dict[str, int]] = {}
+    note = phases.__setitem__  # not a Python function, in which an exception of a signal handler would be lost
     gc.callbacks.append(note)
     try:
         result["collected"] = gc.collect()
     finally:
         gc.callbacks.remove(note)
-    return "" if "start" in seen else _COLLECTS
+    return "" if "start" in phases else _IN_A_COLLECTION
 
 
 def _why_not_emptied(torch: ModuleType, result: dict[str, Any]) -> str:
-    """Why the cache must be left alone now; the map of this moment is taken for the prediction."""
+    """Why the cache must not be emptied now; adds the map of this moment, from which the viewer predicts."""
     from gputui.probe.allocator import take_map
-    from gputui.probe.reading import reader
+    from gputui.probe.torch_reader import torch_reader
 
-    taken = result["taken"] = take_map(torch, reader.pools)
-    use = taken.use if taken else reader.pools.look(torch, has_pools=False)
+    raw_map = result["raw_map"] = take_map(torch, torch_reader.pools)
+    use = raw_map.use if raw_map else torch_reader.pools.look(torch, has_pools=False)
     if use.capturing:
         return (
-            f"A CUDA graph is being captured on device {min(use.capturing)}: to give memory back now would break the"
-            " capture."
+            f"A CUDA graph is being captured on device {min(use.capturing)}, and releasing memory now would break the"
+            " capture: try again once it has ended."
         )
     if use.may_capture_unseen:
         return (
-            "A torch.cuda.CUDAGraph holds no capture yet: whether another thread is capturing one now cannot be told,"
-            " and to give memory back then would break the capture."
+            "The program has a torch.cuda.CUDAGraph without a finished capture. If another thread is capturing it now,"
+            " which cannot be seen from here, releasing memory would break that capture."
         )
-    if taken is not None and _has_expandable_leftovers(taken):
+    if raw_map is not None and _has_expandable_leftovers(raw_map):
         return (
-            "A private pool that nobody uses any more has expandable segments: PyTorch can fail half way when it"
-            " releases them."
+            "A private pool that nobody uses any more has expandable segments, and PyTorch can fail half-way through"
+            " releasing them."
         )
     return ""
 
 
-def _has_expandable_leftovers(taken: TakenMap) -> bool:
+def _has_expandable_leftovers(raw_map: RawMap) -> bool:
     from gputui.probe.allocator import DEFAULT_POOL
 
     pools = {
         (entry["device"], tuple(entry.get("segment_pool_id", DEFAULT_POOL)))
-        for entry in taken.segments
+        for entry in raw_map.segments
         if entry.get("is_expandable", False)
     }
     private = sorted(key for key in pools if key[1] != DEFAULT_POOL)
-    return bool(private) and not all(taken.use.holders_of(private).values())
+    return bool(private) and not all(raw_map.use.holders_of(private).values())
 
 
 def _empty_cache(torch: ModuleType, result: dict[str, Any]) -> str:
-    """PyTorch synchronises the current device alone before it unmaps pages of any: the others are waited for here."""
+    """PyTorch unmaps pages of every device but synchronises only the current one first, so the others are done here."""
     current = torch._C._cuda_getDevice()
-    segments = result["taken"].segments if result["taken"] else ()
+    segments = result["raw_map"].segments if result["raw_map"] else ()
     for device in sorted({entry["device"] for entry in segments if entry.get("is_expandable", False)} - {current}):
         torch.cuda.synchronize(device)
     torch.cuda.empty_cache()
@@ -214,19 +215,19 @@ def _empty_cache(torch: ModuleType, result: dict[str, Any]) -> str:
 
 
 def _begin_history(torch: ModuleType, _result: dict[str, Any]) -> str:
-    from gputui.probe.recording import recording
+    from gputui.probe.memory_history import memory_history
 
-    return recording.begin(torch)
+    return memory_history.switch_on(torch)
 
 
 def _end_history(torch: ModuleType, _result: dict[str, Any]) -> str:
-    from gputui.probe.recording import recording
+    from gputui.probe.memory_history import memory_history
 
-    return recording.end(torch)
+    return memory_history.switch_off(torch)
 
 
 class _Action(NamedTuple):
-    """`why_not` and `perform` return a sentence where it is not, or was not, done."""
+    """`why_not` (asked first) and `perform` return a sentence if the action cannot be or was not done, else ""."""
 
     needs_cuda: bool
     why_not: Callable[[Any, dict[str, Any]], str]

@@ -1,7 +1,7 @@
 """Reads PyTorch's CUDA caching allocator inside the program, by calls that neither initialise CUDA nor touch a device.
 
-Everything is asked by name and key, never by version: PyTorch 2.1 and newer. `torch` is passed in, as the program
-imported it. The results are plain dicts and lists whose keys are the fields of `gputui.model.allocator`.
+What a version of PyTorch (2.1 and newer) can do is seen from its names and keys, never from its version number. `torch`
+is the module as the program imported it. Results are dicts and lists whose keys are the fields of `model.allocator`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gputui.probe.pools import PoolUse, PoolWatch
 
 LARGE_PAGE_BYTES = 20 * 1024**2
 CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-"""The environment variables PyTorch reads, first found wins."""
+"""The environment variables PyTorch reads: the first that is set wins."""
 DEFAULT_POOL = (0, 0)
 NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
-COUNTED_BYTES = (
+AMOUNTS = (
     ("requested_bytes", "requested_bytes", "current"),
     ("allocated_bytes", "allocated_bytes", "current"),
     ("active_bytes", "active_bytes", "current"),
@@ -39,20 +39,20 @@ CHANGES = (("allocation", "allocated"), ("allocation", "freed"), ("active", "fre
 
 
 def is_readable(torch: ModuleType) -> bool:
-    """Whether there is an allocator to ask: CUDA initialised in this very process (not before a fork)."""
+    """Whether there is an allocator to read: CUDA is initialised, and in this very process (not before a fork)."""
     return bool(torch.cuda.is_initialized()) and hasattr(torch._C, "_cuda_memoryStats")
 
 
 def is_history_enabled(torch: ModuleType) -> bool:
-    """Whether the program records memory history: every map then leaves an entry in its ring, and costs much more."""
+    """Whether memory history is recorded: every map then costs much more, and leaves an entry in the list of events."""
     ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)  # crashes before CUDA is initialised
     if ask is None or not is_readable(torch) or torch._C._cuda_getAllocatorBackend() != "native":
-        return False  # other allocators record none, and raise at the question
+        return False  # other allocators record no history, and raise if asked
     return bool(ask())
 
 
 def read_statistics(torch: ModuleType) -> list[dict[str, int]]:
-    """The counters of every device the process sees, about 10 us each; [] where there is no allocator to ask."""
+    """The counters of every device the process sees (about 10 us each); [] if there is no allocator to read."""
     if not is_readable(torch):
         return []
     try:
@@ -63,15 +63,15 @@ def read_statistics(torch: ModuleType) -> list[dict[str, int]]:
 
 def _statistics(torch: ModuleType, device: int) -> dict[str, int]:
     stats = torch._C._cuda_memoryStats(device)
-    counts = {name: stats.get(key, {}).get("all", {}).get(what, 0) for name, key, what in COUNTED_BYTES}
+    amounts = {name: stats.get(key, {}).get("all", {}).get(which, 0) for name, key, which in AMOUNTS}
     counters = {name: stats.get(name, 0) for name in COUNTERS}
-    changes = sum(stats.get(key, {}).get("all", {}).get(what, 0) for key, what in CHANGES)
+    changes = sum(stats.get(key, {}).get("all", {}).get(which, 0) for key, which in CHANGES)
     generation = changes + counters["num_device_alloc"] + counters["num_device_free"]
-    return {"device": device, **counts, **counters, "generation": generation}
+    return {"device": device, **amounts, **counters, "generation": generation}
 
 
 def read_pinned_bytes(torch: ModuleType) -> int | None:
-    """Bytes of page-locked host memory that PyTorch holds, in use or cached; None where it does not tell."""
+    """Bytes of page-locked host memory that PyTorch holds, in use or cached; None if PyTorch does not report it."""
     ask = getattr(torch._C, "_cuda_hostMemoryStats", None)
     if ask is None or not is_readable(torch):
         return None
@@ -80,11 +80,11 @@ def read_pinned_bytes(torch: ModuleType) -> int | None:
 
 
 def read_settings(torch: ModuleType) -> dict[str, Any] | None:
-    """How the allocator was set up at the start; `read_map` has what the program has changed since."""
+    """The allocator's settings when the program started; a map has those of its moment. None without an allocator."""
     if not is_readable(torch):
         return None
-    texts = [os.environ[name] for name in CONFIGURATIONS if name in os.environ][:1]
-    values = _parse(texts[0]) if texts else {}
+    configuration = next((os.environ[name] for name in CONFIGURATIONS if name in os.environ), "")
+    values = _parse(configuration)
     if NO_CACHING in os.environ:
         values[NO_CACHING] = os.environ[NO_CACHING]
     megabytes = values.get("max_split_size_mb", "")
@@ -98,10 +98,10 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class TakenMap:
-    """What must be read at one moment; `blockmap.describe_map` makes a map of it later, in another thread.
+class RawMap:
+    """What must be read at one moment; `blockmap.describe_map` makes the map of it later, in another thread.
 
-    `segments` are as PyTorch tells them, and are consumed by describing them.
+    `segments` are as in PyTorch's snapshot; `describe_map` empties the list.
     """
 
     settings: dict[str, Any]
@@ -110,10 +110,10 @@ class TakenMap:
     routed_devices: list[int]
 
 
-def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> TakenMap | None:
-    """Every segment and block, with what decides about their release; None where the allocator has no map.
+def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> RawMap | None:
+    """Every segment and block, with what decides about their release; None if the allocator has no map.
 
-    Call it on the main thread, where nothing can happen between the snapshot and the look at who uses the pools.
+    Call it in the main thread, where nothing can happen between the snapshot and the search for users of pools.
     `may_walk`: see `PoolWatch.look`.
     """
     settings = read_settings(torch)
@@ -124,30 +124,31 @@ def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> T
     has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in segments)
     use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
     routed_devices = sorted(use.capturing if _is_routing_apart(torch) else use.capturing | use.routing)
-    return TakenMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
+    return RawMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
 
 
 def _snapshot(torch: ModuleType) -> dict[str, Any]:
-    """PyTorch's snapshot, without the traces of a recorded history where this PyTorch can leave them out.
+    """PyTorch's snapshot, without the events of a recorded history if this PyTorch can leave them out.
 
-    The form that can leave them out takes references that it was never given, in some versions: up to Python 3.11
-    False and 0 then run out after some thousand calls, and the process aborts. So they are given back beforehand.
+    In some versions, the call that leaves them out releases references to its arguments that it does not own. Up to
+    Python 3.11 the reference counts of False and 0 then reach zero after some thousand calls, and the process aborts,
+    so the references are added before the call.
     """
     if not is_history_enabled(torch) or "include_traces" not in _snapshot_parameters(torch):
         return torch._C._cuda_memorySnapshot(*_whole(torch))  # type: ignore[no-any-return]
-    if _takes_references(torch):
-        for taken in (0, 0, False):
-            _add_reference(taken)
+    if _releases_references(torch):
+        for argument in (0, 0, False):
+            _add_reference(argument)
     return torch._C._cuda_memorySnapshot((0, 0, False))  # type: ignore[no-any-return]
 
 
 def traces(torch: ModuleType) -> list[list[Any]]:
-    """The events of a recorded history for each device; costs as much as there are."""
+    """The events of a recorded history for each device; the cost grows with their number."""
     return torch._C._cuda_memorySnapshot(*_whole(torch))["device_traces"]  # type: ignore[no-any-return]
 
 
 def _whole(torch: ModuleType) -> tuple[None, ...]:
-    """The arguments for a whole snapshot; the oldest take none."""
+    """The arguments for a whole snapshot: none in the oldest PyTorch."""
     return (None,) if _snapshot_parameters(torch) else ()
 
 
@@ -157,20 +158,20 @@ def _snapshot_parameters(torch: ModuleType) -> tuple[str, ...]:
 
 
 @cache
-def _takes_references(torch: ModuleType) -> bool:
-    """Whether this PyTorch takes references of the tuple's elements, tried on numbers of our own."""
-    if sys.version_info >= (3, 12):  # where False and 0 live for ever
+def _releases_references(torch: ModuleType) -> bool:
+    """Whether this PyTorch releases references to the tuple's elements, tried on numbers of our own."""
+    if sys.version_info >= (3, 12):  # False and 0 are immortal
         return False
     numbers = _Number(0), _Number(0)
-    for lent in (*numbers, False):
-        _add_reference(lent)  # one to lose each
+    for argument in (*numbers, False):
+        _add_reference(argument)  # so that each has one to spare
     before = sys.getrefcount(numbers[0])
     torch._C._cuda_memorySnapshot((*numbers, False))
     return sys.getrefcount(numbers[0]) < before
 
 
 class _Number(int):
-    """An int that is not shared with anybody."""
+    """An int that is not shared with other code, as 0 is."""
 
 
 def _add_reference(value: object) -> None:
@@ -178,22 +179,22 @@ def _add_reference(value: object) -> None:
 
 
 def _is_routing_apart(torch: ModuleType) -> bool:
-    """Newer PyTorch counts captures apart from mere routing: a `use_mem_pool` no longer holds the default pools.
+    """Whether PyTorch tells captures from mere routing, so that `use_mem_pool` does not keep the default pools.
 
-    Both came together with the statistics by private pool, which is the sign to look for.
+    That came with the statistics by private pool, by which it is recognised here.
     """
     return "reserved_bytes_by_private_pools" in torch._C._cuda_memoryStats(0)
 
 
-def _settings_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The settings with what the snapshot says of them, which is the truth for what can change at run time."""
-    values = dict(settings["values"]) | _parse(found.get("PYTORCH_CUDA_ALLOC_CONF", ""))
-    limit = found.get("max_split_size", -1)
-    divisions = found.get("roundup_power2_divisions", {})
+def _settings_now(settings: dict[str, Any], snapshot_settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, corrected by those of the snapshot, which include changes at run time."""
+    values = dict(settings["values"]) | _parse(snapshot_settings.get("PYTORCH_CUDA_ALLOC_CONF", ""))
+    limit = snapshot_settings.get("max_split_size", -1)
+    divisions = snapshot_settings.get("roundup_power2_divisions", {})
     return settings | {
         "large_page_bytes": _large_page_bytes(values),
         "max_split_bytes": limit if limit > 0 else None,
-        "is_expandable": bool(found.get("expandable_segments", settings["is_expandable"])),
+        "is_expandable": bool(snapshot_settings.get("expandable_segments", settings["is_expandable"])),
         "values": [[key, value] for key, value in values.items()],
         "roundup_divisions": [divisions[key] for key in sorted(divisions, key=int)],
     }
@@ -207,10 +208,10 @@ def _large_page_bytes(values: dict[str, str]) -> int:
 def _parse(text: str) -> dict[str, str]:
     """`key:value,key:[a:1,b:2]` as a dict; commas inside brackets belong to the value."""
     parts, depth, start = [], 0, 0
-    for i, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
+    for index, character in enumerate(text):
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
     pairs = (part.partition(":") for part in [*parts, text[start:]])
     return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}

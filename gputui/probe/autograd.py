@@ -1,6 +1,6 @@
-"""What the autograd graph keeps for the backward pass, and which operation keeps it, without running a hook.
+"""The tensors that the autograd graph saves for the backward pass, and by which operation, without running a hook.
 
-Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, which compute a checkpointed forward again.
+Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so a checkpointed forward pass once more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.storages import UNREADABLE
-from gputui.probe.things import Node, Tensor, Thing, Torch
+from gputui.probe.torch_types import AnyObject, Node, Tensor, Torch
 
 RAW = "_raw_saved_"
 
@@ -22,7 +22,7 @@ INPUTS = {
     "ConvolutionBackward0": {"input": 0, "weight": 1},
     "EmbeddingBackward0": {"weight": 0},
 }
-"""Which input of an operation a saved argument is, for operations that get copies of weights from autocast."""
+"""The position of each saved argument among an operation's inputs, for operations that use autocast's weight copies."""
 
 COPY = "ToCopyBackward0"
 VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0", "UnsafeViewBackward0"})
@@ -30,7 +30,7 @@ LEAF = "AccumulateGrad"
 
 
 class Saved(NamedTuple):
-    """A tensor kept for backward: by which node, its operation ("AddmmBackward0"), as which argument ("mat1")."""
+    """A tensor saved for backward, with the node, its operation ("AddmmBackward0") and the argument ("mat1")."""
 
     tensor: Tensor
     node: Node
@@ -39,7 +39,7 @@ class Saved(NamedTuple):
 
 
 class Graph:
-    """A walk over the graph. It keeps every node it has seen until it is dropped: ids of freed nodes come again."""
+    """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
     def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
         self.leaves: list[Any] = []
@@ -53,7 +53,7 @@ class Graph:
         self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
 
     def walk(self, roots: Iterable[Any]) -> Iterator[Saved]:
-        """Every tensor saved by the nodes that can be reached from these and were not reached before."""
+        """Every tensor saved by the nodes that are reachable from these and were not visited before."""
         seen = self._seen
         stack = [root for root in roots if root is not None]
         while stack:
@@ -71,13 +71,16 @@ class Graph:
             stack += [child for child, _ in plan.edges(node) if child is not None]
 
     def take_packed(self) -> list[Any]:
-        """What was met in place of tensors since the last call: what saved-tensor hooks (checkpointing, offloading)
-        have put there, the hooks themselves, and what custom functions keep on their `ctx`."""
+        """The objects that stood in place of tensors since the last call.
+
+        These are what saved-tensor hooks (checkpointing, offloading) have packed, the hooks themselves, and what custom
+        functions keep on their `ctx`.
+        """
         packed, self._packed = self._packed, []
         return packed
 
     def copied_from(self, saved: Saved) -> Tensor:
-        """The leaf of which the saved tensor is a copy in another type, as autocast makes them; None otherwise."""
+        """The leaf of which the saved tensor is a copy in another dtype, as autocast makes them; None otherwise."""
         position = INPUTS.get(saved.operation, {}).get(saved.argument)
         edges = saved.node.next_functions if position is not None else ()
         node = edges[position][0] if position is not None and position < len(edges) else None
@@ -89,10 +92,10 @@ class Graph:
 
     def _read(self, node: Node, operation: str, argument: str, read: Callable[[Any], Any]) -> Iterator[Saved]:
         try:
-            held = read(node)
+            argument_value = read(node)
         except UNREADABLE:  # a list of tensors that backward has released
             return
-        for saved in held if type(held) is tuple else (held,):
+        for saved in argument_value if type(argument_value) is tuple else (argument_value,):
             data = getattr(saved, "data", None)
             if data is None:
                 continue
@@ -101,18 +104,18 @@ class Graph:
             else:
                 self._packed += (data, saved.unpack_hook)
 
-    def _plan(self, kind: type) -> _Plan:
-        is_python = issubclass(kind, self._python_node)
-        base: Thing = self._python_node if is_python else kind
+    def _plan(self, cls: type) -> _Plan:
+        is_python = issubclass(cls, self._python_node)
+        base: AnyObject = self._python_node if is_python else cls
         saved = [
             (name.removeprefix(RAW), getter.__get__)
             for name, getter in vars(base).items()
             if name.startswith(RAW) and self.is_readable
         ]
         edges = base.next_functions.__get__ if is_python else _edges
-        plan = self._plans[kind] = _Plan(kind.__name__, is_python, edges, saved)
+        plan = self._plans[cls] = _Plan(cls.__name__, is_python, edges, saved)
         if not is_python:
-            _plans_of_cpp_nodes[kind] = plan
+            _plans_of_cpp_nodes[cls] = plan
         return plan
 
 
@@ -125,9 +128,9 @@ class _Plan(NamedTuple):
     saved: list[tuple[str, Callable[[Any], Any]]]
 
 
-def _edges(node: Node) -> Thing:
+def _edges(node: Node) -> AnyObject:
     return node.next_functions
 
 
 _plans_of_cpp_nodes: dict[type, _Plan] = {}
-"""Kept from look to look: these types are PyTorch's own and live as long as the process."""
+"""Kept from one look to the next: these types are PyTorch's own and live as long as the process."""

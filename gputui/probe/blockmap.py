@@ -1,6 +1,6 @@
-"""The block map of a moment, made from what was taken at that moment: in the probe's thread, a few blocks at a time.
+"""Makes the block map from what was read at its moment: in the probe's thread, a few blocks at a time.
 
-Half of a map's time goes into this, and the program's main thread does not wait for it.
+This is half of the work for a map, and the program's main thread does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from functools import cache
 from time import sleep
 from typing import Any
 
-from gputui.probe.allocator import DEFAULT_POOL, TakenMap
-from gputui.probe.encoding import TURN_S
+from gputui.probe.allocator import DEFAULT_POOL, RawMap
+from gputui.probe.encoding import PAUSE_S
 from gputui.probe.pools import PoolUse
 
 _ENTRIES = 128
-"""So many segments, or blocks of one, are described between two pauses in which other threads get their turn."""
+"""How many segments, or blocks of one segment, are described between two pauses in which other threads run."""
 
 
-def describe_map(taken: TakenMap) -> dict[str, Any]:
-    """The fields of `gputui.model.allocator.AllocatorMap`; consumes the segments that were taken."""
-    segments = [_segment(entry) for entry in _in_turns(taken.segments)]
+def describe_map(raw_map: RawMap) -> dict[str, Any]:
+    """The fields of `gputui.model.allocator.AllocatorMap`; empties the list of raw segments."""
+    segments = [_segment(entry) for entry in _in_turns(raw_map.segments)]
     return {
         "segments": segments,
-        "private_pools": _private_pools(segments, taken.use),
-        "routed_devices": taken.routed_devices,
-        "settings": taken.settings,
-        "problems": taken.use.problems,
+        "private_pools": _private_pools(segments, raw_map.use),
+        "routed_devices": raw_map.routed_devices,
+        "settings": raw_map.settings,
+        "problems": raw_map.use.problems,
     }
 
 
@@ -46,17 +46,17 @@ def _segment(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_turns(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    entries.reverse()  # a list gives up its end without moving the rest
+    entries.reverse()  # popping from the end moves no other entry
     number = 0
     while entries:
         number += 1
         if number % _ENTRIES == 0:
-            sleep(TURN_S)
+            sleep(PAUSE_S)
         yield entries.pop()
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
-    told = {
+    fields = {
         "address": block["address"],
         "size_bytes": block["size"],
         "requested_bytes": block["requested_size"],
@@ -64,8 +64,8 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
     }
     frames = block.get("frames")
     if frames:
-        told["site"] = _site(frames)
-    return told
+        fields["site"] = _site(frames)
+    return fields
 
 
 @cache
@@ -75,13 +75,14 @@ def _torch_folder() -> str:
 
 def _site(frames: list[dict[str, Any]]) -> dict[str, Any]:
     """The innermost frame outside PyTorch, or the innermost of all."""
-    frame = next((each for each in frames if not each["filename"].startswith(_torch_folder())), frames[0])
-    return {"file": frame["filename"], "line": frame["line"], "function": frame["name"]}
+    outside = (frame for frame in frames if not frame["filename"].startswith(_torch_folder()))
+    site = next(outside, frames[0])
+    return {"file": site["filename"], "line": site["line"], "function": site["name"]}
 
 
 def _private_pools(segments: list[dict[str, Any]], use: PoolUse) -> list[dict[str, Any]]:
-    seen = sorted({(s["device"], tuple(s["pool_id"])) for s in segments if s["pool_id"] != list(DEFAULT_POOL)})
-    holders = use.holders_of(seen)
+    private = sorted({(s["device"], tuple(s["pool_id"])) for s in segments if s["pool_id"] != list(DEFAULT_POOL)})
+    holders = use.holders_of(private)
     return [
         {"device": device, "pool_id": list(pool), "is_freeable": not holder, "holder": holder}
         for (device, pool), holder in holders.items()

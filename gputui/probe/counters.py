@@ -1,8 +1,8 @@
-"""The allocator's counters, read in the program's main thread wherever that comes to it soon.
+"""The allocator's counters, read in the program's main thread if that comes to it soon.
 
-PyTorch waits for the allocator's lock with the interpreter's in its hand. A device allocation holds the one and has
-given up the other, so who reads counters meanwhile stops every thread of Python until the driver is done. The main
-thread asks for nearly all memory: between two of its instructions it is in no allocation.
+PyTorch waits for the allocator's lock without releasing the interpreter's. A device allocation holds the allocator's
+lock and has released the interpreter's, so reading counters meanwhile in another thread would stop all Python threads
+until the driver is done. The main thread makes nearly all allocations: between two of its instructions it is in none.
 """
 
 from __future__ import annotations
@@ -12,70 +12,70 @@ from time import perf_counter, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import program
+from gputui.probe import process
 from gputui.probe.mainthread_call import MainThreadCall
 
 WAIT_S = 0.5
-"""So long the main thread is waited for, once in each of its absences: most device allocations take less."""
+"""How long to wait for the main thread, once in each of its absences: most device allocations take less."""
 
 
-class Counters:
-    """Reads them, one read at a time, in the main thread or, where that does not come, in the probe's own."""
+class CounterReader:
+    """One read at a time, in the main thread or, if that does not come back to Python, in the probe's own."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
         self._began_at = 0.0
         self.newest: list[dict[str, Any]] = []
-        """Of each device, as they were read last."""
+        """The counters of each device at the last read."""
         self.newest_at = float("-inf")
-        """From when (`perf_counter`) on `newest` may be."""
+        """When (`perf_counter`) that read was asked for: `newest` is not older."""
 
     @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None where nothing is being read."""
+        """When (`perf_counter`) to stop waiting for the main thread, None if no read is under way."""
         return self._call.deadline
 
     def begin(self) -> None:
-        """Ask for them, unless that was done already; the wake function is called once they are there."""
+        """Ask for the counters, unless a read is under way; the wake function is called when it is done."""
         if self.deadline is not None:
             return
-        torch = _torch()
+        torch = _torch_with_reader()
         self._began_at = perf_counter()
-        if not program.has_cuda(torch):
+        if not process.has_cuda(torch):
             self._call.settle(read(torch))  # there is no lock to wait for
             return
         wait_s = 0.0 if self._call.is_main_thread_absent else WAIT_S
-        self._call.begin(lambda: read(torch), wait_s, _nothing() | {"devices": self.newest})
+        self._call.begin(lambda: read(torch), wait_s, _no_statistics() | {"devices": self.newest})
 
     def finished(self) -> dict[str, Any] | None:
-        """The fields of `model.target.Statistics` that are read, once they were."""
-        taken = self._call.finished(lambda: read(_torch()))
-        if taken is not None:
-            self.newest, self.newest_at = taken["devices"], self._began_at
-        return taken
+        """The counters as `read` returns them, once; None while the read is under way."""
+        statistics = self._call.finished(lambda: read(_torch_with_reader()))
+        if statistics is not None:
+            self.newest, self.newest_at = statistics["devices"], self._began_at
+        return statistics
 
     def leave(self) -> None:
-        """Nobody looks any more."""
+        """The last viewer has gone: forget what was read for it."""
         self._call.leave()
         self.newest, self.newest_at = [], float("-inf")
 
 
 def read(torch: ModuleType | None) -> dict[str, Any]:
-    """The fields of `model.target.Statistics` that are read, at once and in this thread."""
+    """The fields of `model.target.Statistics` that PyTorch is asked for, read now in this thread."""
     if torch is None:
-        return _nothing()
-    from gputui.probe.reading import read_statistics
+        return _no_statistics()
+    from gputui.probe.torch_reader import statistics_fields
 
-    return read_statistics(torch, [])
+    return statistics_fields(torch, [])
 
 
-def _nothing() -> dict[str, Any]:
+def _no_statistics() -> dict[str, Any]:
     return {"time": time(), "devices": [], "pinned_bytes": None, "problems": []}
 
 
-def _torch() -> ModuleType | None:
-    """PyTorch, once it is there; then with its reader, whose import is not to be waited for in the main thread."""
-    torch = program.loaded_torch()
+def _torch_with_reader() -> ModuleType | None:
+    """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
+    torch = process.loaded_torch()
     if torch is not None:
-        from gputui.probe import reading  # noqa: F401
+        from gputui.probe import torch_reader  # noqa: F401
     return torch

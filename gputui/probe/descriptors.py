@@ -1,4 +1,4 @@
-"""Sockets of ours in a program that may close every number it finds, and get ours for files of its own."""
+"""The probe's sockets in a program that may close every file descriptor, and reuse the numbers for files of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 import os
 
 _SO_COOKIE = 57
-"""Linux, since 4.12: a number that no other socket ever gets, until the machine starts again."""
+"""Socket option of Linux 4.12 and newer: a number that no other socket gets until the machine is restarted."""
 
 
 class NotOursError(Exception):
@@ -18,10 +18,10 @@ class NotOursError(Exception):
 
 
 class Descriptor:
-    """A socket, and how to tell that what is behind its number is still what we opened.
+    """Tells whether a socket's descriptor number still stands for that socket.
 
-    To be asked right before each use. The question is one that Python asks the kernel without giving the interpreter to
-    another thread: the answer to `os.fstat` may be as old as that thread likes, which can have closed and opened files.
+    Ask right before each use. `getsockopt` asks the kernel without releasing the interpreter's lock, so no other thread
+    can close the socket between answer and use; `os.fstat` releases it, and its answer may be outdated.
     """
 
     def __init__(self, socket: _socket.socket) -> None:
@@ -30,16 +30,16 @@ class Descriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the number still stands for what we opened."""
+        """Whether the number still stands for the socket that was opened."""
         return self._cookie is not None and _cookie_of(self._socket) == self._cookie
 
     def check(self) -> None:
-        """Raise NotOursError where the number does not stand for what we opened any more."""
+        """Raise NotOursError unless the number still stands for the socket that was opened."""
         if not self.is_ours:
             raise NotOursError
 
     def close(self) -> None:
-        """Close it, unless it is somebody else's."""
+        """Close the socket, unless its number is somebody else's by now."""
         if self.is_ours:
             self._socket.close()
         else:
@@ -51,6 +51,6 @@ def _cookie_of(socket: _socket.socket) -> object:
         return socket.getsockopt(_socket.SOL_SOCKET, _SO_COOKIE, 8)
     except OSError as error:
         if error.errno != errno.ENOPROTOOPT:
-            return None  # closed, or no socket at all
+            return None  # closed, or not a socket
     status = os.fstat(socket.fileno())  # an older kernel
     return status.st_dev, status.st_ino

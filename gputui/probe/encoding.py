@@ -1,32 +1,62 @@
-"""A look as JSON, in pieces: a map of 100,000 blocks must not keep the program's threads from running.
+"""Large messages as JSON, encoded in pieces so that the program's threads keep running.
 
-One call of `json.dumps` holds the interpreter for as long as it takes, and so does freeing what was encoded: both are
-done for a few hundred items at a time, with a pause after each in which other threads get their turn.
+One call of `json.dumps` holds the interpreter for as long as it takes, and so does freeing what was encoded. A map may
+have 100,000 blocks: a few hundred items at a time are encoded and freed, with a pause after them for other threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from json import dumps
-from time import sleep
+from time import sleep, thread_time
 from typing import Any
+
+from gputui.protocol import frames
 
 _ITEMS = 256
 _CHARACTERS = 16 * 1024
-TURN_S = 0.0002
-"""The pause in which other threads get their turn."""
+PAUSE_S = 0.0002
+"""How long the probe's thread sleeps between pieces, so that other threads run."""
 
 
-def encode_gently(message: dict[str, Any]) -> list[bytes]:
-    """The pieces of `message` as JSON; the lists in it are consumed."""
+def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
+    """A look as the pieces of a frame, and what it cost in seconds: the larger of pause and processor time."""
+    began = thread_time()
+    cost = look.pop("cost")
+    pieces = encode_in_pieces(look)
+    cost["probe_cpu_ms"] += (thread_time() - began) * 1000
+    pieces[-1:] = [b',"cost":', *encode_in_pieces(cost), b"}"]
+    if _size(pieces) > frames.MAX_REPLY_BYTES:
+        reason = f"The look has {_size(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
+        pieces = encode_in_pieces({"type": "failed", "reason": reason})
+    return _frame(pieces), max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000
+
+
+def action_result_frame(result: dict[str, Any]) -> list[bytes]:
+    """The result of an action as the pieces of a frame, without its map if that makes it too large."""
+    without_map = result | {"map": None, "devices": list(result["devices"])}
+    pieces = encode_in_pieces(result)
+    return _frame(pieces if _size(pieces) <= frames.MAX_REPLY_BYTES else encode_in_pieces(without_map))
+
+
+def encode_in_pieces(message: dict[str, Any]) -> list[bytes]:
+    """The pieces of `message` as JSON; empties the lists in it."""
     pieces, characters = [], 0
     for piece in _pieces(message):
         pieces.append(piece.encode())
         characters += len(piece)
         if characters > _CHARACTERS:
             characters = 0
-            sleep(TURN_S)
+            sleep(PAUSE_S)
     return pieces
+
+
+def _frame(pieces: list[bytes]) -> list[bytes]:
+    return [frames.header(_size(pieces)), *pieces]
+
+
+def _size(pieces: list[bytes]) -> int:
+    return sum(map(len, pieces))
 
 
 def _pieces(value: Any) -> Iterator[str]:  # noqa: ANN401
@@ -42,12 +72,12 @@ def _pieces(value: Any) -> Iterator[str]:  # noqa: ANN401
 
 
 def _list_pieces(items: list[Any]) -> Iterator[str]:
-    before = "["
-    items.reverse()  # a list gives up its end without moving the rest
+    separator = "["
+    items.reverse()  # popping from the end moves no other item
     while items:
-        yield before
-        before = ","
-        batch = _batch_from_the_end(items)
+        yield separator
+        separator = ","
+        batch = _pop_batch(items)
         if batch:
             yield dumps(batch, separators=(",", ":"))[1:-1]
         else:
@@ -55,8 +85,8 @@ def _list_pieces(items: list[Any]) -> Iterator[str]:
     yield "]"
 
 
-def _batch_from_the_end(items: list[Any]) -> list[Any]:
-    """Items that make up one piece; none where the next one is too large for a piece of its own."""
+def _pop_batch(items: list[Any]) -> list[Any]:
+    """Items from the end that make up one piece; none if the next item alone is too large for one."""
     batch: list[Any] = []
     weight = 0
     while items and (weight := weight + _weight(items[-1])) <= _ITEMS:

@@ -1,8 +1,8 @@
-"""Whose memory it is: every storage of the program's tensors, with an owner a person would recognise.
+"""The inventory: every storage of the program's tensors, with an owner whose name a person would recognise.
 
-The first that names a storage owns it, in this order: parameters, their gradients, buffers, optimizer states, what the
-autograd graph keeps for backward, and other tensors by the variable that holds them. Nothing of the program's runs,
-nothing is kept, and CUDA is not initialised.
+A storage belongs to the first of these that leads to it: parameters, their gradients, buffers, optimizer states, what
+the autograd graph saves for backward, and other tensors by the variable that holds them. None of the program's code is
+run, none of its objects is kept alive, and CUDA is not initialised.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from gputui.probe import frames, ownerless
+from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.autograd import Graph, Saved
-from gputui.probe.history import History
-from gputui.probe.modules import Remembered, named_modules, outermost
-from gputui.probe.owners import Owners
+from gputui.probe.gradients import GradientReader
+from gputui.probe.model_states import ModelStates
+from gputui.probe.modules import ScanFinds, named_modules, outermost
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.storages import Ledger
-from gputui.probe.things import Tensor, Torch
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, Found, Kinds, Named
+from gputui.probe.torch_types import Tensor, Torch
+from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier, VariableSearch
 
 WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER = "activation", "other", "gradient", "parameter"
 
-SAVED_UNKNOWN = "What is saved for backward can be told apart from PyTorch 2.10 on; before, it is unattributed."
-IN_BACKWARD = "Another thread is in its backward pass: what is saved for backward was not looked at."
-FROZEN = "The program has called gc.freeze(): what was made before that is found through variables alone."
-VARIABLES_UNKNOWN = (
-    "This Python's local variables cannot be read without changing them: only global ones were looked at."
+SAVED_UNKNOWN = (
+    "PyTorch before 2.10 does not tell which tensors are saved for the backward pass: they count as unattributed."
 )
+IN_BACKWARD = "Another thread is in its backward pass: tensors that are saved for it were not looked at."
+FROZEN = "The program has called gc.freeze(): objects that were made before it are found through variables only."
+VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
 
 CHECKPOINTED = "kept by a saved-tensor hook"
 UNNAMED = "unnamed"
@@ -40,45 +40,46 @@ NEEDED = ("_C", "Tensor", "nn", "optim", "cuda")
 
 UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
 
-_remembered = Remembered()
+_scan_finds = ScanFinds()
 
 
-def take_inventory(torch: Torch, how: str = WALK) -> dict[str, Any]:
-    """The storages as `gputui.model.tensors.Inventory` has them, in plain lists, dictionaries, strings and numbers.
+def take_inventory(torch: Torch, method: str = WALK) -> dict[str, Any]:
+    """The fields of `gputui.model.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
-    `how` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (every
-    Python object: a tenth of a second in a large program). Call it in the main thread, between two bytecodes.
+    `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
+    Python objects: a tenth of a second in a large program). Call it in the main thread, as a pending call.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
-        return {"storages": [], "how": how, "problems": [NOT_READY], "known_sizes": []}
-    collects = gc.isenabled()
-    gc.disable()  # a collection in the middle would run the program's destructors inside this look
+        return {"storages": [], "how": method, "problems": [NOT_READY], "known_sizes": []}
+    was_collecting = gc.isenabled()
+    gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # the program's modes see nothing of it
-            return _Look(torch, how).result()
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
+            return _InventoryRun(torch, method).result()
     finally:
-        if collects:
+        if was_collecting:
             gc.enable()
 
 
-class _Look:
-    """One look. What it finds along the way goes with it."""
+class _InventoryRun:
+    """Takes one inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, how: str) -> None:
+    def __init__(self, torch: Torch, method: str) -> None:
         self._torch = torch
-        self._how = how
+        self._method = method
         self._problems: list[str] = []
         self._attributes = AttributeReader()
-        self._kinds = Kinds(torch)
-        self._found = Found(self._kinds, self._attributes)
+        self._classifier = TypeClassifier(torch)
+        self._search = VariableSearch(self._classifier, self._attributes)
         self._loose: list[Any] = []
-        self._loose_modules: list[Named] = []
-        self._ledger = Ledger(torch, self._attributes, asks_pinned=how == SCAN and _may_ask_pinned(torch))
-        self._history = History(torch)
-        self._owners = Owners(torch, self._ledger, self._history)
+        """Tensors among Python's objects, whether or not a variable leads to them."""
+        self._loose_modules: list[NamedValue] = []
+        self._ledger = Ledger(torch, self._attributes, asks_pinned=method == SCAN and _may_ask_pinned(torch))
+        self._gradients = GradientReader(torch)
+        self._model_states = ModelStates(torch, self._ledger, self._gradients)
         self._graph = Graph(torch, self._attributes)
         self._unnamed: set[int] = set()
-        """The addresses of storages that only the autograd graph has led to so far."""
+        """The addresses of storages that have only autograd's name so far."""
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
@@ -90,64 +91,63 @@ class _Look:
         storages = list(self._ledger.entries.values())
         return {
             "storages": storages,
-            "how": self._how,
+            "how": self._method,
             "problems": self._problems,
-            "known_sizes": ownerless.known_sizes(self._torch, storages),
+            "known_sizes": known_sizes.known_sizes(self._torch, storages),
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
-        """Do one part of the look. A version of PyTorch nobody has tried must not be the end of the program."""
+        """Do one part of the inventory. An untested version of PyTorch must cost that part, and not the program."""
         try:
             part()
         except UNFORESEEN as error:
-            self._problems.append(
-                f"A part of the look failed ({part.__name__.strip('_')}: {type(error).__name__}: {error})."
-            )
+            cause = f"{part.__name__.strip('_')}: {type(error).__name__}: {error}"
+            self._problems.append(f"A part of the inventory could not be read ({cause}).")
 
     def _discover(self) -> None:
-        """Modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
-        if not frames.can_read_variables():
+        """Find modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
+        if not stacks.can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
-        self._found.look(frames.namespaces())
-        self._found.explore(_remembered.still_there())
-        things = self._kinds.sorted_out(self._objects())
-        self._loose = things[TENSOR]
-        self._loose_modules = [Named(module, type(module).__name__, "") for module in things[MODULE]]
-        self._found.explore([Named(optimizer, type(optimizer).__name__, "") for optimizer in things[OPTIMIZER]])
-        if self._how == SCAN:
-            known = {id(named.value) for named in self._found.modules}
-            hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in known]
-            _remembered.remember(hidden + self._found.optimizers)
+        self._search.search(stacks.namespaces())
+        self._search.explore(_scan_finds.alive())
+        groups = self._classifier.group(self._objects())
+        self._loose = groups[TENSOR]
+        self._loose_modules = [NamedValue(module, type(module).__name__, "") for module in groups[MODULE]]
+        self._search.explore([NamedValue(optimizer, type(optimizer).__name__, "") for optimizer in groups[OPTIMIZER]])
+        if self._method == SCAN:
+            in_variables = {id(named.value) for named in self._search.modules}
+            hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in in_variables]
+            _scan_finds.remember(hidden + self._search.optimizers)
 
     def _objects(self) -> list[Any]:
-        """Python's objects: all for a scan, else the young ones, which the intermediate results of a step are."""
-        if self._how == SCAN:
+        """Python's objects: all for a scan, otherwise the young ones, among them the intermediate results of a step."""
+        if self._method == SCAN:
             if gc.get_freeze_count():
                 self._problems.append(FROZEN)
             return gc.get_objects()
         return gc.get_objects(generation=0) + gc.get_objects(generation=1)
 
     def _record_owned(self) -> None:
-        modules = list(named_modules(self._found.modules, self._loose_modules))
+        modules = list(named_modules(self._search.modules, self._loose_modules))
         for module, name in modules:
-            self._found.explore(self._found.module_attributes(module, name), levels=1)
-        self._owners.record_modules(modules)
-        variables = {id(named.value): named for named in self._found.tensors}
-        for optimizer in self._found.optimizers:
-            self._owners.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
+            self._search.explore(self._search.module_attributes(module, name), levels=1)
+        self._model_states.record_modules(modules)
+        variables = {id(named.value): named for named in self._search.tensors}
+        for optimizer in self._search.optimizers:
+            self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
 
     def _record_saved(self) -> None:
         if not self._graph.is_readable:
             self._problems.append(SAVED_UNKNOWN)
             return
-        if frames.another_thread_is_in_backward() and self._torch._C._current_graph_task_id() == -1:
+        if stacks.another_thread_is_in_backward() and self._torch._C._current_graph_task_id() == -1:
             self._problems.append(IN_BACKWARD)
             return
-        tensors = [named.value for named in self._found.tensors] + self._loose
+        tensors = [named.value for named in self._search.tensors] + self._loose
         while tensors:
-            for saved in self._graph.walk(map(self._history.node, tensors)):
+            for saved in self._graph.walk(map(self._gradients.node, tensors)):
                 self._record_one_saved(saved)
-            held = self._found.held_by(self._graph.take_packed())
+            held = self._search.held_by(self._graph.take_packed())
             for named in held:
                 self._mark_saved(self._ledger.record(named.value, ACTIVATION, CHECKPOINTED), CHECKPOINTED, "")
             tensors = [named.value for named in held]
@@ -156,7 +156,7 @@ class _Look:
         owner = f"{saved.argument} of {saved.operation}"
         entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
         if entry is not None and entry["owner"] is owner:
-            source = self._owners.name_of(self._graph.copied_from(saved))
+            source = self._model_states.name_of(self._graph.copied_from(saved))
             if source is not None:
                 entry["owner"] = f"{source} ({entry['dtype']} copy)"
         self._mark_saved(entry, owner, saved.operation)
@@ -168,36 +168,36 @@ class _Look:
                 self._unnamed.add(entry["address"])
 
     def _record_variables(self) -> None:
-        for named in self._found.tensors:
+        for named in self._search.tensors:
             self._record_variable(named)
 
-    def _record_variable(self, named: Named) -> None:
+    def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
         if entry is not None and entry["address"] in self._unnamed:
             self._unnamed.discard(entry["address"])
             self._ledger.rename(entry, named.value, named.label)
-        self._owners.record_gradient(named.value, named.name, named.where)
+        self._model_states.record_gradient(named.value, named.name, named.where)
 
     def _record_leaves(self) -> None:
-        """Parameters that only the graph knows: of modules held by nothing that could be looked at."""
+        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
         parameter = self._torch.nn.Parameter
         for leaf in self._graph.leaves:
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
 
     def _record_loose(self) -> None:
-        """Python's other tensors: what waits on a thread's stack, and what no variable leads to."""
+        """Python's other tensors: those on an interpreter's stack, and those that no variable leads to."""
         unnamed = [tensor for tensor in self._loose if self._record_unnamed(tensor, self._category(tensor))]
-        if self._how == SCAN:
+        if self._method == SCAN:
             self._name_by_referrers(unnamed)
 
     def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
-        """Whether the tensor was recorded now, and nothing is known of it but its type."""
+        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
         if self._ledger.is_known(tensor):
             return False
-        node = self._history.node(tensor)
+        node = self._gradients.node(tensor)
         name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
         entry = self._ledger.record(tensor, category, name)
-        self._owners.record_gradient(tensor, name)
+        self._model_states.record_gradient(tensor, name)
         return entry is not None and node is None
 
     def _name_by_referrers(self, unnamed: list[Tensor]) -> None:
@@ -210,9 +210,9 @@ class _Look:
                 entry["owner"] = name
 
     def _category(self, tensor: Tensor) -> str:
-        return ACTIVATION if self._history.requires_grad(tensor) else OTHER
+        return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
 
 
 def _may_ask_pinned(torch: Torch) -> bool:
-    """Whether asking for pinned memory starts nothing, and shows in no profile of the program's."""
+    """Whether asking if memory is pinned would neither initialise CUDA nor show up in a profile the program takes."""
     return bool(torch.cuda.is_initialized()) and not torch._C._autograd._profiler_enabled()

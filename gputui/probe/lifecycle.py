@@ -1,8 +1,8 @@
-"""Start, stop, fork and exit: one thread, blocked without a time limit until a viewer comes.
+"""Start, stop, fork and exit of the probe: one thread, blocked without a time limit until a viewer connects.
 
-Everything a viewer needs beyond the open socket is imported when the first one connects, in the probe's thread: most
-programs are never looked at. The thread is started below `threading`, so that a program which joins or counts its
-threads finds its own only.
+Whatever only viewers need is imported when the first one connects, in the probe's thread: most programs never have
+one. The thread is started with `_thread` instead of `threading`, so that a program which joins or counts its threads
+finds only its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from itertools import count
 from select import POLLIN, poll
 from time import sleep, time
 
-from gputui.probe import sockets, wake
+from gputui import environment
+from gputui.probe import probe_thread, sockets
 from gputui.probe.descriptors import NotOursError
 from gputui.protocol import places
 
@@ -28,22 +29,22 @@ MAX_MARKS = 256
 MAX_LABEL = 200
 MAX_ERROR = 2000
 _STOP_WITHIN_S = 0.5
-_REST_MS = 1000
+_BACK_OFF_MS = 1000
 
 
 class _Stop:
-    """Asked of one thread, and not of the one that follows it."""
+    """Each thread has its own, so that a late thread that was told to stop cannot stop the next one."""
 
     is_asked = False
 
 
 class _Running:
-    """An open socket with the thread that serves it, and all that goes away with it."""
+    """A probe that runs: its socket, the thread that serves it, and everything that ends with it."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.listener = sockets.listen()
-        self.wake = wake.Wake()
+        self.waker = probe_thread.Waker()
         self.server: Server | None = None
         self._stop = _Stop()
         self._thread_id: int | None = None
@@ -51,9 +52,9 @@ class _Running:
         self._finished = _thread.allocate_lock()
 
     def serve(self) -> None:
-        """Start the thread; raises RuntimeError where the system or the interpreter gives none any more."""
+        """Start the thread; raises RuntimeError if the system or the interpreter allows no more threads."""
         self._stop = _Stop()
-        is_first = self._finished.acquire(blocking=False)  # held by a thread for as long as it runs
+        is_first = self._finished.acquire(blocking=False)  # each thread holds this lock for as long as it runs
         try:
             _thread.start_new_thread(self._serve, (self._stop, is_first))
         except RuntimeError:
@@ -62,50 +63,50 @@ class _Running:
             raise
 
     def pause(self) -> bool:
-        """End the thread and wait for its end, within limits; the socket and its viewers stay. Whether it has ended."""
+        """End the thread, but keep the socket and the viewers; returns whether it has ended within `_STOP_WITHIN_S`."""
         self._stop.is_asked = True
-        if not self.wake.up():
-            places.is_dead(self.listener.path)  # to connect wakes it as well
+        if not self.waker.wake():
+            places.is_dead(self.listener.path)  # connects to the socket, which wakes the thread as well
         has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
         if has_ended:
             self._finished.release()
-            self._wait_for_the_system()
+            self._wait_until_gone()
         return has_ended
 
     def check(self) -> None:
-        """Raise NotOursError where the program has closed our descriptors."""
+        """Raise NotOursError if the program has closed our descriptors."""
         self.listener.check()
-        self.wake.check()
+        self.waker.check()
 
     def close(self) -> None:
-        """Close every descriptor that is ours; the socket's file stays."""
+        """Close every descriptor that is still ours; the socket's file stays."""
         self.listener.close()
-        self.wake.close()
+        self.waker.close()
         if self.server is not None:
             self.server.close()
 
-    def _serve(self, stop: _Stop, is_first: bool) -> None:  # noqa: FBT001 (a thread is started with positions)
+    def _serve(self, stop: _Stop, is_first: bool) -> None:  # noqa: FBT001 (`start_new_thread` passes positional arguments)
         if not is_first:
             self._finished.acquire()
         try:
             self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
-            wake.leave_signals_to_the_program()
+            probe_thread.leave_signals_to_the_program()
             while not stop.is_asked:
                 self._serve_once(stop)
-        except Exception as error:  # noqa: BLE001 (what is wrong in here must not show in somebody's training job)
-            if _running is self:  # `stop` may not have waited for the end of this thread, and another probe run by now
+        except Exception as error:  # noqa: BLE001 (an error of the probe must not disturb somebody's training job)
+            if _running is self:  # otherwise `stop` did not wait for this thread, and another probe may run by now
                 _give_up(f"off: {self._cause(error)}")
         finally:
             self._finished.release()
 
     def _cause(self, error: Exception) -> str:
-        """Why this thread ends; whatever went wrong once our descriptors were closed went wrong because of that."""
+        """Why this thread ends: closed descriptors, if they are closed, else the error itself."""
         try:
             self.check()
         except NotOursError as closed:
-            _read_folders_again()
+            _forget_cached_folders()
             return str(closed)
-        if isinstance(error, OSError) and error.errno == EBADF:  # a viewer's, closed before it was used
+        if isinstance(error, OSError) and error.errno == EBADF:  # the descriptor of a viewer's socket
             return str(NotOursError())
         return f"{type(error).__name__}: {error}"
 
@@ -118,28 +119,31 @@ class _Running:
         if self.server is None:
             try:
                 from gputui.probe.server import Server
-            except OSError:  # the program has no descriptor left to read it with: the viewer waits
-                self._rest()
+            except OSError:  # the program has no descriptor left to read the module with, so the viewer has to wait
+                self._back_off()
                 return
-            self.server = Server(self.listener, self.wake, _marks, _note)
+            self.server = Server(self.listener, self.waker, _marks, _note)
         self.server.run(stop)
 
     def _wait_for_a_viewer(self) -> None:
         self.check()
         waiting = poll()
         waiting.register(self.listener.fileno(), POLLIN)
-        waiting.register(self.wake.fileno(), POLLIN)
-        waiting.poll()  # without a limit: nothing runs in here while nobody looks
+        waiting.register(self.waker.fileno(), POLLIN)
+        waiting.poll()  # without a time limit: the thread never wakes up while nobody is attached
 
-    def _rest(self) -> None:
+    def _back_off(self) -> None:
         waiting = poll()
-        waiting.register(self.wake.fileno(), POLLIN)
-        waiting.poll(_REST_MS)
+        waiting.register(self.waker.fileno(), POLLIN)
+        waiting.poll(_BACK_OFF_MS)
 
-    def _wait_for_the_system(self) -> None:
-        # Python 3.12 and newer count the system's threads at a fork, and warn: the last steps of ours are awaited. At
-        # the end of the interpreter a thread that still runs Python is killed by a library which, in a chroot, is not
-        # found, and then the program with it: /proc is not there either, so the interpreter is asked as well.
+    def _wait_until_gone(self) -> None:
+        """Wait until neither the interpreter nor the kernel knows the thread any more, a tenth of a second at most.
+
+        Python 3.12 and newer count the kernel's threads at a fork, and warn. And a thread that still runs Python when
+        the interpreter ends is killed by means of a library (libgcc_s) that cannot be found in a chroot, which aborts
+        the program; as a chroot may have no /proc either, the interpreter is asked as well.
+        """
         for _ in range(1000):
             runs_python = self._thread_ident in sys._current_frames()
             if not runs_python and not os.path.exists(f"/proc/self/task/{self._thread_id}"):
@@ -156,14 +160,14 @@ _mark_numbers = count(1)
 
 
 def start() -> None:
-    """Open the socket and wait for viewers; harmless where that was done. Never raises: `status()` tells."""
+    """Open the socket and wait for viewers, unless that was done. Never raises: `status()` says what came of it."""
     global _running, _is_forked, _reason  # noqa: PLW0603 (there is one probe in a process, as there is one PID)
     _is_forked = False
     if _running is not None:
         return
-    refused = _refusal()
-    if refused:
-        _reason = f"off: {refused}"
+    refusal = _refusal()
+    if refusal:
+        _reason = f"off: {refusal}"
         return
     _hook()
     try:
@@ -174,13 +178,13 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Close the socket, let viewers go and remove the socket's file; harmless where nothing runs."""
+    """Disconnect viewers, close the socket and remove its file; harmless if no probe runs."""
     _stop(None)
 
 
 def _exit() -> None:
-    """The interpreter ends; an exception that nobody caught is known by then."""
-    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # at a prompt, it may be any old one
+    """At the end of the interpreter, which has stored an uncaught exception by then."""
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # at a prompt it may be an old one
     _stop("" if error is None else _words_of(error))
 
 
@@ -196,32 +200,32 @@ def _stop(error: str | None) -> None:
     _is_forked = False
     if _running is not None:
         if _running.pause() and _running.server is not None:
-            _running.server.say_last(error)  # an uncaught out-of-memory error is over before the next counters are due
+            _running.server.say_last(error)  # after an out-of-memory error, no other counters would follow
         _give_up("stopped")
 
 
 def status() -> str:
-    """Where this process can be attached to (a socket's path), or why it cannot."""
+    """The path of the socket that viewers connect to, or why there is none."""
     return _running.listener.path if _running is not None else _reason
 
 
 def mark(label: str) -> None:
-    """Name this moment for those who look; in a forked child it starts the child's own probe."""
+    """Name this moment for viewers; in a forked child this also starts the child's own probe."""
     if _is_forked:
         start()
     _note(label)
     if _running is not None and _running.server is not None:
-        _running.wake.up()
+        _running.waker.wake()
 
 
 def _refusal() -> str:
-    """Why there is to be no probe here, "" where there may be one."""
-    if os.environ.get("GPUTUI_PROBE") == "0":
-        return "GPUTUI_PROBE is 0"
+    """Why the probe must stay off in this process, "" if it need not."""
+    if os.environ.get(environment.PROBE) == "0":
+        return f"{environment.PROBE} is 0"
     if "t" in getattr(sys, "abiflags", ""):
         return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
     if _is_subinterpreter():
-        return "this is a subinterpreter: the probe of the main one answers for the process"
+        return "this is a subinterpreter: the main interpreter's probe serves the process"
     return ""
 
 
@@ -241,8 +245,8 @@ def _note(label: str) -> None:
     del _marks[:-MAX_MARKS]
 
 
-def _read_folders_again() -> None:
-    """Forget what is kept of the folders of modules: one that was replaced while it was read is kept as empty."""
+def _forget_cached_folders() -> None:
+    """Have the import system list its folders again: one whose descriptor was closed meanwhile is cached as empty."""
     for finder in list(sys.path_importer_cache.values()):
         if finder is not None and hasattr(finder, "invalidate_caches"):
             finder.invalidate_caches()
@@ -250,18 +254,18 @@ def _read_folders_again() -> None:
 
 def _give_up(reason: str) -> None:
     global _running, _reason
-    gone, _running, _reason = _running, None, reason
-    if gone is not None:
-        if gone.pid == os.getpid():  # a fork that ran no hooks shares the file with its parent
-            sockets.remove(gone.listener.path)
-        gone.close()
+    given_up, _running, _reason = _running, None, reason
+    if given_up is not None:
+        if given_up.pid == os.getpid():  # after a fork that ran no hooks, the file is the parent's
+            sockets.remove(given_up.listener.path)
+        given_up.close()
 
 
 def _hook() -> None:
     global _is_hooked  # noqa: PLW0603
     if not _is_hooked:
         _is_hooked = True
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget)
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_close_in_child)
         atexit.register(_exit)
 
 
@@ -283,11 +287,11 @@ def _after_fork() -> None:
             _give_up(f"off: {error}")
 
 
-def _forget() -> None:
-    """In a forked child: close what belongs to the parent, which goes on answering alone."""
+def _close_in_child() -> None:
+    """In a forked child: close the copies of the parent's sockets; the parent alone goes on serving its viewers."""
     global _running, _is_forked, _reason  # noqa: PLW0603
     if _running is not None:
-        gone, _running, _reason = _running, None, "forked: a probe starts here with start() or mark()"
+        parent, _running, _reason = _running, None, "forked: gputui.probe.start() or mark() starts a probe here"
         _is_forked = True
-        gone.close()
+        parent.close()
         _marks.clear()

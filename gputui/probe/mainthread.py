@@ -1,24 +1,25 @@
-"""Running something in the program's main thread, between two of its Python instructions.
+"""Running a function in the program's main thread, between two of its Python instructions.
 
-CPython offers `Py_AddPendingCall` for this. What is registered is not a Python callback but the interpreter's own
-`PyObject_IsTrue`, on an object whose truth is asked for: so an exception that one of the program's signal handlers
-raises meanwhile (Ctrl-C, a time limit) arrives in the program exactly as it would have, which ctypes callbacks swallow.
+CPython offers `Py_AddPendingCall` for this. What is registered is not a ctypes callback but the interpreter's own
+`PyObject_IsTrue`, with an object whose `__bool__` does the work. An exception that one of the program's signal handlers
+raises meanwhile (Ctrl-C, a time limit) then reaches the program as it would have; a ctypes callback would swallow it.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from functools import cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 _alive: list[PendingCall] = []
-"""What the interpreter may still hold a pointer to: a call cannot be withdrawn from its queue."""
+"""Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
 
 class PendingCall:
-    """Asks the main thread to run a function; has one entry in the interpreter's queue, however often it is asked."""
+    """Has the main thread run a function; takes one entry in the interpreter's queue at a time."""
 
     def __init__(self) -> None:
         self._function: Callable[[], None] | None = None
@@ -27,21 +28,21 @@ class PendingCall:
 
     @property
     def is_queued(self) -> bool:
-        """Whether the main thread has not come to the queue since it was asked last."""
+        """Whether the main thread has not reached the queue since the last request."""
         return self._is_queued
 
     def request(self, function: Callable[[], None]) -> bool:
-        """Have `function` run once, soon; False where the interpreter's queue is full. It replaces what still waits."""
+        """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
         self._function = function
         if not self._is_queued:
             self._is_queued = self._add()
         return self._is_queued
 
     def withdraw(self) -> bool:
-        """Forget what was asked for; False where the main thread has taken it already."""
-        taken = self._function is None
+        """Drop the request; False if the main thread has taken it already."""
+        has_begun = self._function is None
         self._function = None
-        return not taken
+        return not has_begun
 
     def __bool__(self) -> bool:
         self._is_queued = False
@@ -51,23 +52,39 @@ class PendingCall:
         return False
 
     def _add(self) -> bool:
-        add, run = _functions()
-        return bool(add(run, id(self)) == 0)
+        add, is_true = _functions()
+        return bool(add(is_true, id(self)) == 0)
 
 
 @cache
 def _functions() -> tuple[Callable[[Any, int], int], Any]:
-    """`Py_AddPendingCall` and the address of `PyObject_IsTrue`, made once: each would be garbage in a cycle."""
+    """`Py_AddPendingCall` and the address of `PyObject_IsTrue`; cached, as each new one would be cyclic garbage."""
     import ctypes
 
-    run = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
-    add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: a function object of our own, with types of our own
+    is_true = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
+    add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: an object of our own, whose types may be set
     add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
-    return add, run
+    return add, is_true
+
+
+def keep_from_compiling(function: FunctionType) -> None:
+    """Keep torch.compile away from this function and all it calls, even if it interrupts a compiled program.
+
+    Call it before the function that a pending call or a signal handler runs has started. Otherwise Dynamo would trace
+    the look, which then sees fake tensors and fails.
+    """
+    if "torch._dynamo" not in sys.modules:  # the program compiles nothing
+        return
+    eval_frame: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    if hasattr(eval_frame, "set_code_exec_strategy"):  # PyTorch 2.8 and newer
+        skip = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
+    elif hasattr(eval_frame, "skip_code"):
+        eval_frame.skip_code(function.__code__)
 
 
 def is_of_the_program(error: BaseException) -> bool:
-    """Whether an exception that came up here was raised by a signal handler of the program, and so belongs to it."""
+    """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
     if not isinstance(error, Exception):
         return True
     handlers = {_code_of(handler) for handler in map(signal.getsignal, signal.valid_signals())} - {None}

@@ -6,85 +6,88 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gputui.probe.things import Module
-from gputui.probe.variables import Named
+from gputui.probe.torch_types import Module
+from gputui.probe.variables import NamedValue
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
-"""Children that a wrapper (torch.compile, FSDP, checkpointing) stands for: a person leaves them out of the name."""
+"""The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
 
 
-class Owned(NamedTuple):
+class NamedModule(NamedTuple):
     """A module with its full name ("model.layers.0")."""
 
     module: Module
     name: str
 
 
-def named_modules(found: list[Named], loose: list[Named]) -> Iterator[Owned]:
-    """Every module below those found by variable, then below those found without, each once.
+def named_modules(in_variables: list[NamedValue], others: list[NamedValue]) -> Iterator[NamedModule]:
+    """Every module below those held by variables, then every module below the others, each once.
 
-    One known only as `self`, in its own method, goes by its class. A variable's name for what a mere wrapper (DDP,
-    compile) holds comes before the wrapper's.
+    A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and the
+    module it wraps are in variables, the wrapped module's own variable names it.
     """
-    inner, wrapped = _inner_modules(found)
-    by_name = [named for named in found if id(named.value) not in inner and named.name != "self"]
+    inner, wrapped = _inner_modules(in_variables)
+    by_name = [named for named in in_variables if id(named.value) not in inner and named.name != "self"]
     by_name.sort(key=lambda named: id(named.value) not in wrapped)
-    by_class = [Named(named.value, type(named.value).__name__, "") for named in found if named.name == "self"]
+    by_class = [
+        NamedValue(named.value, type(named.value).__name__, "") for named in in_variables if named.name == "self"
+    ]
     seen: set[int] = set()
-    for named in (*by_name, *outermost(by_class), *outermost(loose)):
+    for named in (*by_name, *outermost(by_class), *outermost(others)):
         yield from _tree(named.value, named.name, seen)
 
 
-def outermost(found: list[Named]) -> list[Named]:
-    inner, wrapped = _inner_modules(found)
-    return [named for named in found if id(named.value) not in inner and id(named.value) not in wrapped]
+def outermost(modules: list[NamedValue]) -> list[NamedValue]:
+    """Those that are not below another of these modules."""
+    inner, wrapped = _inner_modules(modules)
+    return [named for named in modules if id(named.value) not in inner and id(named.value) not in wrapped]
 
 
-def own(module: Module, kind: str) -> list[tuple[str, Any]]:
-    """A module's `_parameters`, `_buffers` or `_modules`: [] for a module whose `__init__` has not run yet."""
-    held = object.__getattribute__(module, "__dict__").get(kind)
-    return list(dict.items(held)) if isinstance(held, dict) else []
+def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
+    """The entries of a module's `_parameters`, `_buffers` or `_modules`; [] before its `__init__` has run."""
+    entries = object.__getattribute__(module, "__dict__").get(attribute)
+    return list(dict.items(entries)) if isinstance(entries, dict) else []
 
 
-def _tree(root: Module, name: str, seen: set[int]) -> Iterator[Owned]:
+def _tree(root: Module, name: str, seen: set[int]) -> Iterator[NamedModule]:
     stack = [(root, name)]
     while stack:
         module, name = stack.pop()
         if module is None or id(module) in seen:
             continue
         seen.add(id(module))
-        yield Owned(module, name)
-        children = own(module, "_modules")
+        yield NamedModule(module, name)
+        children = registered(module, "_modules")
         stack += [(child, name if key in FORWARDING_WRAPPERS else f"{name}.{key}") for key, child in reversed(children)]
 
 
-def _inner_modules(found: list[Named]) -> tuple[set[int], set[int]]:
-    """The ids of modules below others; apart, those that are the only child of a mere wrapper."""
+def _inner_modules(modules: list[NamedValue]) -> tuple[set[int], set[int]]:
+    """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
     inner: set[int] = set()
     wrapped: set[int] = set()
     expanded: set[int] = set()
-    stack = [named.value for named in found]
+    stack = [named.value for named in modules]
     while stack:
         module = stack.pop()
         if module is None or id(module) in expanded:
             continue
         expanded.add(id(module))
-        children = [child for _, child in own(module, "_modules")]
-        is_mere_wrapper = len(children) == 1 and not own(module, "_parameters")
+        children = [child for _, child in registered(module, "_modules")]
+        is_mere_wrapper = len(children) == 1 and not registered(module, "_parameters")
         (wrapped if is_mere_wrapper else inner).update(map(id, children))
         stack += children
     return inner, wrapped
 
 
-class Remembered:
-    """Modules and optimizers that only a scan could find, held weakly, so that later walks know them."""
+class ScanFinds:
+    """Modules and optimizers that only a scan could find, held by weak references, so that later walks know them."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[weakref.ref[Any], str]] = []
+        self._finds: list[tuple[weakref.ref[Any], str]] = []
 
-    def remember(self, found: Iterable[Named]) -> None:
-        self._found = [(weakref.ref(named.value), named.name) for named in found]
+    def remember(self, finds: Iterable[NamedValue]) -> None:
+        self._finds = [(weakref.ref(named.value), named.name) for named in finds]
 
-    def still_there(self) -> list[Named]:
-        alive = [(reference(), name) for reference, name in self._found]
-        return [Named(value, name, "") for value, name in alive if value is not None]
+    def alive(self) -> list[NamedValue]:
+        values = [(reference(), name) for reference, name in self._finds]
+        return [NamedValue(value, name, "") for value, name in values if value is not None]

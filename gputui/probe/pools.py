@@ -1,10 +1,10 @@
-"""Who uses private pools, and where a capture is under way: the two things PyTorch's snapshot does not tell.
+"""Who uses private pools, and where a CUDA graph is being captured: the two things PyTorch's snapshot leaves out.
 
-Both are read off the live Python objects that stand for them: `torch.cuda.MemPool`, `torch.cuda.CUDAGraph`, the
-`torch.cuda.graph` context and the suspended generators of `use_mem_pool`. Finding them takes a walk over every
-object (10 ms for 150,000), so the walk is made only where there may be somebody to find: while a private pool has
-memory, while something is routed, or while another thread might; and then only when the reference counts of their
-types have moved. A look that nobody asked for goes without, and says so where it matters.
+Both are read from Python objects: `torch.cuda.MemPool`, `torch.cuda.CUDAGraph`, the `torch.cuda.graph` context and the
+suspended generators of `use_mem_pool`. Finding them takes a walk over all objects (10 ms for 150,000). So the walk is
+made only if there may be something to find (a private pool has memory, allocations are routed to a pool, or another
+thread might route them), and only if the reference counts of those types have changed since the last walk. Automatic
+looks never walk, and say so if it matters.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, Protocol
 
+from gputui.probe.budget import on_request
+
 Pool = tuple[int, int]
 ANY_DEVICE = -1
-"""PyTorch does not tell on which device a MemPool or a graph holds its pool."""
+"""Stands for the unknown device of a MemPool's or a graph's pool, which PyTorch does not tell."""
 
-# Generators that route a thread's allocations: their module, name, and the locals that hold the device and the pool.
+# Generators that route a thread's allocations: module, name, and the local variables with the device and the pool.
 ROUTERS = (
     ("torch.cuda.memory", "use_mem_pool", "device_index", "pool"),
     ("torch._inductor.cudagraph_trees", "_use_cuda_memory_pool_manager", "device", "mem_pool"),
 )
 
 NOT_LOOKED_FOR = (
-    "Who uses memory pools is looked for on request only, for it takes a walk over every Python object: until then"
-    " what is free in private pools counts as kept."
+    "The users of private memory pools are searched for on request only, because that takes a walk over every Python"
+    " object: until then, free memory in private pools counts as kept."
 )
 
 
 class Capture(Protocol):
-    """What is read of a `torch.cuda.graph` context."""
+    """The attributes of a `torch.cuda.graph` context that are read."""
 
     cuda_graph: object
     pool: tuple[Pool, ...]
@@ -46,34 +48,34 @@ class Capture(Protocol):
 
 @dataclass
 class PoolUse:
-    """What was found.
+    """Who uses which pool.
 
-    `holders`: in words, by (device or ANY_DEVICE, pool). `capturing`: devices with a capture under way; `unnamed`
-    those of them whose capture has a pool of its own. `routing`: devices with a thread inside `use_mem_pool`.
-    `is_whole`: False where the objects were not looked for. `may_capture_unseen`: whether some thread may capture in a
-    way that cannot be seen.
+    `holders`: who keeps a pool ("torch.cuda.MemPool"), by (device or ANY_DEVICE, pool). `capturing`: devices with a
+    capture under way, and `unnamed`: those of them whose capture has a pool of its own. `routing`: devices with a
+    thread inside `use_mem_pool`. `is_whole`: False if the objects were not searched for. `may_capture_unseen`: whether
+    another thread may be capturing without any sign of it.
     """
 
     holders: dict[tuple[int, Pool], str] = field(default_factory=dict)
     capturing: set[int] = field(default_factory=set)
     unnamed: set[int] = field(default_factory=set)
     routing: set[int] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
+    problems: list[str | dict[str, str]] = field(default_factory=list)
     is_whole: bool = True
     may_capture_unseen: bool = False
 
-    def holders_of(self, seen: list[tuple[int, Pool]]) -> dict[tuple[int, Pool], str]:
-        """The holder of each (device, pool) that has memory, "" where nobody was found.
+    def holders_of(self, pools: list[tuple[int, Pool]]) -> dict[tuple[int, Pool], str]:
+        """The holder of each (device, pool) that has memory, "" if none was found.
 
-        A graph does not tell its pool while it is being captured: it is the newest that nobody else holds.
+        A graph does not reveal its pool while it is being captured: the newest that nothing else holds is taken for it.
         """
-        holders = {key: self.holders.get(key) or self.holders.get((ANY_DEVICE, key[1]), "") for key in seen}
+        holders = {key: self.holders.get(key) or self.holders.get((ANY_DEVICE, key[1]), "") for key in pools}
         for pool in sorted({pool for at, pool in self.holders if at == ANY_DEVICE}):
-            devices = [device for device, seen_pool in seen if seen_pool == pool]
+            devices = [device for device, other in pools if other == pool]
             if len(devices) > 1:
                 self.problems.append(
-                    f"Memory pool {pool} has memory on devices {devices}: PyTorch does not tell on which of them its"
-                    " user keeps it, so it is taken as kept on all."
+                    f"Memory pool {pool} has memory on devices {devices}. PyTorch does not tell on which of them it is"
+                    " in use, so it counts as kept on all."
                 )
         for device in self.unnamed:
             free = [key for key, holder in holders.items() if key[0] == device and key[1][1] == 0 and not holder]
@@ -82,66 +84,69 @@ class PoolUse:
         if not self.is_whole:
             return {key: holder or "not looked for" for key, holder in holders.items()}
         if gc.get_freeze_count() and not all(holders.values()):
-            self.problems.append("gc.freeze() hides who made memory pools before it: those without a user are kept.")
+            self.problems.append(
+                "gc.freeze() hides the users of memory pools that were made before it: pools without a visible user"
+                " count as kept."
+            )
             holders = {key: holder or "an object hidden by gc.freeze()" for key, holder in holders.items()}
         return holders
 
 
 class PoolWatch:
-    """Keeps weak references to the objects found, and walks again only when there may be others."""
+    """Keeps weak references to the objects that the last walk found, and walks again only if there may be others."""
 
     def __init__(self) -> None:
         self._counts: tuple[int, ...] = ()
-        self._found: list[weakref.ref[Any]] = []
+        self._users: list[weakref.ref[Any]] = []
         self.walked_ms = 0.0
-        """The processor time that walking took in the last look."""
+        """The processor time of the walk in the last look, 0 if there was none."""
 
     def look(self, torch: ModuleType, *, has_pools: bool, may_walk: bool = True) -> PoolUse:
-        """Who holds what at this moment; call it where no other thread can run in between, with the snapshot.
+        """Who uses which pool now; call it together with the snapshot, with no chance for other threads in between.
 
-        `has_pools` says whether the snapshot has private pools. Without `may_walk` nobody is found who was not known.
+        `has_pools` says whether the snapshot has private pools. Without `may_walk`, only known users are found.
         """
         self.walked_ms = 0.0
-        is_routed = has_pools or _is_routing_seen(torch)  # before `codes` below refers to what is counted there
+        is_routed = has_pools or _is_routing_seen(torch)  # first, as `codes` adds references to what is counted there
         codes = {code: (device, pool) for code, device, pool in _router_codes()}
-        watched = (*_kinds(torch), *codes)
+        watched = (*_user_types(torch), *codes)
         counts = tuple(sys.getrefcount(o) for o in watched)
-        found = self._known(counts)
-        if found is None:
+        users = self._known_users(counts)
+        if users is None:
             if not is_routed and not (may_walk and _may_be_routed_elsewhere()):
                 return PoolUse()
             if not may_walk:
                 return _unwalked(torch)
-            found, self._counts = self._walk(watched), counts
-        return _use_of(torch, found, codes)
+            users, self._counts = self._walk(watched), counts
+        return _use_of(torch, users, codes)
 
-    def _known(self, counts: tuple[int, ...]) -> list[Any] | None:
-        """What was found last, where there is nothing else to find."""
-        alive = [o for o in (reference() for reference in self._found) if o is not None]
-        is_same = counts == self._counts and len(alive) == len(self._found) and _are_counts_telling()
+    def _known_users(self, counts: tuple[int, ...]) -> list[Any] | None:
+        """The users that the last walk found, None if there may be others by now."""
+        alive = [o for o in (reference() for reference in self._users) if o is not None]
+        is_same = counts == self._counts and len(alive) == len(self._users) and _are_counts_exact()
         return alive if is_same else None
 
     def _walk(self, watched: tuple[Any, ...]) -> list[Any]:
         began = thread_time()
-        kinds = {o for o in watched if isinstance(o, type)} | {GeneratorType}
+        types = {o for o in watched if isinstance(o, type)} | {GeneratorType}
         codes = {o for o in watched if isinstance(o, CodeType)}
-        found = [o for o in gc.get_objects() if type(o) in kinds]  # not isinstance: a proxy may run somebody's code
-        found = [o for o in found if type(o) is not GeneratorType or o.gi_code in codes]
-        self._found = [weakref.ref(o) for o in found]
+        users = [o for o in gc.get_objects() if type(o) in types]  # not isinstance, which runs the code of proxies
+        users = [o for o in users if type(o) is not GeneratorType or o.gi_code in codes]
+        self._users = [weakref.ref(o) for o in users]
         self.walked_ms = (thread_time() - began) * 1000
-        return found
+        return users
 
 
-def _use_of(torch: ModuleType, found: list[Any], codes: dict[CodeType, tuple[str, str]]) -> PoolUse:
+def _use_of(torch: ModuleType, users: list[Any], codes: dict[CodeType, tuple[str, str]]) -> PoolUse:
     use = PoolUse()
-    contexts = [o for o in found if isinstance(o, torch.cuda.graph)]
-    graphs = [o for o in found if isinstance(o, torch.cuda.CUDAGraph)]
-    pools = [o for o in found if hasattr(torch.cuda, "MemPool") and isinstance(o, torch.cuda.MemPool)]
+    contexts = [o for o in users if isinstance(o, torch.cuda.graph)]
+    graphs = [o for o in users if isinstance(o, torch.cuda.CUDAGraph)]
+    pools = [o for o in users if hasattr(torch.cuda, "MemPool") and isinstance(o, torch.cuda.MemPool)]
     for pool in pools:
         use.holders[ANY_DEVICE, _pair(pool.id)] = "torch.cuda.MemPool"
     captured = {id(graph): _graph_pools(torch, graph) for graph in graphs}
     use.holders |= {(ANY_DEVICE, pool): "torch.cuda.CUDAGraph" for held in captured.values() for pool in held}
-    for generator in (o for o in found if isinstance(o, GeneratorType)):
+    for generator in (o for o in users if isinstance(o, GeneratorType)):
         _add_router(use, generator, *codes[generator.gi_code])
     if not all(captured.values()):
         _add_captures(torch, use, contexts, captured)
@@ -151,35 +156,35 @@ def _use_of(torch: ModuleType, found: list[Any], codes: dict[CodeType, tuple[str
 
 
 def _unwalked(torch: ModuleType) -> PoolUse:
-    use = PoolUse(problems=[NOT_LOOKED_FOR], is_whole=False)
+    use = PoolUse(problems=[on_request(NOT_LOOKED_FOR)], is_whole=False)
     _add_capture_here(torch, use)
     return use
 
 
 def _is_routing_seen(torch: ModuleType) -> bool:
-    """Whether this thread captures, or any is inside one of `ROUTERS`, as the references to their code tell."""
+    """Whether this thread captures, or any thread is inside one of `ROUTERS`, by the references to their code."""
     idle = sys.getrefcount(_idle.__code__)
     busy = any(sys.getrefcount(function.__code__) != idle for function, _, _ in _routers())
     return busy or _is_capturing_here(torch)
 
 
 def _idle() -> Iterator[None]:
-    """A generator function that nobody runs, to compare references with."""
+    """A generator function that is never run: its code has as many references as that of an idle router."""
     yield
 
 
 def _may_be_routed_elsewhere() -> bool:
-    """Whether there are threads, which may capture unseen; the probe's is not among those of `threading`."""
+    """Whether the program has other threads, which may capture unseen (the probe's is not known to `threading`)."""
     # Not active_count(): it takes a lock, which the interrupted main thread may hold.
-    return len(vars(threading)["_active"]) > 1 or not _are_counts_telling()
+    return len(vars(threading)["_active"]) > 1 or not _are_counts_exact()
 
 
 def _graph_pools(torch: ModuleType, graph: object) -> list[Pool]:
     """The pools a captured graph holds; [] before its capture has ended and after its reset."""
     try:
-        ask = getattr(torch.cuda.CUDAGraph, "pools", None)  # newer: a graph retains what use_mem_pool routed into it
+        pools = getattr(torch.cuda.CUDAGraph, "pools", None)  # newer: the graph also keeps pools routed to inside it
         own = _pair(torch.cuda.CUDAGraph.pool(graph))
-        return sorted({own, *map(_pair, ask(graph))}) if ask else [own]
+        return sorted({own, *map(_pair, pools(graph))}) if pools else [own]
     except RuntimeError:  # "without a preceding successful capture"
         return []
 
@@ -189,17 +194,18 @@ def _pair(pool: Iterable[int]) -> Pool:
     return first, second
 
 
-def _kinds(torch: ModuleType) -> tuple[type, ...]:
-    """The types of the objects that use pools, with the subclasses a program derived from them."""
+def _user_types(torch: ModuleType) -> tuple[type, ...]:
+    """The types of the objects that use pools, with the subclasses that the program derives from them."""
     names = ("MemPool", "CUDAGraph", "graph")
-    return tuple(kind for name in names if hasattr(torch.cuda, name) for kind in _family(getattr(torch.cuda, name)))
+    bases = [getattr(torch.cuda, name) for name in names if hasattr(torch.cuda, name)]
+    return tuple(derived for base in bases for derived in _with_subclasses(base))
 
 
-def _family(kind: type) -> Iterator[type]:
-    yield kind
+def _with_subclasses(base: type) -> Iterator[type]:
+    yield base
     derived: type
-    for derived in kind.__subclasses__():
-        yield from _family(derived)
+    for derived in base.__subclasses__():
+        yield from _with_subclasses(derived)
 
 
 def _routers() -> Iterator[tuple[FunctionType, str, str]]:
@@ -213,8 +219,8 @@ def _router_codes() -> Iterator[tuple[CodeType, str, str]]:
     return ((function.__code__, device, pool) for function, device, pool in _routers())
 
 
-def _are_counts_telling() -> bool:
-    """Free-threaded Python defers reference counts of types and code."""
+def _are_counts_exact() -> bool:
+    """Whether reference counts can be relied on: free-threaded Python defers those of types and code."""
     is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
     return is_gil_enabled is None or bool(is_gil_enabled())
 
@@ -222,7 +228,7 @@ def _are_counts_telling() -> bool:
 def _add_router(use: PoolUse, generator: GeneratorType[Any, Any, Any], device_name: str, pool_name: str) -> None:
     frame = generator.gi_frame
     if frame is None or not getattr(generator, "gi_suspended", frame.f_lasti >= 0):
-        return  # not begun, or over
+        return  # it has not begun, or is over
     pool = frame.f_locals[pool_name]
     pool_id = _pair(getattr(pool, "id", pool))
     use.routing.add(frame.f_locals[device_name])
@@ -230,7 +236,7 @@ def _add_router(use: PoolUse, generator: GeneratorType[Any, Any, Any], device_na
 
 
 def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[Capture], captured: dict[int, list[Pool]]) -> None:
-    """Captures under way, where some graph has no pool yet (`captured`: pools by the graph's id)."""
+    """Add the captures under way, if some graph has no pool yet (`captured`: pools by the graph's id)."""
     open_contexts = [context for context in contexts if not captured.get(id(context.cuda_graph))]
     for context in open_contexts:
         if _is_capturing(torch, context):
@@ -243,13 +249,13 @@ def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[Capture], capt
     if without_context and not use.capturing:
         use.may_capture_unseen = True
         use.problems.append(
-            "A torch.cuda.CUDAGraph holds no capture: one that another thread has begun with capture_begin() cannot"
-            " be seen, and empty_cache() would leave the default pools alone."
+            "The program has a torch.cuda.CUDAGraph without a finished capture. If another thread is capturing it with"
+            " capture_begin(), which cannot be seen from here, empty_cache() would not release the default pools."
         )
 
 
 def _add_capture_here(torch: ModuleType, use: PoolUse) -> None:
-    """A capture on the current stream that no context tells of: it was begun by capture_begin()."""
+    """Add a capture on the current stream that belongs to no context: capture_begin() has begun it."""
     current = torch._C._cuda_getDevice()
     if current not in use.capturing and _is_capturing_here(torch):
         use.capturing.add(current)
@@ -261,22 +267,24 @@ def _is_capturing_here(torch: ModuleType) -> bool:
 
 
 def _has_context(torch: ModuleType, device: int) -> bool:
-    """Whether a question about the device's current stream would find a CUDA context and not make one."""
-    ask = getattr(torch._C, "_cuda_hasPrimaryContext", None)
-    return bool(ask(device) if ask else torch._C._cuda_memoryStats(device)["reserved_bytes"]["all"]["current"])
+    """Whether the device has a CUDA context already: asking for its current stream would create one otherwise."""
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    if has_context:
+        return bool(has_context(device))
+    return bool(torch._C._cuda_memoryStats(device)["reserved_bytes"]["all"]["current"])
 
 
 def _is_capturing(torch: ModuleType, context: Capture) -> bool:
-    """Whether this `torch.cuda.graph` has been entered and its stream is being captured (a question, no work)."""
+    """Whether this `torch.cuda.graph` has been entered and its stream is being captured (starts no GPU work)."""
     stream, entered = context.capture_stream, getattr(context.stream_ctx, "src_prev_stream", None) is not None
     if not entered or stream.device_index != torch._C._cuda_getDevice():
-        return entered  # to ask would make this thread change its device
+        return entered  # asking about the stream would change this thread's current device
     with torch.cuda.stream(stream):
         return bool(torch._C._cuda_isCurrentStreamCapturing())
 
 
 def _check_counts(use: PoolUse, pools: list[Any], captured: dict[int, list[Pool]]) -> None:
-    """A MemPool counts its users: more than the ones we know means somebody routes by hand."""
+    """Add a problem if a MemPool counts more users than are known: the program then routes to it by hand."""
     for pool in (pool for pool in pools if hasattr(pool, "use_count")):
         pool_id = _pair(pool.id)
         known = 1 + sum(pool_id in held for held in captured.values())

@@ -1,4 +1,4 @@
-"""Names for tensors that no variable leads to: by what refers to them. One question asks every object there is."""
+"""Names for tensors that no variable leads to: by the objects that refer to them."""
 
 from __future__ import annotations
 
@@ -7,50 +7,54 @@ from types import CellType, FrameType
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.things import Tensor, Thing
+from gputui.probe.torch_types import AnyObject, Tensor
 
 TENSORS_AT_MOST = 64
-"""Each object's references are compared with each of these, so that the largest tensors have to do."""
+"""Only the first (largest) tensors are named: each reference of every object is compared with each of them."""
 
 
 def name_by_referrers(tensors: list[Tensor], own: set[int], attributes: AttributeReader) -> dict[int, str]:
     """Names by the id of the tensor: `Cache.key`, `['key'] of a dict`. `own` are the ids of the caller's containers."""
-    asked = {id(tensor): tensor for tensor in tensors[:TENSORS_AT_MOST]}
-    if not asked:
+    nameless = {id(tensor): tensor for tensor in tensors[:TENSORS_AT_MOST]}
+    if not nameless:
         return {}
-    holders = [holder for holder in gc.get_referrers(*asked.values()) if id(holder) not in own and holder is not asked]
+    referrers = gc.get_referrers(*nameless.values())
+    referrers = [referrer for referrer in referrers if id(referrer) not in own and referrer is not nameless]
     names: dict[int, str] = {}
-    for holder in holders:
-        for ident, name in _names_in(holder, asked, attributes):
+    for referrer in referrers:
+        for ident, name in _names_in(referrer, nameless, attributes):
             names.setdefault(ident, name)
-    names.update(_names_by_attribute(holders, asked, attributes))
+    names.update(_names_by_attribute(referrers, nameless, attributes))
     return names
 
 
-def _names_by_attribute(holders: list[Thing], asked: dict[int, Tensor], attributes: AttributeReader) -> dict[int, str]:
-    """Names by the objects whose `__dict__` is among the holders."""
-    dicts = {id(holder): holder for holder in holders if type(holder) is dict}
+def _names_by_attribute(
+    referrers: list[AnyObject], nameless: dict[int, Tensor], attributes: AttributeReader
+) -> dict[int, str]:
+    """Names by the objects whose `__dict__` is among the referrers."""
+    dicts = {id(referrer): referrer for referrer in referrers if type(referrer) is dict}
     names = {}
-    for thing in gc.get_referrers(*dicts.values()) if dicts else ():
-        held = attributes.own_dict(thing)
-        if held is not None and id(held) in dicts:
-            names.update(_items(held, asked, f"{type(thing).__name__}."))
+    for owner in gc.get_referrers(*dicts.values()) if dicts else ():
+        own_dict = attributes.own_dict(owner)
+        if own_dict is not None and id(own_dict) in dicts:
+            names.update(_items(own_dict, nameless, f"{type(owner).__name__}."))
     return names
 
 
-def _names_in(holder: Thing, asked: dict[int, Tensor], attributes: AttributeReader) -> list[tuple[int, str]]:
-    kind = type(holder)
-    if kind in (FrameType, CellType):  # variables: looked at already, by name
+def _names_in(referrer: AnyObject, nameless: dict[int, Tensor], attributes: AttributeReader) -> list[tuple[int, str]]:
+    cls = type(referrer)
+    if cls in (FrameType, CellType):  # variables, which were searched before
         return []
-    if kind is dict:
-        return [(ident, f"[{key!r}] of a dict") for ident, key in _items(holder, asked, "").items()]
-    if kind in (list, tuple, set, frozenset):
-        return [(id(held), f"in a {kind.__name__} of {len(holder)}") for held in list(holder) if id(held) in asked]
-    named = _items(attributes.read(holder), asked, f"{kind.__name__}.")
-    if named:
-        return list(named.items())
-    return [(id(held), f"held by {kind.__name__}") for held in gc.get_referents(holder) if id(held) in asked]
+    if cls is dict:
+        return [(ident, f"[{key!r}] of a dict") for ident, key in _items(referrer, nameless, "").items()]
+    if cls in (list, tuple, set, frozenset):
+        elements = [element for element in list(referrer) if id(element) in nameless]
+        return [(id(element), f"in a {cls.__name__} of {len(referrer)}") for element in elements]
+    names = _items(attributes.read(referrer), nameless, f"{cls.__name__}.")
+    if names:
+        return list(names.items())
+    return [(id(held), f"held by {cls.__name__}") for held in gc.get_referents(referrer) if id(held) in nameless]
 
 
-def _items(held: dict[Any, Any], asked: dict[int, Tensor], prefix: str) -> dict[int, str]:
-    return {id(v): f"{prefix}{k}" for k, v in list(held.items()) if id(v) in asked and type(k) in (str, int)}
+def _items(mapping: dict[Any, Any], nameless: dict[int, Tensor], prefix: str) -> dict[int, str]:
+    return {id(v): f"{prefix}{k}" for k, v in list(mapping.items()) if id(v) in nameless and type(k) in (str, int)}

@@ -1,4 +1,4 @@
-"""What viewers may ask for, each with the form it must have; anything else is refused with a sentence."""
+"""The requests of viewers, each checked field by field; anything else is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.program import ACTIONS
+from gputui.probe.process import ACTIONS
 
 MAX_LABEL = 200
 _LARGEST = 10**18
 
 
 class RequestError(Exception):
-    """A message that is none of the requests, with the reason in words."""
+    """A message that is not one of the requests; its text says what is wrong with it."""
 
 
 class Request(str, Enum):
@@ -29,15 +29,18 @@ class Request(str, Enum):
 
 
 class LookRequest(NamedTuple):
-    """`how` is "walk", "scan" or "" (no inventory); one that is not urgent waits for a change and its share of time."""
+    """`method`: the inventory's ("walk", "scan", "" for none); `wait_s`: how long to wait for the main thread.
 
-    how: str
+    An urgent look is taken at once, any other when memory has changed and the budget for automatic looks allows it.
+    """
+
+    method: str
     is_urgent: bool
     wait_s: float
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `program.ACTS`; the main thread is waited for so long."""
+    """`name` is one of `process.ACTIONS`; `wait_s` is how long to wait for the main thread."""
 
     name: str
     wait_s: float
@@ -48,7 +51,7 @@ def read_request(message: dict[str, Any]) -> tuple[Request, Any]:
     try:
         request = Request(message["type"])
     except ValueError as error:
-        raise RequestError(_of("type", message["type"])) from error
+        raise RequestError(_wrong("type", message["type"])) from error
     return request, _READ[request](message)
 
 
@@ -59,44 +62,44 @@ def _interval(message: dict[str, Any]) -> float | None:
 
 
 def _look(message: dict[str, Any]) -> LookRequest:
-    how, when = message.get("how", "walk"), message.get("when", "now")
-    if how not in ("", "walk", "scan"):
-        raise RequestError(_of("how", how))
+    method, when = message.get("how", "walk"), message.get("when", "now")
+    if method not in ("", "walk", "scan"):
+        raise RequestError(_wrong("how", method))
     if when not in ("now", "changed"):
-        raise RequestError(_of("when", when))
-    return LookRequest(how, when == "now", _number({"wait_s": 3.0, **message}, "wait_s", 0.0, 60.0))
+        raise RequestError(_wrong("when", when))
+    return LookRequest(method, when == "now", _number({"wait_s": 3.0, **message}, "wait_s", 0.0, 60.0))
 
 
-def _run_action(message: dict[str, Any]) -> ActionRequest:
+def _action(message: dict[str, Any]) -> ActionRequest:
     name = message.get("name")
     if name not in ACTIONS:
-        raise RequestError(_of("name", name))
+        raise RequestError(_wrong("name", name))
     return ActionRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
 
 
 def _label(message: dict[str, Any]) -> str:
     label = message.get("label")
     if not isinstance(label, str):
-        raise RequestError(_of("label", label))
+        raise RequestError(_wrong("label", label))
     return label[:MAX_LABEL]
 
 
 def _number(message: dict[str, Any], name: str, lowest: float, highest: float) -> float:
     value = message.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(_bounded(value)):
-        raise RequestError(_of(name, value))
+        raise RequestError(_wrong(name, value))
     return min(max(float(_bounded(value)), lowest), highest)
 
 
 def _bounded(value: float) -> float:
-    """An integer that no float can hold as one that is large enough for every limit here."""
+    """An integer too large for a float becomes one that still exceeds every limit here."""
     return min(max(value, -_LARGEST), _LARGEST) if isinstance(value, int) else value
 
 
-def _of(name: str, value: object) -> str:
+def _wrong(name: str, value: object) -> str:
     try:
         text = str(value)
-    except (RecursionError, ValueError):  # nested too deeply, or a number of too many digits
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
         text = type(value).__name__
     return f"{name} is {text[:50]!r}"
 
@@ -106,6 +109,6 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
     Request.STATISTICS: _interval,
     Request.LOOK: _look,
     Request.MARK: _label,
-    Request.ACTION: _run_action,
+    Request.ACTION: _action,
     Request.BYE: lambda _message: None,
 }

@@ -1,4 +1,4 @@
-"""The probe's socket: in a folder of the user's own, named by process, with what dead processes left cleared away."""
+"""The probe's socket file: in a folder of the user's own, named after the process; removes those of dead processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gputui.probe.descriptors import Descriptor
 from gputui.protocol import places
 
 _BACKLOG = 8
-_IS_SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ShortageError(Exception):
-    """The program or the machine has no descriptor or memory left for a viewer, who waits meanwhile."""
+    """The program or the machine has no descriptor or memory left for another viewer, which has to wait."""
 
 
 class Listener:
@@ -30,19 +30,19 @@ class Listener:
         return self._socket.fileno()
 
     def check(self) -> None:
-        """Raise NotOursError where the program has closed the socket."""
+        """Raise NotOursError if the program has closed the socket."""
         self._descriptor.check()
 
     def accept(self) -> _socket.socket | None:
-        """The next viewer, not blocking and closed on exec; None where it has gone away again.
+        """The next viewer's socket, non-blocking and closed on exec; None if that viewer has gone again.
 
-        Raises ShortageError, and NotOursError where the program has closed the socket.
+        Raises ShortageError, and NotOursError if the program has closed the listening socket.
         """
         self.check()
         try:
             fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` is made of it
         except OSError as error:
-            if error.errno in _IS_SHORT_OF:
+            if error.errno in _SHORTAGES:
                 raise ShortageError from error
             return None
         connection = _socket.socket(fileno=fd)
@@ -50,20 +50,20 @@ class Listener:
         return connection
 
     def close(self) -> None:
-        """Listen no more; the file stays."""
+        """Stop listening; the file stays."""
         self._descriptor.close()
 
 
 def listen() -> Listener:
-    """A listening socket; raises OSError, its text a sentence, where there is no safe place for it."""
-    folder = _own_folder()
+    """A listening socket; raises OSError, with a sentence as its text if the folder cannot be trusted."""
+    folder = _socket_folder()
     _clear_stale(folder)
     name = places.socket_name(os.getpid(), places.started_at("self") or 0)
     path = f"{folder}/{name}"
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         remove(path)
-        listener.bind(path)  # by its own name: cleaners of /tmp spare what the kernel knows by its path
+        listener.bind(path)  # not renamed afterwards: cleaners of /tmp keep the paths that /proc/net/unix lists
         listener.listen(_BACKLOG)
         os.chmod(path, 0o600)
     except OSError:
@@ -80,24 +80,24 @@ def is_allowed(connection: _socket.socket) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove a socket's file, if it is there and still ours to remove: the program may have become another user."""
+    """Remove a socket's file if it is there, and if we still may: the program may have changed its user."""
     try:
         os.unlink(path)
     except OSError:
         pass
 
 
-def _own_folder() -> str:
+def _socket_folder() -> str:
     folder = places.folder_of(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
     try:
-        return _made_safe(folder)
+        return _create_safely(folder)
     except OSError as error:
-        if error.errno is None:  # it is there and cannot be trusted
+        if error.errno is None:  # the folder is there and cannot be trusted
             raise
-        return _made_safe(places.folder_of(os.geteuid(), None))  # a runtime folder of a session that has ended
+        return _create_safely(places.folder_of(os.geteuid(), None))  # $XDG_RUNTIME_DIR is gone: the session has ended
 
 
-def _made_safe(folder: str) -> str:
+def _create_safely(folder: str) -> str:
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

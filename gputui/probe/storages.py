@@ -1,7 +1,7 @@
-"""The ledger of storages: each counted once, under the first name that was found for it.
+"""The ledger of storages: each is counted once, under the first owner that is recorded for it.
 
-Everything is read through the descriptors of PyTorch's own base class, so that neither a subclass's properties nor its
-`__torch_function__` run, and the address through `_data_address`: `data_ptr()` makes a copy-on-write tensor copy.
+Everything is read through the descriptors of PyTorch's base class, so that neither a subclass's properties nor its
+`__torch_function__` run. The address is read with `_data_address`: `data_ptr()` would make a copy-on-write tensor copy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.things import Tensor, Thing, Torch
+from gputui.probe.torch_types import AnyObject, Tensor, Torch
 
 HOST = -1
 UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
@@ -19,8 +19,8 @@ UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
 
 SPARSE_PARTS = ("_indices", "_values", "crow_indices", "ccol_indices", "row_indices", "col_indices", "values")
 DEPTH_OF_WRAPPERS = 3
-WORTH_ASKING = 1 << 16
-"""Bytes from which host memory is asked whether it is pinned, which is a call of the CUDA driver."""
+ASK_PINNED_FROM_BYTES = 1 << 16
+"""Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
 
 class Ledger:
@@ -47,9 +47,9 @@ class Ledger:
         self._dtype_names: dict[Any, str] = {}
 
     def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
-        """Give the tensor's storage an owner, unless it has one; return its entry, None where it has no memory.
+        """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
 
-        A tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) gives its owner to those.
+        For a tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) those get the owner.
         """
         try:
             address = self._address(tensor)
@@ -91,24 +91,24 @@ class Ledger:
             "shape": shape,
             "dtype": self._dtype_name(self._dtype(tensor)),
             "saved_by": "",
-            "is_pinned": device < 0 and size_bytes >= WORTH_ASKING and self._asks_whether_pinned(tensor),
+            "is_pinned": device < 0 and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
         }
         self.entries[address] = entry
         return entry
 
-    def _asks_whether_pinned(self, tensor: Tensor) -> bool:
+    def _ask_pinned(self, tensor: Tensor) -> bool:
         return self._is_pinned is not None and bool(self._is_pinned(tensor))
 
     def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
-        """Call a storage by another tensor of it."""
-        known = self.entries.pop(entry["address"])
-        renamed = self._add(tensor, known["address"], known["category"], owner)
+        """Name a storage after another tensor that shares it, with that tensor's shape and type."""
+        before = self.entries.pop(entry["address"])
+        renamed = self._add(tensor, before["address"], before["category"], owner)
         if renamed is None:
-            self.entries[known["address"]] = known
+            self.entries[before["address"]] = before
         else:
-            renamed["saved_by"] = known["saved_by"]
+            renamed["saved_by"] = before["saved_by"]
 
-    def _dtype_name(self, dtype: Thing) -> str:
+    def _dtype_name(self, dtype: AnyObject) -> str:
         name = self._dtype_names.get(dtype)
         if name is None:
             name = self._dtype_names[dtype] = str(dtype).removeprefix("torch.")
@@ -130,14 +130,14 @@ class Ledger:
     def _sparse_part(self, tensor: Tensor, name: str) -> Tensor:
         try:
             return getattr(self._base, name)(tensor)
-        except UNREADABLE:  # each sparse layout has two or three of these
+        except UNREADABLE:  # each sparse layout has only two or three of these
             return None
 
 
-def _address_before_copy_on_write(storage: Callable[[Tensor], Thing], tensor: Tensor) -> int:
+def _address_before_copy_on_write(storage: Callable[[Tensor], AnyObject], tensor: Tensor) -> int:
     return int(storage(tensor).data_ptr())
 
 
-def tensor_base(torch: Torch) -> Thing:
-    """PyTorch's C base class of tensors, whose name lost its underscore in 2.2."""
+def tensor_base(torch: Torch) -> AnyObject:
+    """PyTorch's C base class of tensors, which was named `_TensorBase` before 2.2."""
     return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

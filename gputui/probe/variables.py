@@ -1,4 +1,4 @@
-"""From a program's variables to its modules, optimizers and tensors: level by level, so that the shortest name wins."""
+"""Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.frames import Namespace, is_filled
-from gputui.probe.things import Module, Thing, Torch
+from gputui.probe.stacks import Namespace, is_filled
+from gputui.probe.torch_types import AnyObject, Module, Torch
 
 LEVELS = 3
-"""How deep a variable is looked into: `trainer.optimizers[0]` is at the third level."""
+"""How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
 LEVELS_OF_HOOKS = 6
-"""From the hook of a checkpoint by its closure to the frame object, its dictionaries and what was computed again."""
+"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 ELEMENTS_AT_MOST = 4096
 CONTAINERS_AT_MOST = 64
-"""Of the containers and objects within one container: a data set in memory may hold a million."""
+"""How many containers and objects within one container are searched: a data set in memory may have a million."""
 SAMPLE = 16
-"""A container whose first elements hold nothing of interest is taken to hold nothing at all."""
+"""If this many first elements of a container are all of no interest, so are the others."""
 OBJECTS_AT_MOST = 5000
 
 MODULE_INTERNALS = frozenset(
@@ -31,10 +31,11 @@ MODULE_INTERNALS = frozenset(
         *("_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
     )
 )
-"""What every module has: its tensors are recorded apart, its hooks hold none."""
+"""Attributes that every module has: its tensors are recorded by `model_states`, its hooks hold none."""
 OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
-"""What every optimizer has, recorded apart as well."""
+"""Attributes that every optimizer has, recorded by `model_states` as well."""
 
+# What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
 ATOM, TENSOR, MODULE, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(9)
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
@@ -44,10 +45,10 @@ ATOMS = (
 )
 
 
-class Named(NamedTuple):
-    """A value and its name: `where` is the place of the variable that leads to it, "" for a global one."""
+class NamedValue(NamedTuple):
+    """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global."""
 
-    value: Thing
+    value: AnyObject
     name: str
     where: str
 
@@ -56,8 +57,8 @@ class Named(NamedTuple):
         return f"{self.name} ({self.where})" if self.where else self.name
 
 
-class Kinds:
-    """What a value is, decided once for each type. `isinstance` would run the code of proxies and lazy objects."""
+class TypeClassifier:
+    """Tells what a value is by its type, once for each type; `isinstance` would run the code of proxies."""
 
     def __init__(self, torch: Torch) -> None:
         optimizer = torch.optim.Optimizer
@@ -72,62 +73,64 @@ class Kinds:
             (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
             (ATOM, ATOMS),
         ]
-        self._known: dict[type, int] = {object: ATOM}
+        self._kinds: dict[type, int] = {object: ATOM}
 
-    def sorted_out(self, things: list[Thing]) -> dict[int, list[Thing]]:
-        """The tensors, modules and optimizers among these: of a million objects in a scan."""
-        out: dict[int, list[Thing]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
-        known, decide = self._known, self._decide
-        for thing in things:
-            kind = type(thing)
-            if kind not in known:
-                known[kind] = decide(kind)
-            if known[kind] in out:
-                out[known[kind]].append(thing)
-        return out
+    def group(self, objects: list[AnyObject]) -> dict[int, list[AnyObject]]:
+        """The tensors, modules and optimizers among these: in a scan, among a million objects."""
+        groups: dict[int, list[AnyObject]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
+        kinds, decide = self._kinds, self._decide
+        for value in objects:
+            cls = type(value)
+            if cls not in kinds:
+                kinds[cls] = decide(cls)
+            if kinds[cls] in groups:
+                groups[kinds[cls]].append(value)
+        return groups
 
-    def of(self, value: Thing) -> int:
-        kind = type(value)
-        known = self._known.get(kind)
-        if known is None:
-            known = self._known[kind] = self._decide(kind)
-        return known
+    def kind_of(self, value: AnyObject) -> int:
+        """TENSOR, MODULE and so on; ATOM, which is false, if the value holds nothing of interest."""
+        cls = type(value)
+        kind = self._kinds.get(cls)
+        if kind is None:
+            kind = self._kinds[cls] = self._decide(cls)
+        return kind
 
-    def _decide(self, kind: type) -> int:
-        for known, base in self._table:
-            if issubclass(kind, base):
-                return known
-        return OBJECT if kind.__flags__ & HEAP_TYPE else ATOM
+    def _decide(self, cls: type) -> int:
+        for kind, base in self._table:
+            if issubclass(cls, base):
+                return kind
+        return OBJECT if cls.__flags__ & HEAP_TYPE else ATOM
 
 
 HEAP_TYPE = 1 << 9
-"""Set on types made in Python (and a few in C): only those have attributes of the program's."""
+"""CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 
 
-class Found:
-    """What a look at the variables has found, in the order of the look, each object once."""
+class VariableSearch:
+    """Modules, optimizers and tensors in the order they are found, each object once."""
 
-    def __init__(self, kinds: Kinds, attributes: AttributeReader) -> None:
-        self.modules: list[Named] = []
-        self.optimizers: list[Named] = []
-        self.tensors: list[Named] = []
-        self._kinds = kinds
+    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
+        self.modules: list[NamedValue] = []
+        self.optimizers: list[NamedValue] = []
+        self.tensors: list[NamedValue] = []
+        self._classifier = classifier
         self._attributes = attributes
         self._seen: dict[int, Any] = {}
 
-    def look(self, namespaces: list[Namespace]) -> None:
+    def search(self, namespaces: list[Namespace]) -> None:
+        """Search these variables."""
         level = [
-            Named(value, name, space.where)
+            NamedValue(value, name, space.where)
             for space in namespaces
             for name, value in space.variables.items()
-            if self._kinds.of(value)
+            if self._classifier.kind_of(value)
         ]
         self.explore(level)
 
-    def explore(self, level: list[Named], levels: int = LEVELS) -> None:
-        """Look at these values, and at what they hold, level by level."""
+    def explore(self, level: list[NamedValue], levels: int = LEVELS) -> None:
+        """Search these values and what they hold, level by level."""
         for _ in range(levels):
-            deeper: list[Named] = []
+            deeper: list[NamedValue] = []
             for named in level:
                 self._take(named, deeper)
             if not deeper or len(self._seen) > OBJECTS_AT_MOST:
@@ -137,12 +140,12 @@ class Found:
             for named in level:
                 self._take(named, [])
 
-    def _take(self, named: Named, deeper: list[Named]) -> None:
+    def _take(self, named: NamedValue, deeper: list[NamedValue]) -> None:
         value = named.value
         if id(value) in self._seen:
             return
-        self._seen[id(value)] = value  # kept until the look is over, so that no other object gets its id
-        kind = self._kinds.of(value)
+        self._seen[id(value)] = value  # kept until the search is over, so that no other object gets its id
+        kind = self._classifier.kind_of(value)
         if kind == TENSOR:
             self.tensors.append(named)
         elif kind == MODULE:
@@ -152,80 +155,83 @@ class Found:
                 self.optimizers.append(named)
             deeper += self._inside(named, kind)
 
-    def _inside(self, named: Named, kind: int) -> list[Named]:
-        held = []
+    def _inside(self, named: NamedValue, kind: int) -> list[NamedValue]:
+        inside = []
         containers = 0
         for key, value in self._contents(named.value, kind):
-            known = self._kinds.of(value)
-            containers += known > OPTIMIZER
-            if known and (known <= OPTIMIZER or containers <= CONTAINERS_AT_MOST):
-                held.append(Named(value, join(named.name, key), named.where))
-        return held
+            value_kind = self._classifier.kind_of(value)
+            containers += value_kind > OPTIMIZER
+            if value_kind and (value_kind <= OPTIMIZER or containers <= CONTAINERS_AT_MOST):
+                inside.append(NamedValue(value, join(named.name, key), named.where))
+        return inside
 
-    def _contents(self, value: Thing, kind: int) -> list[tuple[str, Any]]:
-        """What a value holds, with the piece of a name that leads there. Copied at once: other threads go on."""
+    def _contents(self, value: AnyObject, kind: int) -> list[tuple[str, Any]]:
+        """The values inside one, each with its part of the name. Copied at once, as other threads may change it."""
         if kind == MAPPING:
             head = list(islice(dict.values(value), SAMPLE))
-            return _items(value) if any(map(self._kinds.of, head)) else []
+            return _items(value) if any(map(self._classifier.kind_of, head)) else []
         if kind == SEQUENCE:
-            return _elements(value) if any(map(self._kinds.of, _head(value))) else []
+            return _elements(value) if any(map(self._classifier.kind_of, _head(value))) else []
         if kind == FUNCTION:
             return _closure(value)
         if kind == SAVED:
             return [("", value.data)] if hasattr(value, "data") else []
-        held = self._attributes.read(value).items()
-        return [(f".{name}", inside) for name, inside in held if kind != OPTIMIZER or name not in OPTIMIZER_INTERNALS]
+        attributes = self._attributes.read(value).items()
+        internals = OPTIMIZER_INTERNALS if kind == OPTIMIZER else ()
+        return [(f".{name}", attribute) for name, attribute in attributes if name not in internals]
 
-    def module_attributes(self, module: Module, name: str) -> list[Named]:
-        """What a module holds beside its parameters, buffers, children and simple values."""
-        held = list(object.__getattribute__(module, "__dict__").items())
-        kind_of = self._kinds.of
-        return [Named(v, f"{name}.{k}", "") for k, v in held if k not in MODULE_INTERNALS and kind_of(v)]
+    def module_attributes(self, module: Module, name: str) -> list[NamedValue]:
+        """The attributes of a module beside its parameters, buffers, children and simple values."""
+        attributes = list(object.__getattribute__(module, "__dict__").items())
+        kind_of = self._classifier.kind_of
+        return [NamedValue(v, f"{name}.{k}", "") for k, v in attributes if k not in MODULE_INTERNALS and kind_of(v)]
 
-    def held_by(self, values: list[Any]) -> list[Named]:
-        """The tensors that can be reached from these and were not met before; they are not counted as variables."""
+    def held_by(self, values: list[Any]) -> list[NamedValue]:
+        """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
         known = len(self.tensors)
-        self.explore([Named(value, "", "") for value in values if self._kinds.of(value)], LEVELS_OF_HOOKS)
+        level = [NamedValue(value, "", "") for value in values if self._classifier.kind_of(value)]
+        self.explore(level, LEVELS_OF_HOOKS)
         held = self.tensors[known:]
         del self.tensors[known:]
         return held
 
 
 def join(prefix: str, key: str) -> str:
-    """`trainer` and `.model` to `trainer.model`; an attribute of `self` is known by its own name, as is a closure's."""
+    """`trainer` and `.model` become `trainer.model`; for `self` and for variables of a closure, the key is the name."""
     if key[:1] not in ".[":
         return key
     return key[1:] if prefix == "self" and key[:1] == "." else prefix + key
 
 
-def _items(mapping: Thing) -> list[tuple[str, Any]]:
-    return [(f"[{_key(key)}]", held) for key, held in list(dict.items(mapping))[:ELEMENTS_AT_MOST]]
+def _items(mapping: AnyObject) -> list[tuple[str, Any]]:
+    return [(f"[{_key(key)}]", value) for key, value in list(dict.items(mapping))[:ELEMENTS_AT_MOST]]
 
 
-def _key(key: Thing) -> str:
+def _key(key: AnyObject) -> str:
     return repr(key) if type(key) in (str, int) else type(key).__name__
 
 
-def _head(sequence: Thing) -> list[Any]:
+def _head(sequence: AnyObject) -> list[Any]:
     return list(islice(_base(sequence).__iter__(sequence), SAMPLE))
 
 
-def _elements(sequence: Thing) -> list[tuple[str, Any]]:
-    held = list(islice(_base(sequence).__iter__(sequence), ELEMENTS_AT_MOST))
-    return [(f"[{number}]", element) for number, element in enumerate(held)]
+def _elements(sequence: AnyObject) -> list[tuple[str, Any]]:
+    elements = list(islice(_base(sequence).__iter__(sequence), ELEMENTS_AT_MOST))
+    return [(f"[{number}]", element) for number, element in enumerate(elements)]
 
 
-def _base(sequence: Thing) -> Thing:
+def _base(sequence: AnyObject) -> AnyObject:
     return next(base for base in SEQUENCES if issubclass(type(sequence), base))
 
 
-def _closure(function: Thing) -> list[tuple[str, Any]]:
-    """What a function brings along: enclosing variables, `self`, the arguments of a partial, by their own names."""
+def _closure(function: AnyObject) -> list[tuple[str, Any]]:
+    """The values that a function carries: variables of enclosing functions, `self`, the arguments of a partial."""
     if type(function) is types.MethodType:
         return [("self", function.__self__), *_closure(function.__func__)]
     if issubclass(type(function), functools.partial):
-        called, given, named = (PARTIAL[key].__get__(function) for key in ("func", "args", "keywords"))
-        return [*_closure(called), *((f"[{n}]", held) for n, held in enumerate(given)), *named.items()]
+        called, arguments, keywords = (PARTIAL[key].__get__(function) for key in ("func", "args", "keywords"))
+        positional = [(f"[{number}]", argument) for number, argument in enumerate(arguments)]
+        return [*_closure(called), *positional, *keywords.items()]
     if type(function) is not types.FunctionType or not function.__closure__:
         return []
     cells = zip(function.__code__.co_freevars, function.__closure__, strict=True)

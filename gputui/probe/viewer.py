@@ -1,4 +1,4 @@
-"""One of those who look: its connection, what it has asked for, and what it was told."""
+"""One viewer: its connection, what it has asked for, and what it was sent last."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ if TYPE_CHECKING:
 
 
 class Viewer:
-    """A connection with what its viewer has asked for and was told."""
+    """`interval_s` and `next_statistics_at` (`perf_counter`) are of the statistics it has subscribed to.
+
+    `look_request` is the look it waits for, `stamp` tells at which state of the allocator it was sent the last one.
+    """
 
     def __init__(self, connection: Connection, last_mark: int) -> None:
         self.connection = connection
         self.interval_s: float | None = None
-        self.due = 0.0
-        self.wanted: LookRequest | None = None
-        self.seen: object = None
+        self.next_statistics_at = 0.0
+        self.look_request: LookRequest | None = None
+        self.stamp: object = None
         self.greeting: dict[str, Any] = {}
         self.last_mark = last_mark
 
     @property
-    def hears(self) -> bool:
-        """Whether anything may be sent that it has not asked for this very moment."""
+    def is_ready(self) -> bool:
+        """Whether it may be sent something it has not just asked for: it has read everything so far."""
         connection = self.connection
         return connection.is_greeted and not connection.is_ending and not connection.has_unsent
 
     def is_due(self, now: float) -> bool:
-        """Whether counters of `now` (`perf_counter`) are to be sent."""
-        return self.interval_s is not None and now >= self.due
+        """Whether counters read at `now` (`perf_counter`) are to be sent."""
+        return self.interval_s is not None and now >= self.next_statistics_at
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a small message."""

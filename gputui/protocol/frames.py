@@ -5,14 +5,14 @@ from __future__ import annotations
 from struct import Struct
 
 VERSION = 1
-"""Grows when a viewer and a probe can no longer understand each other; the two `hello` messages never change."""
+"""Changes when a viewer and a probe no longer understand each other; the two `hello` messages never change."""
 
 MAX_REQUEST_BYTES = 64 * 1024
 """The largest payload a viewer may send."""
 MAX_REPLY_BYTES = 256 * 1024**2
 """The largest payload a probe may send: a map of about two million blocks."""
 MAX_PARTS = 16_000_000
-"""The most values in a payload, so many too: from a few bytes each, JSON makes objects of a hundred."""
+"""The most values in a payload: decoding turns a value of a few bytes into an object of a hundred."""
 
 _HEADER = Struct(">4sI")
 _MAGIC = b"gptu"
@@ -20,7 +20,7 @@ HEADER_BYTES = _HEADER.size
 
 
 class FrameError(Exception):
-    """What arrived is no frame of this protocol, with the reason in words."""
+    """The bytes that arrived are not a frame of this protocol; the text says why."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -29,7 +29,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def header(payload_bytes: int) -> bytes:
-    """The header of a payload of that many bytes, for a payload that is sent in pieces."""
+    """The header of a payload of that many bytes, which is sent separately."""
     return _HEADER.pack(_MAGIC, payload_bytes)
 
 
@@ -41,7 +41,7 @@ def encode(message: dict[str, object]) -> bytes:
 
 
 def decode(payload: bytes) -> dict[str, object]:
-    """The message in a payload; raises FrameError where it is not a JSON object with a `type`, or too large a one."""
+    """The message in a payload; raises FrameError unless it is a JSON object with a `type` and not too many values."""
     from json import loads
 
     if len(payload) > MAX_PARTS and sum(map(payload.count, b"[{,")) > MAX_PARTS:
@@ -71,7 +71,7 @@ class Unpacker:
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads that `data` completes; raises FrameError at the first header that cannot be one."""
+        """The payloads that `data` completes; raises FrameError at the first bytes that cannot be a frame's header."""
         self._buffer += data
         payloads = []
         while (payload := self._next()) is not None:

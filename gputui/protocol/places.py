@@ -1,4 +1,4 @@
-"""Where sockets lie and how they are named: `<folder>/<pid>-<start time>.sock`, in a folder of the user's own."""
+"""The paths of sockets: `<folder>/<pid>-<start time>.sock`, in a folder of the user's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import stat
 
 MAX_SOCKET_PATH_BYTES = 107
-"""What `sun_path` holds, without its closing zero."""
+"""The size of `sun_path` without its terminating zero."""
 
 
 def folder_of(uid: int, runtime_dir: str | None) -> str:
-    """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` where that is set and short enough, else in /tmp."""
+    """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` if that is set and short enough, otherwise in /tmp."""
     in_runtime_dir = f"{runtime_dir}/gputui"
     longest_name = len("/.4194304-18446744073709551615.sock")
     if (
@@ -24,7 +24,7 @@ def folder_of(uid: int, runtime_dir: str | None) -> str:
 
 
 def fault_of_folder(folder: str, uid: int) -> str | None:
-    """Why a folder may not be trusted, as the end of a sentence, or None; raises OSError where it is not there."""
+    """Why a folder must not be trusted, as a sentence without a full stop, or None; raises OSError if it is missing."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is not a folder"
@@ -41,7 +41,7 @@ def socket_name(pid: int, started: int) -> str:
 
 
 def process_of_name(name: str) -> tuple[int, int] | None:
-    """PID and start time from a socket's name, None for another file."""
+    """PID and start time from a socket's name; None for any other file."""
     pid, _, started = name.removesuffix(".sock").partition("-")
     if name.endswith(".sock") and pid.isdecimal() and started.isdecimal():
         return int(pid), int(started)
@@ -49,19 +49,19 @@ def process_of_name(name: str) -> tuple[int, int] | None:
 
 
 def started_at(pid: int | str) -> int | None:
-    """When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); None where it is gone."""
+    """When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()  # the command before it may contain anything
+            fields = file.read().rpartition(b")")[2].split()  # the command's name in parentheses may contain anything
     except OSError:
         return None
     return int(fields[19])
 
 
 def is_dead(path: str) -> bool:
-    """Whether nobody listens at a socket's file any more; holds across PID namespaces, unlike a look into /proc.
+    """Whether no process listens at a socket's file any more. Unlike /proc, this works across PID namespaces.
 
-    One that was made this very moment may not listen yet, and is not dead: the kernel knows its name.
+    A socket that was bound a moment ago may not listen yet. It is not dead: the kernel lists its name.
     """
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -82,7 +82,7 @@ def is_dead(path: str) -> bool:
 
 
 def is_bound(name: str, pid: int | str = "self") -> bool:
-    """Whether there is a socket of that name, its file there or not, in the network namespace of a process."""
+    """Whether a socket of that name exists in the network namespace of a process, even if its file was removed."""
     try:
         with open(f"/proc/{pid}/net/unix", "rb") as file:
             return any(line.rstrip().endswith(os.fsencode(f"/{name}")) for line in file)

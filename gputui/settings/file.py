@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gputui.environment import CONFIG
 from gputui.errors import UsageError
-from gputui.settings.table import CONFIG_VARIABLE
 
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 def settings_path(environment: Mapping[str, str]) -> str:
     """$GPUTUI_CONFIG, else gputui/config.toml in $XDG_CONFIG_HOME (default: ~/.config)."""
-    if named := environment.get(CONFIG_VARIABLE):
+    if named := environment.get(CONFIG):
         return os.path.expanduser(named)
     base = environment.get("XDG_CONFIG_HOME", "")
     # The XDG specification: a relative path there is to be ignored.
@@ -51,14 +51,14 @@ def entries(path: str, *, is_named: bool) -> list[Entry]:
     except FileNotFoundError:
         if not is_named:
             return []
-        cause = f"{shown_path(path)}, which {CONFIG_VARIABLE} names, does not exist."
-        raise UsageError(cause, f"Create it, or unset {CONFIG_VARIABLE}.") from None
+        cause = f"{shown_path(path)}, which {CONFIG} names, does not exist."
+        raise UsageError(cause, f"Create it, or unset {CONFIG}.") from None
     except UnicodeDecodeError:
         cause = f"The settings file {shown_path(path)} is not UTF-8 text."
         raise UsageError(cause, "Save it as UTF-8.") from None
     except OSError as error:
         cause = f"The settings file {shown_path(path)} cannot be read: {error.strerror}."
-        raise UsageError(cause, f"Make it readable, or name another in {CONFIG_VARIABLE}.") from None
+        raise UsageError(cause, f"Make it readable, or name another in {CONFIG}.") from None
     return list(_entries(_parsed(text, shown_path(path)), text, shown_path(path)))
 
 

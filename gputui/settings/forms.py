@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from gputui.wording import did_you_mean
+from gputui.errors import did_you_mean
 
 Form = Callable[[object], Any]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputui.errors import UsageError
-from gputui.wording import did_you_mean
+from gputui.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from gputui.settings.settings import Settings

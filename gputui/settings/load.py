@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gputui.errors import UsageError
+from gputui.environment import CONFIG
+from gputui.errors import UsageError, did_you_mean
 from gputui.settings.file import Entry, entries, settings_path
 from gputui.settings.forms import WrongValueError
 from gputui.settings.keys import KeyChange
 from gputui.settings.settings import DEFAULTS, Settings
-from gputui.settings.table import BY_NAME, CONFIG_VARIABLE, SETTINGS, Setting
-from gputui.wording import did_you_mean
+from gputui.settings.table import BY_NAME, SETTINGS, Setting
 
 _KEYS_TABLE = "keys"
 
@@ -24,7 +24,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """
     environment = os.environ if environment is None else environment
     path = settings_path(environment)
-    file_entries = entries(path, is_named=bool(environment.get(CONFIG_VARIABLE)))
+    file_entries = entries(path, is_named=bool(environment.get(CONFIG)))
     values = _from_file(file_entries) | _from_environment(environment)
     return DEFAULTS._replace(**values, keys=_key_changes(file_entries))
 

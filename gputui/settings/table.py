@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gputui import environment
 from gputui.settings.forms import Form, choice, choices, seconds, truth, whole
 from gputui.settings.settings import COLORS, GRAPHS, PROCESS_COLUMNS, SORTS, THEMES
 
@@ -28,7 +29,7 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         """The environment variable."""
-        return f"GPUTUI_{self.name.upper()}"
+        return environment.of_setting(self.name)
 
 
 SETTINGS = (
@@ -58,5 +59,5 @@ SETTINGS = (
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
-CONFIG_VARIABLE = "GPUTUI_CONFIG"
-"""The variable that names another settings file."""
+VARIABLES = (*environment.OF_NO_SETTING, *(setting.variable for setting in SETTINGS))
+"""Every environment variable that gputui or its probe reads under a name of gputui's own."""

@@ -1,4 +1,4 @@
-"""Messages between threads and widgets: state goes down, these go up."""
+"""Messages to the application from the threads of the sampler, the feeds and the trees."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from gputui.explain.tensor_request import Tree
 from gputui.model.snapshot import Snapshot
 from gputui.model.timeline import Timeline
-from gputui.ui.tensor_growth import Tree
 
 
 @dataclass
 class SnapshotTaken(Message):
-    """The sampler has a new snapshot; a newer one that waits replaces an older one."""
+    """The sampler has a new snapshot; a newer one replaces one that is still queued."""
 
     snapshot: Snapshot
 
@@ -24,16 +24,16 @@ class SnapshotTaken(Message):
 
 
 class MomentsTaken(Message):
-    """Feeds have moments of attached processes, which wait in the application's queue."""
+    """Feeds have put moments of attached processes into the queue of `Attached`."""
 
     def can_replace(self, message: Message) -> bool:
-        """One message is enough for all that wait."""
+        """One message stands for all moments in the queue."""
         return isinstance(message, MomentsTaken)
 
 
 @dataclass
-class TreeGrown(Message):
-    """A tree of tensors is made; `take` is who waits for it."""
+class TreeBuilt(Message):
+    """A tree of tensors is built; `take` hands it to the view that requested it."""
 
     tree: Tree
     take: Callable[[Tree], None]
@@ -41,11 +41,11 @@ class TreeGrown(Message):
 
 @dataclass
 class TimelineTaken(Message):
-    """A replay has told of a process, all until now; what it tells next replaces it."""
+    """A replay has a new timeline of a process: everything up to the replay's present moment."""
 
     pid: int
     timeline: Timeline
 
     def can_replace(self, message: Message) -> bool:
-        """Of one process only the newest."""
+        """Only the newest timeline of a process is worth drawing."""
         return isinstance(message, TimelineTaken) and message.pid == self.pid

@@ -1,4 +1,4 @@
-"""Themes of gputui's own; Textual's are there as well."""
+"""The themes that gputui adds to those of Textual."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ TERMINAL = Theme(
         "border-blurred": "ansi_bright_black",
     },
 )
-"""The terminal's own sixteen colours on its own background: right on every colour depth, and fewest bytes."""
+"""The terminal's own sixteen colours on its own background: right at every colour depth, and the fewest bytes."""
 
 THEMES = (TERMINAL,)

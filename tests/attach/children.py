@@ -10,10 +10,12 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
+from tests.forkserver import Forked
 from tests.torches import REPOSITORY
 
 LIMIT_S = 180.0
@@ -30,7 +32,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def as_another_user(uid: int = 12345) -> Iterator[None]:
-    """Act as a user that nobody here is; needs root, which the tests' machine gives."""
+    """Act as a user that nobody here is, which takes root: a test that does is marked `root`."""
     os.seteuid(uid)
     try:
         yield
@@ -38,22 +40,18 @@ def as_another_user(uid: int = 12345) -> Iterator[None]:
         os.seteuid(0)
 
 
+Start = Callable[..., subprocess.Popen[bytes] | Forked]
+"""Starts a process with the environment `env`, in the folder `cwd`, with `stderr` as its standard error."""
+
+
 class Child:
     """A running program with its output."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, start: Start, environment: Mapping[str, str], folder: Path) -> None:
         self._error_path = folder / f"stderr-{time.monotonic_ns()}"
         self._text = ""
         with self._error_path.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command,
-                env=dict(environment),
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
+            self.process = start(env=dict(environment), cwd=folder, stderr=errors)
 
     @property
     def pid(self) -> int:
@@ -124,13 +122,27 @@ class Python:
 
     def start(self, source: str, *arguments: str, options: tuple[str, ...] = (), **variables: str) -> Child:
         """Run `source` as a script."""
-        script = self.folder / "train.py"
-        script.write_text(textwrap.dedent(source))
-        return self.run([self.path, *options, str(script), *arguments], **variables)
+        return self.run([self.path, *options, self._script(source), *arguments], **variables)
 
     def run(self, command: list[str], **variables: str) -> Child:
         """Run a command with this interpreter's environment."""
-        child = Child(command, {**self.environment, **variables}, self.folder)
+        start = partial(
+            subprocess.Popen, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        return self._child(start, variables)
+
+    def fork(self, source: str | Path, *arguments: str, **variables: str) -> Child:
+        """Run a script, or `source` as one, in a process that has imported PyTorch: see `tests.forkserver`."""
+        script = str(source) if isinstance(source, Path) else self._script(source)
+        return self._child(partial(Forked, self.path, [script, *arguments], ("torch", "torch._dynamo")), variables)
+
+    def _script(self, source: str) -> str:
+        script = self.folder / "train.py"
+        script.write_text(textwrap.dedent(source))
+        return str(script)
+
+    def _child(self, start: Start, variables: Mapping[str, str]) -> Child:
+        child = Child(start, {**self.environment, **variables}, self.folder)
         self._children.append(child)
         return child
 

@@ -1,7 +1,6 @@
 """Interpreters to attach to, each test with a socket folder of its own.
 
-$GPUTUI_TEST_TORCH names Pythons that have PyTorch (CPU and CUDA builds), $GPUTUI_TEST_PYTHON further ones that need
-none; both with colons between them.
+$GPUTUI_TEST_PYTHON names further Pythons, which need no PyTorch, with colons between them.
 """
 
 from __future__ import annotations
@@ -19,15 +18,9 @@ from tests import torches
 from tests.attach.children import Python
 
 
-def _named(variable: str) -> list[str]:
-    return [path for path in os.environ.get(variable, "").split(":") if path]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "torch_path" in metafunc.fixturenames:
-        torches.parametrize(metafunc, "torch_path", torches.torch_pythons())
     if "python_path" in metafunc.fixturenames:
-        found = [sys.executable, *_named("GPUTUI_TEST_PYTHON")]
+        found = [sys.executable, *filter(None, os.environ.get("GPUTUI_TEST_PYTHON", "").split(":"))]
         metafunc.parametrize("python_path", found, ids=["this", *(Path(each).parents[1].name for each in found[1:])])
 
 
@@ -51,6 +44,6 @@ def python(python_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
 @pytest.fixture
 def torch_python(torch_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
     """A Python with PyTorch, and two fake GPUs where that is a CUDA build."""
-    python = Python(torch_path, tmp_path, torches.fake_cuda(torches.required(torch_path), tmp_path))
+    python = Python(torch_path, tmp_path, torches.fake_cuda(torch_path, tmp_path))
     yield python
     python.end()

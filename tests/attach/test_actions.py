@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.actions import given_back_bytes, outcome_of, predicted_bytes
+from gputui.explain.actions import outcome_of, predicted_bytes, returned_bytes
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Recorder
@@ -16,7 +16,7 @@ from tests.attach.test_looks import ASLEEP, FOR_EVER, TRAINING
 from tests.fakegpu.lab import Lab
 
 MIB = 1024**2
-NO_CUDA = "The program has not initialised CUDA: there is nothing to do it to."
+NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
 
 WAITING = """
     import os, time
@@ -45,7 +45,7 @@ FRAGMENTS = """
 
 def start(python: Python, source: str, **variables: str) -> tuple[Child, bool]:
     """The program once it is ready, and whether it is one on CUDA."""
-    child = python.start(source, options=("-W", "ignore"), **variables)
+    child = python.fork(source, **variables)
     return child, child.expect("ready") == "cuda"
 
 
@@ -56,6 +56,7 @@ def driver_bytes(python: Python, child: Child) -> list[int]:
     return [process.used[device] for device in range(2)]
 
 
+@pytest.mark.every_torch
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True"], ids=["native", "expandable"])
 def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Python, settings: str) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STILL, PYTORCH_CUDA_ALLOC_CONF=settings)
@@ -70,7 +71,7 @@ def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Pyt
         look = client.look()
     predicted = [predicted_bytes(result.map, device) for device in range(2)]
     assert min(predicted) >= 12 * MIB
-    assert [given_back_bytes(each) for each in result.devices] == predicted
+    assert [returned_bytes(each) for each in result.devices] == predicted
     assert [one - other for one, other in zip(before, after, strict=True)] == predicted
     assert [predicted_bytes(look.map, device) for device in range(2)] == [0, 0]
     assert [each.allocated_before_bytes for each in result.devices] == [
@@ -140,7 +141,7 @@ def test_no_collection_begins_inside_another(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + WAITING + IN_A_COLLECTION + STILL)
     child.expect("collecting")
     with child.attach() as client:
-        assert client.run_action(ActionName.COLLECT).reason.startswith("A collection was under way at that moment")
+        assert client.run_action(ActionName.COLLECT).reason.startswith("A garbage collection was already running")
         (torch_python.folder / "go on").touch()
         wait_until(
             lambda: client.run_action(ActionName.COLLECT).reason == "", "the end of the program's own collection"
@@ -167,6 +168,7 @@ MADE_LATER = """
 """
 
 
+@pytest.mark.every_torch
 def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_program(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + MADE_LATER + STILL)
     child.expect("waiting")
@@ -177,7 +179,7 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
             return
         assert result.reason == ""
         assert client.statistics().history is Recorder.PROBE
-        assert client.run_action(ActionName.HISTORY_ON).reason == "It is on already."
+        assert client.run_action(ActionName.HISTORY_ON).reason == "Memory history is on already."
         assert sites(client) == set()
         (torch_python.folder / "make").touch()
         child.expect("made")
@@ -186,13 +188,15 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
         )
         expected = {f"train.py:{line} in made_later"}
         assert sites(client) == expected
-        assert RECORDS not in client.statistics().problems  # no look evicts an entry of anybody's
+        assert RECORDS not in [
+            problem.text for problem in client.statistics().problems
+        ]  # no look evicts an entry of anybody's
         assert client.run_action(ActionName.HISTORY_OFF).reason == ""
         assert client.statistics().history is Recorder.NOBODY
         (torch_python.folder / "make more").touch()
         child.expect("more")
         assert sites(client) == expected
-        assert client.run_action(ActionName.HISTORY_OFF).reason == "It is off already."
+        assert client.run_action(ActionName.HISTORY_OFF).reason == "Memory history is off already."
 
 
 RECORDER = """
@@ -274,14 +278,14 @@ def test_what_was_switched_on_ends_with_the_last_viewer(torch_python: Python) ->
     assert child.errors == ""
 
 
-def test_an_environment_that_forbids_acts_is_obeyed(torch_python: Python) -> None:
+def test_an_environment_that_forbids_actions_is_obeyed(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + CYCLE + WAITING + STILL, GPUTUI_PROBE_ACTS="0")
     child.expect("waiting")
     with child.attach() as client:
         assert client.greeting.actions == ()
         for name in ActionName:
             result = client.run_action(name)
-            assert result.reason == "Who runs the program allows no acts in it: GPUTUI_PROBE_ACTS is 0."
+            assert result.reason == "Actions are forbidden in this program: GPUTUI_PROBE_ACTS is 0 in its environment."
             assert (result.devices, result.collected) == ((), None)
 
 
@@ -331,7 +335,7 @@ def test_during_a_capture_the_cache_is_left_alone(torch_python: Python, name: st
 
 
 def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
         result = client.run_action(ActionName.COLLECT, wait_s=0.1)
@@ -343,13 +347,13 @@ def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: P
 
 
 def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as one, child.attach() as other:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # told to the other only once the act before it was taken up
         assert other.receive(60).label == "asked"
-        assert other.run_action(ActionName.COLLECT).reason == "Another act is under way."
+        assert other.run_action(ActionName.COLLECT).reason == "Another action is under way."
         answers = [one.receive(60), one.receive(60)]
     assert "did not come back" in next(each for each in answers if isinstance(each, ActionResult)).reason
 
@@ -392,7 +396,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     child.expect("going")
     with child.attach() as client:
         reason = client.run_action(ActionName.EMPTY_CACHE).reason
-        assert reason.startswith("A signal of the program arrived in the middle of it" if has_cuda else NO_CUDA)
+        assert reason.startswith("A signal handler of the program interrupted the action" if has_cuda else NO_CUDA)
         assert child.expect("caught") == "mine"
         assert client.run_action(ActionName.COLLECT).reason == ""
 
@@ -456,7 +460,9 @@ def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python
 
 def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python) -> None:
     source = FRAGMENTS + WAITING + STILL
-    child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+    settings = "backend:cudaMallocAsync"  # which PyTorch reads at its import
+    child = torch_python.start(source, options=("-W", "ignore"), PYTORCH_CUDA_ALLOC_CONF=settings)
+    has_cuda = child.expect("ready") == "cuda"
     child.expect("waiting")
     with child.attach() as client:
         assert client.statistics().history is Recorder.NOBODY

@@ -33,7 +33,7 @@ def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[
 
 
 def test_the_document_of_a_training_loop(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + FOR_EVER, RANK="3", WORLD_SIZE="8")
+    child = torch_python.fork(TRAINING + FOR_EVER, RANK="3", WORLD_SIZE="8")
     device = child.expect("ready")
     variables = {name: torch_python.environment.get(name, "") for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
     status, output, errors = attach(str(child.pid), "--once", "--json", environment=variables)
@@ -70,7 +70,7 @@ def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, vi
     if not uuids:  # a CPU build, which no device stands behind
         assert "LD_PRELOAD" not in torch_python.environment or torch_python.environment["LD_PRELOAD"] == ""
         return
-    child = torch_python.start(TRAINING + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
+    child = torch_python.fork(TRAINING + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
     child.expect("ready")
     variables = {name: torch_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
     document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
@@ -95,7 +95,7 @@ def test_the_list_names_what_can_be_attached_to(python: Python) -> None:
 
 
 def test_live_lines_until_the_process_ends(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + FOR_EVER)
+    child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")
     viewer = torch_python.run([sys.executable, "-m", "gputui", "attach", str(child.pid)], LD_PRELOAD="")
     viewer.expect(f"{child.pid}  ")
@@ -130,12 +130,11 @@ def test_a_stopped_process(python: Python) -> None:
     os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
     status, _, errors = attach(str(child.pid))
     assert status == 1
-    assert (
-        f"is stopped (Ctrl-Z or a debugger), and cannot answer. Let it go on first: kill -CONT {child.pid}." in errors
-    )
+    assert f"is stopped (Ctrl-Z or a debugger), and cannot answer. Continue it first: kill -CONT {child.pid}." in errors
     assert "is stopped" in attach()[1]
 
 
+@pytest.mark.root
 def test_a_process_of_another_user(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")

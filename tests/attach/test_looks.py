@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+import pytest
+
+from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
 from tests.attach.children import Python, wait_until
+from tests.scale import SCALE
 
-LOOKS = int(os.environ.get("GPUTUI_TEST_LOOKS", "2000"))
-"""How many looks the long test takes; 20,000 take about a minute for each interpreter."""
+LOOKS = 500 * SCALE
 
 TRAINING = """
     import gputui.probe, sys, torch
@@ -44,8 +46,9 @@ BROKEN = """
 """
 
 
+@pytest.mark.every_torch
 def test_a_look_at_a_training_loop(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + FOR_EVER)
+    child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         look, statistics = client.look(), client.statistics()
@@ -68,7 +71,7 @@ def test_a_look_at_a_training_loop(torch_python: Python) -> None:
 
 
 def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
-    child = torch_python.start(
+    child = torch_python.fork(
         """
         import gputui.probe, torch, os
         print("ready", flush=True)
@@ -87,8 +90,10 @@ def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
     assert child.expect("initialised") == "False"
 
 
-def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python) -> None:
-    child = torch_python.start(
+@pytest.mark.long
+def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python, record_property) -> None:
+    record_property("count", f"{LOOKS} looks")
+    child = torch_python.fork(
         TRAINING
         + """
     import os
@@ -121,20 +126,20 @@ def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Pytho
 
 
 def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python) -> None:
-    child = torch_python.start(TRAINING + ASLEEP + FOR_EVER)
+    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         look = client.look(wait_s=0.1)
         assert look.inventory is None
         assert (look.map is not None) == (device == "cuda")
-        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0]
+        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0].text
         child.say("wake up")
         child.expect("awake")
         assert client.look().inventory is not None
 
 
 def test_a_look_that_is_not_pressing_waits_for_a_change(torch_python: Python) -> None:
-    child = torch_python.start(
+    child = torch_python.fork(
         TRAINING
         + """
     import os, time
@@ -161,7 +166,7 @@ def test_a_look_that_is_not_pressing_waits_for_a_change(torch_python: Python) ->
 
 
 def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: Python) -> None:
-    child = torch_python.start(
+    child = torch_python.fork(
         TRAINING
         + """
     import signal
@@ -187,37 +192,37 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
     )
     child.expect("ready")
     with child.attach() as client:
-        assert "A signal of the program arrived" in client.look().problems[0]
+        assert "A signal handler of the program interrupted the look" in client.look().problems[0].text
         assert child.expect("caught") == "mine"
         assert client.look().problems == ()
 
 
 def test_what_fails_inside_a_look_stays_inside(torch_python: Python) -> None:
-    child = torch_python.start(
+    child = torch_python.fork(
         TRAINING
         + "    from gputui.probe import inventory\n    inventory.take_inventory = lambda *_: 1 / 0\n"
         + FOR_EVER
     )
     child.expect("ready")
     with child.attach() as client:
-        assert client.look().problems == ("Tensors could not be read: ZeroDivisionError: division by zero",)
+        assert client.look().problems == (Problem("Tensors could not be read: ZeroDivisionError: division by zero"),)
 
 
 WORKERS = """
     from torch.utils.data import DataLoader, TensorDataset
 
-    def main(context):
+    def main(context, workers):
         data = TensorDataset(torch.zeros(64, 4))
-        for _ in range(2):
-            for (batch,) in DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context=context):
+        for _ in range(workers):
+            for (batch,) in DataLoader(data, batch_size=8, num_workers=workers, multiprocessing_context=context):
                 pass
 
     def worker(rank):
         assert rank in (0, 1)
 
     if __name__ == "__main__":
-        main("fork")
-        main("spawn")
+        main("fork", 2)
+        main("spawn", 1)  # each imports PyTorch anew
         torch.multiprocessing.spawn(worker, nprocs=2)
         torch.multiprocessing.start_processes(worker, nprocs=2, start_method="fork")
         print("over", flush=True)
@@ -225,7 +230,7 @@ WORKERS = """
 
 
 def test_workers_and_multiprocessing_end_as_they_would(torch_python: Python, sockets: Path) -> None:
-    child = torch_python.start("    import gputui.probe, torch\n    print('ready', flush=True)\n" + WORKERS)
+    child = torch_python.fork("    import gputui.probe, torch\n    print('ready', flush=True)\n" + WORKERS)
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gputui.explain.disconnects import sentence
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
+from gputui.model.target import Disconnect, DisconnectKind
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.recorder import FileRecorder
@@ -56,29 +58,29 @@ def recorder(python: Python, child: Child, path: Path) -> Child:
 
 
 def test_replayed_moments_equal_the_live_ones(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     file_recorder = FileRecorder(str(path))
     live: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, live.append, 0.1, file_recorder)
     feed.start()
-    wait_until(lambda: len({each.look_time for each in live}) > 4 and len(live) > 30, "several looks")
+    wait_until(lambda: len({each.look_time for each in live}) > 3 and len(live) > 12, "several looks")
     child.process.send_signal(signal.SIGKILL)
     wait_until(lambda: live[-1].ended, "the end")
     file_recorder.close()
     assert moments_in(path) == live
-    assert f"Process {child.pid} has ended by SIGKILL." in live[-1].ended
+    assert live[-1].ended == Disconnect(DisconnectKind.SIGKILL)
     assert len(live[-1].marks) > 3
 
 
 def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     viewer = recorder(torch_python, child, path)
     lines: list[str] = []
-    while len(lines) < 12:
+    while len(lines) < 8:
         lines.append(viewer.expect(""))
     viewer.process.send_signal(signal.SIGKILL)
     viewer.ended()
@@ -91,7 +93,7 @@ def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: P
 
 
 def test_lines_are_printed_while_the_file_is_written(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + OUT_OF_MEMORY, LANG="C")
+    child = torch_python.fork(TRAINING + OUT_OF_MEMORY, LANG="C")
     device = child.expect("ready")
     path = tmp_path / "job.gputui"
     viewer = recorder(torch_python, child, path)
@@ -100,11 +102,12 @@ def test_lines_are_printed_while_the_file_is_written(torch_python: Python, tmp_p
     child.say("go")
     assert viewer.ended() == 0
     error = "OutOfMemoryError: CUDA out of memory" if device == "cuda" else "RuntimeError: "
-    assert f"Process {child.pid} has ended by an error: {error}" in viewer.errors
+    assert f"Process {child.pid} ended with an error: {error}" in viewer.errors
     shown = gputui("replay", str(path))
-    assert f"Process {child.pid} has ended by an error: {error}" in shown.stdout
+    assert f"Process {child.pid} ended with an error: {error}" in shown.stdout
     last = moments_in(path)[-1]
-    assert error in last.ended
+    assert last.ended.kind is DisconnectKind.ERROR
+    assert error in last.ended.detail
     if device == "cuda":
         assert last.devices[0].statistics.num_ooms == 1
         assert last.devices[0].layout is not None
@@ -116,19 +119,19 @@ ENDS = {
     "by an exception": (
         "raise ValueError('the loss is NaN')",
         None,
-        "has ended by an error: ValueError: the loss is NaN",
+        "ended with an error: ValueError: the loss is NaN",
     ),
     "by an exception that cannot be told": (
-        "class Odd(Exception):\n    def __str__(self): raise KeyError\nraise Odd()", None, "has ended by an error: Odd",
+        "class Odd(Exception):\n    def __str__(self): raise KeyError\nraise Odd()", None, "ended with an error: Odd",
     ),
     "by Ctrl-C": (  # in short sleeps: Python notices no signal that comes just before one begins
-        "for _ in range(100): time.sleep(1)", signal.SIGINT, "has ended by an error: KeyboardInterrupt",
+        "for _ in range(100): time.sleep(1)", signal.SIGINT, "ended with an error: KeyboardInterrupt",
     ),
-    "by SIGTERM": ("time.sleep(100)", signal.SIGTERM, "has ended by SIGTERM."),
-    "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "has ended by SIGKILL. The kernel sends it too"),
-    "by a crash": ("import ctypes; ctypes.string_at(0)", None, "has ended by SIGSEGV."),
-    "by os._exit": ("import os; os._exit(4)", None, "has ended with exit status 4, at once and without a word."),
-    "its probe alone": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe, and goes on without it."),
+    "by SIGTERM": ("time.sleep(100)", signal.SIGTERM, "was ended by SIGTERM."),
+    "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "was killed by SIGKILL. The kernel sends it too"),
+    "by a crash": ("import ctypes; ctypes.string_at(0)", None, "was ended by SIGSEGV."),
+    "by os._exit": ("import os; os._exit(4)", None, "exited with status 4 without shutting Python down (os._exit)."),
+    "its probe alone": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe and continues without"),
 }  # fmt: skip
 
 
@@ -147,7 +150,7 @@ def test_how_it_ended_is_told(python: Python, name: str) -> None:
     if number:
         child.process.send_signal(number)
     wait_until(lambda: moments[-1].ended, "the end")
-    assert moments[-1].ended.startswith(f"Process {child.pid} {words}")
+    assert sentence(child.pid, moments[-1].ended).startswith(f"Process {child.pid} {words}")
 
 
 def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
@@ -159,11 +162,11 @@ def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
     child.ended()
     feed.start()
     wait_until(lambda: moments, "the end")
-    assert moments[-1].ended.startswith(f"Process {child.pid} has ended without a word: it was killed (by SIGKILL, ")
+    assert moments[-1].ended == Disconnect(DisconnectKind.VANISHED)
 
 
 REFUSED = {
-    "something is there": (lambda path: path.write_text("my thesis"), "holds something already"),
+    "something is there": (lambda path: path.write_text("my thesis"), "is not empty, and a recording"),
     "a folder": (lambda path: path.mkdir(), "cannot be written: Is a directory"),
     "no such folder": (lambda path: None, "cannot be written: No such file or directory"),
 }
@@ -212,7 +215,7 @@ def test_nothing_is_made_where_a_process_cannot_be_attached_to(tmp_path: Path) -
 
 
 def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, tmp_path: Path) -> None:
-    child = torch_python.start(TRAINING + STEPS)
+    child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
     file_recorder = FileRecorder(str(path))
@@ -228,8 +231,8 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     since = len(moments)
     wait_until(lambda: len(moments) > since + 3, "more moments")
-    sentence = f"The recording has stopped: {path} cannot be written: File too large. What it holds until now stays."
-    assert moments[-1].problems[-1] == sentence
+    notice = f"The recording has stopped: {path} cannot be written: File too large. What was recorded so far is kept."
+    assert moments[-1].problems[-1].text == notice
     assert not file_recorder.is_recording
     feed.stop()
     file_recorder.close()

@@ -36,7 +36,7 @@ print(json.dumps({"summary": viz.segsum(data), "trace": viz.trace(data), "flames
 
 
 def waiting(torch_python: Python) -> tuple[Child, str]:
-    child = torch_python.start(TRAINING + SNAPSHOT_AND_WAIT, PYTORCH_CUDA_ALLOC_CONF=SETTINGS)
+    child = torch_python.fork(TRAINING + SNAPSHOT_AND_WAIT, PYTORCH_CUDA_ALLOC_CONF=SETTINGS)
     device = child.expect("ready")
     child.expect("written")
     return child, device
@@ -48,6 +48,7 @@ def without_frames(segments: list[dict]) -> list[dict]:
     return segments
 
 
+@pytest.mark.every_torch
 def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, capsys) -> None:
     child, device = waiting(torch_python)
     path = torch_python.folder / "memory.pickle"

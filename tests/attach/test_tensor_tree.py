@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.explain.moment import layouts_of
+from gputui.explain.probe_state import layouts_of
 from gputui.explain.tensor_tree import GROUPINGS, branch_keys, by_module, host_blocks, host_node, live_blocks, rows_of
 from gputui.model.tensors import HOST
 from tests.attach.children import Python
@@ -49,7 +49,7 @@ TIED = """
 
 
 def test_the_tree_adds_up_to_what_is_allocated_whenever_one_looks(torch_python: Python) -> None:
-    child = torch_python.start(TIED)
+    child = torch_python.fork(TIED)
     device = child.expect("ready")
     with child.attach() as client:
         for _ in range(LOOKS):

@@ -16,11 +16,6 @@ from tests.terminal.pty_session import PtySession
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    found = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-    torches.parametrize(metafunc, "cuda_path", found)
-
-
 class Desk:
     """Fake GPUs, a program that runs on them, and a terminal."""
 
@@ -30,7 +25,7 @@ class Desk:
 
     def start(self, program: str, *arguments: str) -> Child:
         """Run one of the programs."""
-        return self._python.run([self._python.path, "-W", "ignore", str(PROGRAMS / program), *arguments])
+        return self._python.fork(PROGRAMS / program, *arguments)
 
     def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
         """`gputui attach` with these words, on its first screen."""
@@ -60,13 +55,13 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
     """Eight fake GPUs, of 80 GiB or of what the test's mark says."""
     memory_gib = getattr(request, "param", 80.0)
-    environment = torches.fake_cuda(torches.required(cuda_path), tmp_path, gpus=8, memory_gib=memory_gib)
+    environment = torches.fake_cuda(cuda_path, tmp_path, gpus=8, memory_gib=memory_gib)
     desk = Desk(Python(cuda_path, tmp_path, environment))
     yield desk
     desk.end()
 
 
-ON_REQUEST = "on request only (key u)"
+ON_REQUEST = "Press u to look now."
 """Of a program at which a look takes more than 5 ms of processor time: on a slow machine of any."""
 
 BAD_PROGRAMS = {

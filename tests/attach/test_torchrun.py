@@ -23,7 +23,8 @@ while not os.path.exists("done") and os.getppid() == launcher:
 def test_every_rank_of_torchrun_can_be_attached_to(torch_python: Python) -> None:
     (torch_python.folder / "train.py").write_text(RANK)
     torchrun = str(Path(torch_python.path).parent / "torchrun")
-    launcher = torch_python.run([sys.executable, "-m", "gputui", "run", torchrun, "--nproc-per-node", "2", "train.py"])
+    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]  # at a port of its own
+    launcher = torch_python.run([sys.executable, "-m", "gputui", "run", *words])
     assert {launcher.expect("rank"), launcher.expect("rank")} == {"0", "1"}
 
     def ranks() -> dict[int | None, int]:

@@ -11,12 +11,12 @@ import pytest
 from gputui.explain.advice import findings
 from gputui.explain.advice.situation import saved_bytes
 from gputui.explain.advice.thresholds import FORWARD_BYTES, FORWARD_LOOKS
-from gputui.explain.moment import ProbeState, layouts_of, moment_of
+from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
+from gputui.model.analysis import DriverFacts
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.timeline import Timeline
-from gputui.model.verdict import DriverFacts
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
@@ -28,11 +28,6 @@ MEMORY_GIB = {"fragment": 8.0, "die": 8.0}
 """The device of a habit, where it has to be small; 80 GiB else."""
 
 Findings = dict[str, Finding]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    found = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-    torches.parametrize(metafunc, "cuda_path", found)
 
 
 class Watched:
@@ -90,9 +85,9 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Callable[[s
 
     def start(habit: str) -> Watched:
         memory_gib = MEMORY_GIB.get(habit, 80.0)
-        environment = torches.fake_cuda(torches.required(cuda_path), tmp_path, memory_gib=memory_gib)
+        environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib)
         python.append(Python(cuda_path, tmp_path, environment))
-        child = python[0].run([cuda_path, "-W", "ignore", str(PROGRAM), habit])
+        child = python[0].fork(PROGRAM, habit)
         child.expect("ready")
         return Watched(child, Lab(tmp_path / "gpus"))
 
@@ -113,7 +108,7 @@ def test_fragmentation_ends_in_an_error_and_expandable_segments_are_named(watch)
     assert "model.features[*]" in scattered.evidence[0]
     assert "expandable_segments:True" in scattered.remedy
     assert scattered.bytes > 1 << 30
-    assert "Without model.features[*]" in names(said["stuck"].evidence)
+    assert "Freeing model.features[*]" in names(said["stuck"].evidence)
 
 
 def test_after_an_error_that_ended_the_program_the_last_counters_still_tell(watch) -> None:
@@ -128,7 +123,7 @@ def test_a_list_of_losses_with_their_graphs_is_a_leak(watch) -> None:
     leak = said["leak"]
     assert next(iter(said)) == "leak"
     assert leak.title.startswith("A leak: losses keeps more tensors at every look")
-    assert "losses went from " in names(leak.evidence)
+    assert "losses grew from " in names(leak.evidence)
     assert "loss.detach() to losses" in leak.remedy
     assert leak.addresses
 

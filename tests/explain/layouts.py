@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gputui.explain.moment import layouts_of
+from gputui.explain.probe_state import layouts_of
 from gputui.model.moment import DeviceLayout
 from gputui.model.target import Cost, Look
 from gputui.model.tensors import HOST, Category, Inventory, Storage

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gputui.explain.advice import findings
-from gputui.explain.moment import ProbeState, layouts_of, moment_of
+from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
 from gputui.model.allocator import Segment
+from gputui.model.analysis import DriverFacts
 from gputui.model.finding import Finding
 from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
 from gputui.model.tensors import Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 

@@ -1,11 +1,13 @@
-"""What is said of an act: predicted, happened, took; and why the two may differ."""
+"""The words about an action: what was predicted, what happened, how long it took, and why the two may differ."""
 
 from __future__ import annotations
 
 import pytest
 
-from gputui.explain.actions import outcome_of
+from gputui.explain.actions import ACTIONS, outcome_of
 from gputui.model.target import ActionCounters, ActionName, ActionResult
+from gputui.probe import actions as probe_actions
+from gputui.probe import process
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
 
@@ -29,70 +31,70 @@ GIVEN = (device(0, (60 * MIB, 20 * MIB)), device(1, (8 * MIB, 0)))
 CASES = [
     pytest.param(
         result(ActionName.EMPTY_CACHE, *GIVEN, map=MADE),
-        "torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0; 8.0 MiB predicted, 8.0 MiB"
-        " given back on device 1. It took 3.1 ms.",
+        "torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB returned on device 0; 8.0 MiB predicted, 8.0 MiB"
+        " returned on device 1. It took 3.1 ms.",
         True,
         id="as predicted",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (20 * MIB, 20 * MIB)), map=layout(segment(("live", 20)))),
-        "torch.cuda.empty_cache(): nothing predicted, nothing given back. It took 3.1 ms.",
+        "torch.cuda.empty_cache(): nothing predicted, nothing returned. It took 3.1 ms.",
         True,
         id="nothing to give",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 60 * MIB)), map=MADE),
-        "torch.cuda.empty_cache(): 40.0 MiB predicted, 0 B given back on device 0. The two differ: while the driver"
-        " takes memory back, other threads of the program go on allocating and freeing. It took 3.1 ms.",
+        "torch.cuda.empty_cache(): 40.0 MiB predicted, 0 B returned on device 0. They differ because other threads"
+        " of the program allocate and free while the driver takes memory back. It took 3.1 ms.",
         False,
         id="the program took it again",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 80 * MIB)), map=MADE),
-        "40.0 MiB predicted, -20.0 MiB given back on device 0. The two differ",
+        "40.0 MiB predicted, -20.0 MiB returned on device 0. They differ",
         False,
         id="the program took more",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB + 512)), map=MADE),
-        "40.0 MiB predicted, 40.0 MiB (-512 B) given back on device 0. The two differ",
+        "40.0 MiB predicted, 40.0 MiB (-512 B) returned on device 0. They differ",
         False,
         id="a difference that rounding would hide",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB))),
-        "nothing could be predicted, for there is no map of this allocator; given back: 40.0 MiB on device 0.",
+        "no prediction, because there is no map of this allocator; returned: 40.0 MiB on device 0.",
         False,
         id="no map",
     ),
     pytest.param(
         result(ActionName.COLLECT, device(0, (60 * MIB, 60 * MIB), (50 * MIB, 30 * MIB)), collected=1200),
-        "gc.collect(): what it frees cannot be told beforehand; 1,200 objects collected, 20.0 MiB of tensors freed on"
+        "gc.collect(): what it frees cannot be predicted; 1,200 objects collected, 20.0 MiB of tensors freed on"
         " device 0. PyTorch keeps that memory in its cache. It took 3.1 ms.",
         True,
         id="a collection that frees tensors",
     ),
     pytest.param(
         result(ActionName.COLLECT, collected=1),
-        "gc.collect(): what it frees cannot be told beforehand; 1 object collected, no tensor freed. It took 3.1 ms.",
+        "gc.collect(): what it frees cannot be predicted; 1 object collected, no tensor freed. It took 3.1 ms.",
         True,
         id="one that frees none",
     ),
     pytest.param(
         result(ActionName.HISTORY_ON),
-        "Memory history on: blocks made from now on carry the line",
+        "Memory history on: blocks allocated from now on record the line",
         True,
         id="history on",
     ),
     pytest.param(
         result(ActionName.HISTORY_OFF),
-        "Memory history off: blocks made from now on carry no line",
+        "Memory history off: blocks allocated from now on record no line",
         True,
         id="history off",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, reason="A CUDA graph is being captured."),
-        "torch.cuda.empty_cache() was not done. A CUDA graph is being captured.",
+        "torch.cuda.empty_cache() was not run. A CUDA graph is being captured.",
         False,
         id="not done",
     ),
@@ -104,3 +106,8 @@ def test_what_is_said(happened: ActionResult, said: str, is_as_predicted) -> Non
     outcome = outcome_of(happened)
     assert said in " ".join(outcome.sentences)
     assert outcome.is_as_predicted == is_as_predicted
+
+
+def test_viewer_and_probe_know_the_same_actions():
+    assert set(ACTIONS) == set(ActionName)
+    assert {name.value for name in ACTIONS} == set(process.ACTIONS) == set(probe_actions._ACTIONS)

@@ -90,7 +90,7 @@ POOL = {"pool_id": (1, 0)}
 # rule: (where it holds, words that it says, {why it does not hold elsewhere: there})
 RULE_CASES = {
     "out_of_memory": (
-        story(moment(num_ooms=1)), ["refused once", "num_ooms is 1"],
+        story(moment(num_ooms=1)), ["failed once", "num_ooms is 1"],
         {"nothing was refused": story(moment())},
     ),
     "retries": (
@@ -124,7 +124,7 @@ RULE_CASES = {
     ),
     "split": (
         story(went_on(inactive_split_bytes=3000 << 20)),
-        ["2.9 GiB are free in pieces", "was looked at", "expandable_segments:True"],
+        ["2.9 GiB is free, but in pieces", "last look was at", "expandable_segments:True"],
         {
             "the look is of now": story(moment(FULL, inactive_split_bytes=3000 << 20, num_ooms=1)),
             "the device was never full": story(went_on(inactive_split_bytes=3000 << 20, num_ooms=0)),
@@ -138,7 +138,7 @@ RULE_CASES = {
     ),
     "stuck": (
         held(2, live=8, free=92),
-        ["184 MiB of free memory", "2 segments", "92.0 MiB stuck beside 8.0 MiB of kept[0]", "Without kept[*] (2"],
+        ["184 MiB of free memory", "2 segments", "92.0 MiB stuck beside 8.0 MiB of kept[0]", "Freeing kept[*] (2"],
         {
             "what is free is whole segments": story(moment(segment(("free", 200)))),
             "little is stuck": held(2, live=8, free=12),
@@ -152,11 +152,11 @@ RULE_CASES = {
     ),
     "pools": (
         story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "torch.cuda.CUDAGraph")]})),
-        ["80.0 MiB are free in private pools", "torch.cuda.CUDAGraph", "80.0 MiB more"],
+        ["80.0 MiB is free in private pools", "torch.cuda.CUDAGraph", "80.0 MiB more"],
         {"nobody holds the pool": story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "")]}))},
     ),
     "pending": (
-        story(moment(segment(("waits", 80), ("live", 8)))), ["80.0 MiB were freed", "record_stream"],
+        story(moment(segment(("waits", 80), ("live", 8)))), ["80.0 MiB has been freed", "record_stream"],
         {"little waits": story(moment(segment(("waits", 8), ("live", 8))))},
     ),
     "rounding": (
@@ -179,12 +179,12 @@ RULE_CASES = {
     ),
     "room": (
         story(moment(segment(("free", 60)), used_mib=600)),
-        ["fits now is 79.5 GiB", "79.4 GiB without giving anything back", "CUDA out of memory. Tried to allocate"],
+        ["fits now is 79.5 GiB", "79.4 GiB as it is", "CUDA out of memory. Tried to allocate"],
         {"the device's memory is not known": story(moment(segment(("free", 60))))},
     ),
     "leak": (
         looking(*(losses(n) for n in range(2, 11))),
-        ["losses keeps more", "losses went from 2 to 10 tensors", "2 became 10 x", "losses: a tensor with its graph"],
+        ["losses keeps more", "losses grew from 2 to 10 tensors", "2 became 10 x", "losses: a tensor with its graph"],
         {
             "activations come and go": looking(*(losses(n) for n in (2, 9, 4, 7, 3, 8, 5, 9, 10))),
             "it filled up once": looking(*(losses(n) for n in (2, 3, 4, 8, 8, 8, 8, 8, 8))),
@@ -197,7 +197,7 @@ RULE_CASES = {
     ),
     "kept_gradients": (
         looking(*(forward(100, saved) for saved in (40, 0, 80, 60, 0, 20))),
-        ["100 MiB of gradients", "each of 6 looks, 4 of them", "beside up to 80.0 MiB", "zero_grad(set_to_none=True)"],
+        ["100 MiB of gradients", "each of 6 looks; 4 of these", "with up to 80.0 MiB", "zero_grad(set_to_none=True)"],
         {
             "they were dropped before a forward pass": looking(*(forward(g) for g in (100, 100, 0, 100))),
             "no forward pass was seen": looking(*(forward(100, saved=0) for _ in range(6))),
@@ -207,7 +207,7 @@ RULE_CASES = {
         },
     ),
     "unused_graph": (
-        looking(*(forward(0) for _ in range(7))), ["40.0 MiB are saved", "7 looks over 6s", "torch.no_grad()"],
+        looking(*(forward(0) for _ in range(7))), ["40.0 MiB is saved", "7 looks over 6s", "torch.no_grad()"],
         {
             "there was a gradient": looking(*(forward(0) for _ in range(6)), forward(100)),
             "not long enough": looking(*(forward(0) for _ in range(7)), every_s=0.1),
@@ -217,7 +217,7 @@ RULE_CASES = {
     ),
     "optimizer_states": (
         adam(400, world_size=8),
-        ["keeps 800 MiB: 8 bytes for each of 104.9 million", "67% of the allocated", "8 bits", "100 MiB on each"],
+        ["keeps 800 MiB: 8 bytes for each of 104.9 million", "67% of the allocated", "8-bit", "100 MiB on each"],
         {
             "one state is 4 bytes": adam(400, ("momentum_buffer",)),
             "states in 16 bits": adam(400, dtype="bfloat16"),
@@ -304,7 +304,7 @@ def test_looks_into_the_first_step_do_not_hide_gradients_that_are_kept_from_then
     first_step = [forward(0), forward(0, saved=80), forward(30), forward(100)]
     found = looking(*first_step, *(forward(100, saved) for saved in (40, 0, 80))).findings()["kept_gradients"]
     assert found.title.startswith("100 MiB of gradients")
-    assert "each of 4 looks, 3 of them" in found.evidence[0]
+    assert "each of 4 looks; 3 of these" in found.evidence[0]
 
 
 def test_what_is_no_element_of_a_variable_keeps_nothing():
@@ -314,7 +314,7 @@ def test_what_is_no_element_of_a_variable_keeps_nothing():
     with_list = looking(*([*losses(count), *graphs(count)] for count in range(2, 11)))
     assert with_list.findings()["leak"].owners == ("losses",)
     without = looking(*(graphs(count) for count in range(2, 11)))
-    assert without.findings()["leak"].title.startswith("A leak: ever more tensors are kept, ")
+    assert without.findings()["leak"].title.startswith("A leak: the program keeps more and more tensors, ")
 
 
 def test_nothing_later_than_the_moment_counts():

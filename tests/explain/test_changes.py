@@ -55,7 +55,7 @@ def test_without_a_look_only_counters_are_compared():
     before = moment(row(WEIGHT))
     blind = replace(before, devices=(replace(before.devices[0], layout=None),))
     found = between(blind, moment(row(WEIGHT, GRADIENT)))
-    assert found.problem == "The tensors were not looked at at the first moment: only the counters can be compared."
+    assert found.problem == "There was no look at the first moment: only the counters can be compared."
     assert (found.came, found.went) == ((), ())
     assert found.after.allocated_bytes - found.before.allocated_bytes == 8 * MIB
 

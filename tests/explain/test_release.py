@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.release import predict, predict_device
+from gputui.model.analysis import Owner
 from gputui.model.tensors import Category
-from gputui.model.verdict import Owner
 from gputui.units import MIB
 from tests.explain.maps import layout, pool, segment
 

@@ -18,7 +18,7 @@ from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
 from gputui.sources.recording.index import NoRecordingError
 from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.records import Looked
+from gputui.sources.recording.records import LookTaken
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
@@ -52,8 +52,8 @@ def read_recordings(data: bytes) -> None:
         if recording is None:
             return
         for record in recording.records():
-            _check_texts(record.said)
-            if isinstance(record.said, Looked) and (seen := recording.look(record.pid, record.said.number)):
+            _check_texts(record.content)
+            if isinstance(record.content, LookTaken) and (seen := recording.look(record.pid, record.content.number)):
                 _check_texts(seen[0])
         recording.next_mark(recording.begins)
         recording.close()

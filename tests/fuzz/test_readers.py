@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gputui.protocol import frames
 from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
+from tests.scale import SCALE
 
 REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
 
@@ -55,7 +56,7 @@ STREAMS = st.builds(
 RECORDS = st.tuples(
     st.one_of(st.floats(0, 10), VALUES),
     st.one_of(st.just(7), VALUES),
-    st.sampled_from(["heard", "around", "about", "looked", "x"]),
+    st.sampled_from(["message", "surroundings", "recording", "look_taken", "x"]),
     st.one_of(OBJECTS, VALUES),
 )
 CHUNKS = st.one_of(
@@ -70,21 +71,21 @@ RECORDINGS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=RECORDINGS)
 def test_made_up_recordings(data):
     TARGETS["recordings"](data)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=STREAMS)
 def test_made_up_streams(name, stream):
     TARGETS[name](stream)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: b"\x07gptu\0\0\0" + rest))
 def test_noise(name, stream):
     TARGETS[name](stream)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -15,31 +19,33 @@ PROGRAMS = Path(__file__).parent / "programs"
 Run = Callable[..., dict[str, Any]]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "torch_path" in metafunc.fixturenames:
-        torches.parametrize(metafunc, "torch_path", torches.torch_pythons())
-    if "cuda_path" in metafunc.fixturenames:
-        cuda = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-        torches.parametrize(metafunc, "cuda_path", cuda)
-
-
 @pytest.fixture
 def run_program(cuda_path: str, tmp_path: Path) -> Run:
     """Runs a program on a CUDA build with two fake devices of its own; variables of its environment by keyword."""
 
-    def run(name: str, *arguments: str, memory_gib: float = 24, timeout_s: float = 300, **variables: str):
-        environment = torches.fake_cuda(torches.required(cuda_path), tmp_path, memory_gib=memory_gib) | variables
-        return torches.run_program(cuda_path, PROGRAMS / name, *arguments, environment=environment, timeout_s=timeout_s)
+    def run(name: str, *arguments: str, memory_gib: float = 24, is_forked: bool = True, **variables: str):
+        environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib) | variables
+        modules = ("torch",) if is_forked else ()
+        return torches.run_program(cuda_path, PROGRAMS / name, *arguments, environment=environment, modules=modules)
 
     return run
 
 
 @pytest.fixture(scope="session")
 def run_once(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program on any build, once for many tests."""
+    """Runs a program on any build, once for many tests, whichever of xdist's workers they are in."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def run(name: str, *arguments: str):
-        environment = torches.fake_cuda(torches.required(torch_path), tmp_path_factory.mktemp("fakegpu"))
-        return torches.run_program(torch_path, PROGRAMS / name, *arguments, environment=environment)
+        told = shared / f"{name}-{crc32(torch_path.encode()):x}.json"
+        with told.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not told.exists():
+                environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
+                modules = ("torch", "torch._dynamo")
+                words = (torch_path, PROGRAMS / name, *arguments)
+                told.write_text(json.dumps(torches.run_program(*words, environment=environment, modules=modules)))
+        return json.loads(told.read_text())
 
     return run

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.scale import SCALE
+
+pytestmark = pytest.mark.every_torch
+
 MIB = 1024**2
+LOOKS = 1000 * SCALE
+ROOMS = 4 * SCALE
 
 # name: (bytes said and given back, devices with a capture or routing, words that must stand among the problems)
 EXACT = {
@@ -55,9 +61,11 @@ def test_pinned_memory_is_what_pytorch_holds_of_it(run_program):
     assert found["pinned"] == found["made"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["many_looks", "many_looks_with_history"])
-def test_twenty_thousand_looks_leave_references_and_memory_as_they_were(run_program, name):
-    found = run_program("corners.py", name)
+def test_many_looks_leave_references_and_memory_as_they_were(run_program, name, record_property):
+    record_property("count", f"{LOOKS} looks")
+    found = run_program("corners.py", name, str(LOOKS))
     assert found["drift"] < 10
     assert found["grown_kib"] < 2048
 
@@ -79,7 +87,11 @@ def test_routing_by_hand_is_noticed_by_the_pools_count(run_program):
 
 
 BACKENDS = {
-    "cudaMallocAsync": ("another_backend", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    # PyTorch reads the backend at its import.
+    "cudaMallocAsync": (
+        "another_backend",
+        {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "is_forked": False},
+    ),
     "pluggable": ("an_allocator_of_its_own", {}),
 }
 
@@ -100,8 +112,12 @@ ROOM = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("configuration", "how"), ROOM.values(), ids=ROOM.keys())
-def test_the_largest_requests_fit_and_for_native_segments_one_byte_more_does_not(run_program, configuration, how):
-    found = run_program("random_room.py", "1", "25", how, PYTORCH_CUDA_ALLOC_CONF=configuration)
+def test_the_largest_requests_fit_and_for_native_segments_one_byte_more_does_not(
+    run_program, configuration, how, record_property
+):
+    record_property("count", f"{ROOMS} layouts")
+    found = run_program("random_room.py", "1", str(ROOMS), how, PYTORCH_CUDA_ALLOC_CONF=configuration)
     assert found["mismatches"] == []
-    assert found["tried"] >= 50
+    assert found["tried"] >= 2 * ROOMS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputui.probe.descriptors import Descriptor, NotOursError
-from gputui.probe.wake import Wake
+from gputui.probe.probe_thread import Waker
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_what_the_program_has_put_there_is_not_ours(pair: tuple[socket.socket, s
 
 
 def test_one_that_is_woken_often_is_woken() -> None:
-    wake = Wake()
-    assert all(wake.up() for _ in range(10_000))
-    wake.clear()
-    wake.close()
-    assert not wake.up()
+    waker = Waker()
+    assert all(waker.wake() for _ in range(10_000))
+    waker.clear()
+    waker.close()
+    assert not waker.wake()

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+
+from tests.scale import SCALE
+
+pytestmark = pytest.mark.every_torch
 
 EVERYTHING = "streams,pools,graphs,endings"
 # Pools over expandable segments are never ended here: PyTorch itself may abort when a MemPool there is destroyed.
 CONFIGURATIONS = [
-    pytest.param("", EVERYTHING, 45, id="native"),
-    pytest.param("max_split_size_mb:40", EVERYTHING, 25, id="max_split"),
-    pytest.param("roundup_power2_divisions:[64:8,256:4,>:1]", EVERYTHING, 25, id="roundup"),
-    pytest.param("expandable_segments:True", "streams", 45, id="expandable"),
-    pytest.param("expandable_segments:True,large_segment_size_mb:32", "streams", 15, id="large_pages"),
-    pytest.param("expandable_segments:True", "streams,pools,graphs", 8, id="expandable_pools"),
-    pytest.param("", "streams,toggle", 10, id="toggled"),
-    pytest.param("", "history", 8, id="history"),
+    pytest.param("", EVERYTHING, 6, id="native"),
+    pytest.param("max_split_size_mb:40", EVERYTHING, 3, id="max_split"),
+    pytest.param("roundup_power2_divisions:[64:8,256:4,>:1]", EVERYTHING, 3, id="roundup"),
+    pytest.param("expandable_segments:True", "streams", 6, id="expandable"),
+    pytest.param("expandable_segments:True,large_segment_size_mb:32", "streams", 2, id="large_pages"),
+    pytest.param("expandable_segments:True", "streams,pools,graphs", 3, id="expandable_pools"),
+    pytest.param("", "streams,toggle", 2, id="toggled"),
+    pytest.param("", "history", 2, id="history"),
 ]
 
 
-TIMES = int(os.environ.get("GPUTUI_TEST_PROGRAMS", "1"))
-"""How many times more programs to run than usual (346 for each PyTorch)."""
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(("configuration", "parts", "count"), CONFIGURATIONS)
-def test_the_prediction_is_what_is_given_back(run_program, configuration, parts, count, devices):
+def test_the_prediction_is_what_is_given_back(run_program, configuration, parts, count, devices, record_property):
+    record_property("count", f"{count * SCALE} programs")
     report = run_program(
-        "random_release.py", str(1000 * devices), str(count * TIMES), str(devices), parts,
+        "random_release.py", str(1000 * devices), str(count * SCALE), str(devices), parts,
         PYTORCH_CUDA_ALLOC_CONF=configuration, FAKEGPU_EVENT_LAG_MS="2", memory_gib=8,
     )  # fmt: skip
     assert report["mismatches"] == []

@@ -6,6 +6,8 @@ import pytest
 
 from gputui.probe.inventory import take_inventory
 
+pytestmark = pytest.mark.every_torch
+
 CASES = [
     "gpt,adamw,backward",
     "gpt,sgd,amp",

@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
+from gputui.model.analysis import DriverFacts
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent
-from gputui.model.target import Cost, Greeting, Look, Mark, Statistics
+from gputui.model.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
 from gputui.model.tensors import Category, Inventory, Storage
-from gputui.model.verdict import DriverFacts
 from gputui.sources.probe.client import message_of
 from gputui.sources.recording.chunks import FIRST_LINE
 from gputui.sources.recording.recorder import Chunks
@@ -34,9 +34,9 @@ class Made:
         self._heard = {greeting.pid: ProbeState(greeting) for greeting in greetings}
         self.chunks: list[bytes] = []
         self.moments: dict[int, list[TargetMoment]] = {greeting.pid: [] for greeting in greetings}
-        self.note(BEGAN, 0, "about", {"gputui": "0.1", "hostname": "node7"})
+        self.note(BEGAN, 0, "recording", {"gputui": "0.1", "hostname": "node7"})
         for greeting in greetings:
-            self.note(BEGAN, greeting.pid, "heard", {"type": "greeting", **asdict(greeting)})
+            self.note(BEGAN, greeting.pid, "message", {"type": "greeting", **asdict(greeting)})
 
     @property
     def data(self) -> bytes:
@@ -55,14 +55,14 @@ class Made:
     def hear(self, when: float, said: Statistics | Look | Mark, pid: int = GREETING.pid) -> None:
         """A message of the probe."""
         message = {"type": type(said).__name__.lower(), **plain(said)}
-        self.note(when, pid, "heard", message)
+        self.note(when, pid, "message", message)
         assert message_of(message) == said
         self._heard[pid] = after(self._heard[pid], said)
 
-    def deliver(self, when: float, pid: int = GREETING.pid, *, ended: str = "") -> None:
+    def deliver(self, when: float, pid: int = GREETING.pid, *, ended: Disconnect | None = None) -> None:
         """A moment, as a feed makes it."""
         around = Surroundings(when, ((0, FACTS),), Absent("the process has ended") if ended else 2 * GIB, None, ended)
-        self.note(when, pid, "around", plain(around))
+        self.note(when, pid, "surroundings", plain(around))
         self.moments[pid].append(moment_among(self._heard[pid], around))
 
 
@@ -101,7 +101,7 @@ def job(seconds: int, *greetings: Greeting, look_every_s: int = 2, mark_every_s:
                 made.deliver(at + 0.21, pid)
     if ends:
         for pid in made.moments:
-            made.deliver(BEGAN + seconds + 0.5, pid, ended=f"Process {pid} has ended by an error: OutOfMemoryError")
+            made.deliver(BEGAN + seconds + 0.5, pid, ended=Disconnect(DisconnectKind.ERROR, "OutOfMemoryError"))
     return made
 
 

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from gputui.errors import GputuiError
 from gputui.model.moment import TargetMoment
+from gputui.model.reading import Problem
 from gputui.sources.recording import chunks
 from gputui.sources.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, look_at
+from tests.scale import SCALE
 
 JOB = job(12)
 LIVE = JOB.moments[GREETING.pid]
@@ -40,7 +42,7 @@ def test_replayed_moments_equal_the_live_ones(tmp_path):
 STEPS = st.lists(st.sampled_from(["counters", "look", "same look", "look without tensors", "moment"]), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20 * SCALE, deadline=None)
 @given(STEPS)
 def test_any_sequence_comes_back(tmp_path_factory, steps):
     made = Made()
@@ -62,7 +64,7 @@ def test_any_sequence_comes_back(tmp_path_factory, steps):
     assert moments_in(path) == made.moments[GREETING.pid]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data)))
 def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "job"
@@ -74,10 +76,10 @@ def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
         return
     assert without_problems(seen) == without_problems(LIVE[: len(seen)])
     whole = sum(length >= len(FIRST_LINE) + sum(map(len, JOB.chunks[:n])) for n in range(1, len(JOB.chunks) + 1))
-    assert len(seen) == sum(b'"around"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
+    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data) - 1), st.integers(1, 255))
 def test_a_flipped_byte_costs_a_chunk_and_no_more(tmp_path_factory, place, bits):
     data = bytearray(JOB.data)
@@ -101,7 +103,7 @@ def test_damage_says_when_it_is(tmp_path):
     path.write_bytes(data)
     (notice,) = Recording(path).notices
     assert notice.startswith("The recording is damaged between ")
-    assert moments_in(path)[-1].problems == (notice,)
+    assert moments_in(path)[-1].problems == (Problem(notice),)
 
 
 def test_a_lost_look_leaves_the_counters_until_the_next_whole_one(tmp_path):
@@ -135,7 +137,7 @@ SENTENCES = {
     "many that look like chunks": (FIRST_LINE + chunks.MAGIC * 500_000, ["holds nothing to show"]),
     "an empty chunk": (FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, []), ["holds nothing to show"]),
     "records of another form": (
-        FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "heard", {"type": "greeting", "pid": "x"}]]),
+        FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "message", {"type": "greeting", "pid": "x"}]]),
         ["holds nothing to show"],
     ),
     "a kind of a later version": (FIRST_LINE + write_chunk(ChunkKind.LOOK, 7, 1.0, {}), ["holds nothing to show"]),
@@ -189,6 +191,6 @@ def test_texts_in_a_recording_cannot_command_a_terminal(tmp_path):
     path = tmp_path / "job"
     evil = json.loads(json.dumps({"gputui": "1", "hostname": "\x1b]0;evil\x07"}))
     made = Made()
-    made.chunks[0] = write_chunk(ChunkKind.RECORDS, 0, BEGAN, [[BEGAN, 0, "about", evil]])
+    made.chunks[0] = write_chunk(ChunkKind.RECORDS, 0, BEGAN, [[BEGAN, 0, "recording", evil]])
     recording = Recording(made.write(path))
     assert recording.about.hostname.isprintable()

@@ -28,6 +28,23 @@ BUSY = "print('ready', flush=True)\nwhile True: pass"
 AS_NOBODY = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); "
 ZOMBIE = "import os; child = os.fork() or os._exit(0); print('ready', child, flush=True); import time; time.sleep(600)"
 
+SHARED_MIB = 120
+WORKERS = 4
+
+FAMILY = f"""
+import os, signal
+shared = b"x" * ({SHARED_MIB} << 20)
+children = []
+for _ in range({WORKERS}):
+    child = os.fork()
+    if not child:
+        signal.pause()
+    children.append(child)
+print("ready", *children, flush=True)
+signal.pause()
+"""
+"""A parent and its workers, which share so much memory, as those of a DataLoader do."""
+
 
 class Child(NamedTuple):
     """A running program; `words` are what it said behind "ready"."""

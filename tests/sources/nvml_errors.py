@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pynvml
 
 from gputui.model.device import Device, DeviceLook
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 
@@ -129,6 +129,11 @@ UNKNOWN_YET = {"name": "GPU 1", "uuid": "", "bus_id": ""}
 """What stands for the readings that identify a device."""
 
 
+def absent(error: int) -> Absent:
+    """The reading that a call with this error leaves."""
+    return Absent(REASONS[error], AbsentKind.NOT_SUPPORTED if error == 3 else AbsentKind.FAILED)
+
+
 def each_error(gpus: FakeGpus, function: str, device: int = VICTIM) -> Iterator[tuple[int, Looks]]:
     """A fresh source for each error that `function` may fail with, while it does."""
     for error in REASONS:
@@ -150,11 +155,11 @@ def check_victim_is_lost(look: DeviceLook, well: DeviceLook, error: int) -> None
     first, victim = look.devices
     assert first == well.devices[0], error
     assert victim.lost, error
-    assert victim.power_w == victim.memory == victim.gpu_utilization_percent == Absent(REASONS[error]), error
+    assert victim.power_w == victim.memory == victim.gpu_utilization_percent == absent(error), error
     assert uses_of(look, first) == uses_of(well, first), error
     assert uses_of(look, victim) == [], error
 
 
-def field_reason(error: int) -> str:
-    """A field has an error number of its own and no words."""
-    return REASONS[error] if "NVML error" not in REASONS[error] else f"NVML error {error}"
+def absent_field(error: int) -> Absent:
+    """The same of a field, which has an error number of its own and no words."""
+    return absent(error) if "NVML error" not in REASONS[error] else Absent(f"NVML error {error}")

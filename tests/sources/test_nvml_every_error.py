@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.model.device import DeviceLook
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 from tests.sources.nvml_errors import (
@@ -24,12 +24,13 @@ from tests.sources.nvml_errors import (
     UNKNOWN_YET,
     UNSUPPORTED,
     VICTIM,
+    absent,
+    absent_field,
     check_victim_is_lost,
     each_error,
-    field_reason,
     uses_of,
 )
-from tests.sources.test_nvml_rates import look_until
+from tests.sources.waiting import look_until
 
 
 def test_the_tables_have_every_error_and_every_call(busy_gpus: FakeGpus) -> None:
@@ -53,7 +54,7 @@ def test_an_error_costs_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Loo
         if error in LOST:
             check_victim_is_lost(look, well, error)
         elif not (function in OTHERWISE and error in UNSUPPORTED):
-            readings = {field: UNKNOWN_YET.get(field, Absent(REASONS[error])) for field in FIELDS[function]}
+            readings = {field: UNKNOWN_YET.get(field, absent(error)) for field in FIELDS[function]}
             assert look.devices == (well.devices[0], well.devices[1]._replace(**readings)), error
             assert uses_of(look, look.devices[1]) == uses_of(well, well.devices[1]), error
         check_what_is_asked_again(busy_gpus, faulty, function, error, well)
@@ -105,8 +106,8 @@ def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks
             check_victim_is_lost(look, well, error)
             continue
         shares = function == "nvmlDeviceGetMemoryInfo_v2" and error == 3
-        reason = "this GPU has no memory of its own: it shares the host's" if shares else REASONS[error]
-        readings = {FIELDS[function][0]: Absent(reason), "shares_host_memory": shares}
+        shared = Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
+        readings = {FIELDS[function][0]: shared if shares else absent(error), "shares_host_memory": shares}
         assert look.devices == (well.devices[0], well.devices[1]._replace(**readings)), error
 
 
@@ -114,7 +115,7 @@ def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks
 def test_an_error_of_one_field_costs_that_field(busy_gpus: FakeGpus, looks: Looks, number: int, field: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, f"nvmlDeviceGetFieldValues.{number}"):
-        expected = well.devices[1]._replace(**{field: Absent(field_reason(error))})
+        expected = well.devices[1]._replace(**{field: absent_field(error)})
         assert faulty.look().devices == (well.devices[0], expected), error
         busy_gpus.clear("faults")
         assert faulty.look(after_s=5).devices == well.devices, error
@@ -154,7 +155,8 @@ def test_an_error_of_the_samples_of_processes_costs_only_those(busy_gpus: FakeGp
         if error in LOST:
             check_victim_is_lost(look, well, error)
             continue
-        reason = Absent("no sample in the last interval" if error == 6 else REASONS[error])
+        no_sample = Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
+        reason = no_sample if error == 6 else absent(error)
         assert look.devices == well.devices, error
         assert uses_of(look, look.devices[0]) == uses_of(well, well.devices[0]), error
         expected = [(pid, kind, used, reason) for pid, kind, used, _ in uses_of(well, well.devices[1])]

@@ -25,10 +25,11 @@ from tests.sources.nvml_errors import (
     REASONS,
     UNSUPPORTED,
     VICTIM,
+    absent,
+    absent_field,
     each_error,
-    field_reason,
 )
-from tests.sources.test_nvml_rates import until
+from tests.sources.waiting import until
 
 
 def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus, looks: Looks) -> None:
@@ -38,7 +39,7 @@ def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus
         first, victim = look.devices
         assert (look.problem, first) == (None, well.devices[0]), error
         assert victim.lost, error
-        assert {victim.power_w, victim.memory, victim.temperature_c} == {Absent(REASONS[error])}, error
+        assert {victim.power_w, victim.memory, victim.temperature_c} == {absent(error)}, error
         busy_gpus.clear("faults")
         assert faulty.look(after_s=3).devices == well.devices, error
 
@@ -78,7 +79,7 @@ def test_a_driver_that_does_not_name_itself_is_read(busy_gpus: FakeGpus, looks: 
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function, device=-1):
         look = faulty.look()
-        driver = well.driver._replace(**{DRIVER[function]: Absent(REASONS[error])})
+        driver = well.driver._replace(**{DRIVER[function]: absent(error)})
         assert (look.driver, look.devices) == (driver, well.devices), error
         busy_gpus.clear("faults")
         assert faulty.look(after_s=31).driver == (driver if error in UNSUPPORTED else well.driver), error
@@ -122,7 +123,7 @@ def test_an_error_about_links_is_no_link_that_is_down(busy_gpus: FakeGpus, looks
             reason = "this device has no NVLinks" if error in {2, *UNSUPPORTED} else REASONS[error]
             assert victim.nvlinks == Absent(reason), error
         elif function.endswith(".91"):
-            assert victim.nvlinks == Absent(field_reason(error)), error
+            assert victim.nvlinks == absent_field(error), error
         else:
             assert victim.nvlinks == well, error
 
@@ -139,7 +140,7 @@ def test_an_error_of_a_pcie_counter_is_its_reason(busy_gpus: FakeGpus) -> None:
         rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})
         rates.watch(frozenset({"gpu"}))
         until(rates.rates)
-        assert rates.rates() == {"gpu": (Absent(REASONS[error]),) * 2}, error
+        assert rates.rates() == {"gpu": (absent(error),) * 2}, error
         if error not in UNSUPPORTED:
             busy_gpus.clear("faults")
             until(partial(_has_rates, rates))

@@ -33,7 +33,7 @@ def test_a_lost_gpu_keeps_its_row_with_the_remedy(fake_gpus: FakeGpus, looks: Lo
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=error)
     first, lost, third = looks.look().devices
     assert lost.lost is not None
-    assert all(word in lost.lost for word in words)
+    assert all(word in lost.lost.sentence for word in words)
     assert is_well(first)
     assert is_well(third)
     assert (lost.key, lost.name, lost.bus_id) == (before[1].key, before[1].name, before[1].bus_id)
@@ -58,7 +58,7 @@ def test_a_gpu_that_was_never_seen_is_known_by_its_index(fake_gpus: FakeGpus, lo
 def test_a_gpu_that_may_not_be_opened_says_so(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetHandleByIndex*", device=0, error=NO_PERMISSION)
     refused, other = looks.look().devices
-    assert refused.lost == "No permission to open this GPU: check the access rights of its /dev/nvidia* file."
+    assert refused.lost.sentence == "No permission to open this GPU: check the access rights of its /dev/nvidia* file."
     assert is_well(other)
 
 

@@ -30,7 +30,7 @@ from tests.sources.nvml_errors import (
     UNKNOWN_YET,
     uses_of,
 )
-from tests.sources.test_nvml_rates import look_until
+from tests.sources.waiting import look_until
 
 TOO_OLD = Absent("not known to this driver")
 
@@ -141,7 +141,9 @@ def test_without_what_is_needed_the_driver_is_too_old(fake_gpus: FakeGpus, tmp_p
 
 def test_devices_that_cannot_be_opened_say_why(fake_gpus: FakeGpus, tmp_path: Path) -> None:
     looks = older(fake_gpus, tmp_path, OPEN)
-    assert all("not known to this driver" in (device.lost or "") for device in looks.look().devices)
+    assert all(
+        "not known to this driver" in (device.lost.reason if device.lost else "") for device in looks.look().devices
+    )
     looks.source.close()
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from gputui.model.device import DeviceUse, MigPlace
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.units import MIB
 from tests.conftest import FakeGpus
 from tests.fakegpu.lab import COMPUTE, GHOST, GRAPHICS, IDLE, MPS, NO_MEMORY
@@ -68,7 +68,7 @@ def test_a_process_without_a_sample_beside_one_with_a_sample_was_idle(fake_gpus:
 def test_no_sample_at_all_says_nothing_about_the_processes(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.process(4100000, {0: 300}, flags=GHOST | IDLE)
     (use,) = looks.look().uses
-    assert use.sm_percent == Absent("no sample in the last interval")
+    assert use.sm_percent == Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
 
 
 def test_after_a_sample_silence_means_idle(fake_gpus: FakeGpus, looks: Looks) -> None:
@@ -83,7 +83,7 @@ def test_sampling_that_is_unsupported_is_asked_for_once(fake_gpus: FakeGpus, loo
     fake_gpus.fault("nvmlDeviceGetProcessUtilization", error=NOT_SUPPORTED)
     for _ in range(10):
         look = looks.look()
-    assert look.uses[0].sm_percent == Absent("not supported by this device")
+    assert look.uses[0].sm_percent == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
     assert fake_gpus.calls()["nvmlDeviceGetProcessUtilization"] == 1
 
 
@@ -100,7 +100,9 @@ def test_mig_instances_are_devices_after_their_parent(fake_gpus: FakeGpus, looks
     assert {device.bus_id for device in devices[1:]} == {"00000000:1F:00.0"}
     assert [device.mig_mode for device in devices[:2]] == ["off", "on"]
     assert devices[2].name == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
-    assert devices[2].power_w == Absent("measured for the whole GPU, not for its MIG instances")
+    assert devices[2].power_w == Absent(
+        "measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED
+    )
 
 
 def test_uses_of_mig_instances_are_told_apart_and_their_memory_is_the_parents_too(

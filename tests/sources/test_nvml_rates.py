@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
-from gputui.model.device import DeviceLook, NvLinks
-from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent
+from gputui.model.device import NvLinks
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind
 from gputui.sources.nvml.binding import Nvml
 from gputui.sources.nvml.pcie import PcieRates
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
+from tests.sources.waiting import look_until, until
 
 PCIE, NOT_SUPPORTED, GPU_IS_LOST = "nvmlDeviceGetPcieThroughput", 3, 15
-
-
-def until(condition: Callable[[], object], *, limit_s: float = 120) -> None:
-    """Wait for another thread; the limit is for a test that fails."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def look_until(looks: Looks, condition: Callable[[DeviceLook], object]) -> DeviceLook:
-    """The first look that `condition` holds for."""
-    found = []
-    until(lambda: condition(look := looks.look()) and not found.append(look))
-    return found[0]
 
 
 def is_at_rest(fake_gpus: FakeGpus) -> bool:
@@ -92,7 +77,7 @@ def test_unsupported_pcie_counters_are_asked_for_once(fake_gpus: FakeGpus, looks
     (key, _) = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
     device = look_until(looks, lambda look: look.devices[0].pcie_rx_bytes_per_s != NOT_READ).devices[0]
-    assert device.pcie_rx_bytes_per_s == Absent("not supported by this device")
+    assert device.pcie_rx_bytes_per_s == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
     looks.look()
     assert fake_gpus.calls()[PCIE] == 2
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import Bar1, Device, DeviceMemory, Driver, PcieLink, RemappedRows
+from gputui.model.device import THROTTLE_SENTENCES, Bar1, Device, DeviceMemory, Driver, PcieLink, RemappedRows
 from gputui.model.device_readings import READINGS
-from gputui.model.reading import NOT_LOOKED_AT, Absent
-from gputui.model.throttle import THROTTLE_SENTENCES
+from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
 from gputui.sources.nvml.calls import THROTTLE_BITS
 from gputui.units import GIB, MIB
 from tests.conftest import FakeGpus
@@ -24,11 +23,11 @@ CASES = [
     ("decoder_percent", {"dec": 13}, 13),
     ("temperature_c", {"temperature": 61}, 61),
     ("memory_temperature_c", {"mem_temperature": 84}, 84),
-    ("memory_temperature_c", {"mem_temperature": 0}, Absent("not supported by this device")),
+    ("memory_temperature_c", {"mem_temperature": 0}, Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)),
     ("slowdown_temperature_c", {}, 89),
     ("shutdown_temperature_c", {}, 92),
     ("fan_percent", {"fan": 40}, 40),
-    ("fan_percent", {"fan": 0}, Absent("not supported by this device")),
+    ("fan_percent", {"fan": 0}, Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)),
     ("power_w", {"power": 512_250}, 512.25),
     ("power_limit_w", {"power_limit": 400_000}, 400.0),
     ("energy_j", {"energy": 1500}, 1.5),
@@ -102,7 +101,7 @@ def test_a_board_without_memory_of_its_own_is_labelled_and_gets_no_number(fake_g
     fake_gpus.fault("nvmlDeviceGetMemoryInfo*", error=NOT_SUPPORTED, device=0)
     shared, other = looks.look().devices
     assert shared.shares_host_memory
-    assert shared.memory == Absent("this GPU has no memory of its own: it shares the host's")
+    assert shared.memory == Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
     assert shared.temperature_c == 34
     assert not other.shares_host_memory
     assert isinstance(other.memory, DeviceMemory)
@@ -121,7 +120,7 @@ def test_an_unsupported_reading_is_asked_for_once(fake_gpus: FakeGpus, looks: Lo
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=NOT_SUPPORTED, device=0)
     for _ in range(10):
         device = looks.look().devices[0]
-    assert device.power_w == Absent("not supported by this device")
+    assert device.power_w == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
     assert fake_gpus.calls()["nvmlDeviceGetPowerUsage"] == 1 + 10  # of device 0, and of device 1 at every look
 
 

@@ -14,8 +14,7 @@ from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
-from tests.sources.children import IDLE, ZOMBIE, as_nobody, running, wait_until
-from tests.sources.test_process_workers import FAMILY, SHARED_MIB, WORKERS
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, ZOMBIE, as_nobody, running, wait_until
 
 PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207
@@ -144,6 +143,7 @@ def test_a_zombie_waits_for_its_parent():
     assert details.tree[-1].state is ProcessState.ZOMBIE
 
 
+@pytest.mark.root
 def test_what_somebody_elses_process_does_not_show_is_absent_with_the_owner():
     with running(IDLE) as child:
         wait_until(lambda: ProcFs().stat(child.pid).letter == "S")

@@ -37,6 +37,7 @@ def test_a_private_namespace_is_told_by_its_number(tmp_path, link, expected):
     assert is_private(ProcFs(tmp_path)) is expected
 
 
+@pytest.mark.root
 def test_in_a_real_container_the_hosts_pids_are_elsewhere():
     script = f"""
 import json, os
@@ -79,6 +80,7 @@ def test_a_process_that_ends_in_a_container_has_vanished(library):
     assert gone.identity == alive.identity
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("others", "expected"),
     [((), ProcessState.SLEEPING), ((MISSING,), ProcessState.ELSEWHERE)],
@@ -91,6 +93,7 @@ def test_a_process_that_may_not_be_looked_into_is_what_the_others_are(others, ex
     assert process.state is expected
 
 
+@pytest.mark.root
 def test_on_the_host_a_process_needs_no_driver_mapped():
     with running(AS_NOBODY + IDLE) as child:
         look = ProcessSource(in_private_namespace=False).read(on_device(child.pid, os.getpid()))

@@ -13,23 +13,7 @@ from gputui.sources.processes.rollups import Rollups
 from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import Rollup
 from gputui.units import MIB
-from tests.sources.children import IDLE, as_nobody, look_at, running, wait_until
-
-SHARED_MIB = 120
-WORKERS = 4
-
-FAMILY = f"""
-import os, signal
-shared = b"x" * ({SHARED_MIB} << 20)
-children = []
-for _ in range({WORKERS}):
-    child = os.fork()
-    if not child:
-        signal.pause()
-    children.append(child)
-print("ready", *children, flush=True)
-signal.pause()
-"""
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, as_nobody, look_at, running, wait_until
 
 
 def source(**options) -> ProcessSource:
@@ -50,6 +34,7 @@ def test_what_workers_share_is_counted_once():
     assert SHARED_MIB * MIB < workers.resident_bytes + process.pss_bytes < (SHARED_MIB + 80) * MIB
 
 
+@pytest.mark.root
 def test_where_proportional_memory_may_not_be_read_workers_count_whole():
     with running(FAMILY) as child:
         (process,) = as_nobody(lambda: look_at(source(), child.pid))

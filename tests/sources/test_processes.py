@@ -1,6 +1,7 @@
 """The process source against real processes; only NVML's part, the uses, is made by hand."""
 
 import os
+import pwd
 import signal
 import sys
 import time
@@ -27,6 +28,8 @@ from tests.sources.children import (
     wait_until,
 )
 
+ME = next((user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid()), str(os.getuid()))
+
 
 def source(**options) -> ProcessSource:
     return ProcessSource(in_private_namespace=False, **options)
@@ -36,7 +39,7 @@ def test_a_process_is_known_by_its_user_its_command_and_when_it_started():
     before = time.time()
     with running(IDLE, "--lr", "3e-4") as child:
         (process,) = look_at(source(), child.pid)
-    assert process.user == "root"
+    assert process.user == ME
     assert isinstance(process.command, str)
     assert process.command.endswith("--lr 3e-4")
     assert process.identity.started == pytest.approx(before, abs=PATIENCE_S)
@@ -74,12 +77,14 @@ def test_cpu_is_absent_at_the_first_look_and_counts_what_was_used_since():
     assert third.state is ProcessState.STOPPED
 
 
+@pytest.mark.root
 def test_a_process_of_another_user_is_named_by_that_user():
     with running(AS_NOBODY + IDLE) as child:
         (process,) = look_at(source(), child.pid)
     assert process.user == "nobody"
 
 
+@pytest.mark.root
 def test_a_user_without_rights_still_sees_whose_process_it_is():
     with running(IDLE, "train.py", RANK="0", WORLD_SIZE="2") as child:
         (process,) = as_nobody(lambda: look_at(source(), child.pid))
@@ -167,9 +172,10 @@ def test_the_probe_is_asked_with_the_pid_and_its_user():
         watcher = source(has_probe=lambda pid, user: not asked.append((pid, user)))
         (process,) = look_at(watcher, child.pid)
     assert process.has_probe
-    assert asked == [(child.pid, "root")]
+    assert asked == [(child.pid, ME)]
 
 
+@pytest.mark.root
 def test_a_pid_used_again_is_another_process():
     script = """
 import os, signal, time
@@ -203,6 +209,7 @@ print(first == second, one.identity != two.identity, two.cpu_percent.reason)
     assert printed == "True True known from the second look on\n"
 
 
+@pytest.mark.root
 def test_what_proc_hides_is_hidden_and_not_gone(tmp_path):
     script = f"""
 import os, subprocess, sys

@@ -48,6 +48,7 @@ def test_where_a_process_cannot_be_held_it_gets_an_ordinary_signal(monkeypatch, 
     assert refusal(identity) == f"PID {child.pid} has ended."
 
 
+@pytest.mark.root
 def test_somebody_elses_process_is_refused_with_the_owner():
     with running(IDLE) as child:
         identity = identity_of(child.pid)
@@ -81,6 +82,7 @@ def test_what_is_not_one_process_for_certain_is_refused(identity):
     assert "cannot be identified" in refusal(identity)
 
 
+@pytest.mark.root
 def test_a_hidden_process_is_refused_and_not_called_ended():
     script = """
 import os, subprocess

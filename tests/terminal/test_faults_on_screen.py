@@ -126,7 +126,7 @@ def test_any_number_of_gpus(live: Live, fake_gpus: FakeGpus, gpus: int) -> None:
     fake_gpus.up(gpus)
     session = live(size=(120, 40))
     session.wait_for("Help")
-    words = "The driver answers and knows no device." if gpus == 0 else f"{gpus - 1} H100"
+    words = "NVML works but reports no devices." if gpus == 0 else f"{gpus - 1} H100"
     session.wait_for(words)
     quit_well(session)
 

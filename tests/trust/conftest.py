@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import torches
 from tests.attach import conftest as attaching
 from tests.attach.children import Child, Python
 from tests.attach.conftest import python, sockets, torch_python
@@ -16,18 +14,7 @@ from tests.attach.conftest import python, sockets, torch_python
 __all__ = ["python", "sockets", "torch_python"]
 
 
-def require_root() -> None:
-    """Leave a test out, which CI does not allow, for whoever cannot become another user or mount a folder."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for other users and for mounts")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    attaching.pytest_generate_tests(metafunc)
-    if "cuda_path" in metafunc.fixturenames:
-        cuda = [path for path in torches.torch_pythons() if torches.has_cuda_build(path)]
-        torches.parametrize(metafunc, "cuda_path", cuda)
-
+pytest_generate_tests = attaching.pytest_generate_tests
 
 COUNTING = """
     import gputui.probe, time

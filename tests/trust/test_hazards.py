@@ -2,7 +2,7 @@
 
 | hazard | test |
 | --- | --- |
-| 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: twenty thousand looks |
+| 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: many looks |
 | 2. counters hold the interpreter's lock while they wait for the allocator's | `test_hazard_2...`: looked at and not |
 | 3. `empty_cache()` in another thread synchronises the wrong device | `test_hazards_3_4_5_8_9...` |
 | 4. `max_split_size_mb` at run time frees live memory | `test_hazards_3_4_5_8_9...` |
@@ -31,12 +31,13 @@ from tests import torches
 from tests.attach.children import Child, Python
 from tests.attach.test_attach import attach
 
+pytestmark = pytest.mark.every_torch
+
 
 @pytest.fixture
 def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
     """A Python with a CUDA build, and two fake GPUs."""
-    path = torches.required(cuda_path)
-    python = Python(path, tmp_path, torches.fake_cuda(path, tmp_path))
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
     yield python
     python.end()
 
@@ -97,7 +98,7 @@ FORBIDDEN = """
 def looked_at(request: pytest.FixtureRequest, cuda_python: Python) -> tuple[Child, str, list[Look]]:
     """A program that notes what is called, what it said before, and looks of every kind at it."""
     lag = {"FAKEGPU_EVENT_LAG_MS": "600000"}
-    child = cuda_python.start(FORBIDDEN, options=("-W", "ignore"), PYTORCH_CUDA_ALLOC_CONF=request.param, **lag)
+    child = cuda_python.fork(FORBIDDEN, PYTORCH_CUDA_ALLOC_CONF=request.param, **lag)
     before = child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)
@@ -168,7 +169,7 @@ LOOKED_AT = (
 
 
 def test_hazard_2_nobody_waits_for_a_device_allocation_while_somebody_looks(cuda_python: Python) -> None:
-    child = cuda_python.start(LOOKED_AT, options=("-W", "ignore"), FAKEGPU_MALLOC_US="300000")
+    child = cuda_python.fork(LOOKED_AT, FAKEGPU_MALLOC_US="300000")
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)
@@ -182,7 +183,7 @@ def test_hazard_2_nobody_waits_for_a_device_allocation_while_somebody_looks(cuda
 
 
 def test_hazard_2_nobody_waits_for_a_device_allocation_while_nobody_looks(cuda_python: Python) -> None:
-    child = cuda_python.start(SLOW_MALLOC, options=("-W", "ignore"), FAKEGPU_MALLOC_US="500000")
+    child = cuda_python.fork(SLOW_MALLOC, FAKEGPU_MALLOC_US="500000")
     assert int(child.expect("turns")) > 5
 
 
@@ -197,7 +198,7 @@ HISTORY = """
 
 
 def test_hazard_10_a_history_without_frames_is_read(cuda_python: Python) -> None:
-    child = cuda_python.start(HISTORY, options=("-W", "ignore"))
+    child = cuda_python.fork(HISTORY)
     child.expect("ready")
     with child.attach() as client:
         for how in ("walk", "scan", ""):

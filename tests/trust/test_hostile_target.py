@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.moment import MARKS_AT_MOST
+from gputui.explain.probe_state import MARKS_AT_MOST
 from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Statistics
@@ -166,7 +166,7 @@ HOSTILE = (
 @pytest.fixture
 def hostile(torch_python: Python) -> Child:
     """A program whose every name gives orders to a terminal."""
-    child = torch_python.start(HOSTILE, ORDER, EVIL=ORDER, **{"EVIL" + ORDER: "1"})
+    child = torch_python.fork(HOSTILE, ORDER, EVIL=ORDER, **{"EVIL" + ORDER: "1"})
     child.expect("ready")
     return child
 
@@ -223,7 +223,7 @@ def test_the_sentence_about_a_folder_gives_no_orders_either(torch_python: Python
     evil = sockets.parent / "\x1b]0;owned\x07"
     (evil / "gputui").mkdir(parents=True)
     (evil / "gputui").chmod(0o777)
-    child = torch_python.start("    import sys\n    print('ready', flush=True)\n    input()", XDG_RUNTIME_DIR=str(evil))
+    child = torch_python.fork("    import sys\n    print('ready', flush=True)\n    input()", XDG_RUNTIME_DIR=str(evil))
     child.expect("ready")
     text = printed(torch_python, "attach", str(child.pid))
     assert "cannot be trusted" in text

@@ -6,7 +6,6 @@ What one frame can hold wrong is in `tests/attach/test_wire.py`; here is what ma
 from __future__ import annotations
 
 import json
-import os
 import socket
 import struct
 from contextlib import ExitStack, closing, suppress
@@ -18,10 +17,11 @@ from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import Python, wait_until
 from tests.attach.test_wire import HELLO, connected, frame
+from tests.scale import SCALE
 from tests.trust.conftest import COUNTING, Target
 
-MANY = int(os.environ.get("GPUTUI_TEST_FRAMES", "100000"))
-"""How many frames the long tests send; a million takes half a minute."""
+MANY = 20_000 * SCALE
+"""How many frames the long tests send."""
 BOUND_BYTES = 24 * 1024**2
 QUIET = 6
 """Descriptors of a program nobody is attached to: the standard three, the listening socket, the pair that wakes."""
@@ -64,8 +64,10 @@ def send_all(connection: socket.socket, data: bytes) -> None:
                 return
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REQUESTS)
-def test_very_many_frames(target: Target, name: str) -> None:
+def test_very_many_frames(target: Target, name: str, record_property) -> None:
+    record_property("count", f"{MANY} frames")
     data = frame(REQUESTS[name]) * (MANY // 10)
     before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
@@ -77,7 +79,9 @@ def test_very_many_frames(target: Target, name: str) -> None:
     goes_on(target)
 
 
-def test_very_many_frames_of_nobody_who_reads(target: Target) -> None:
+@pytest.mark.long
+def test_very_many_frames_of_nobody_who_reads(target: Target, record_property) -> None:
+    record_property("count", f"{MANY} frames")
     before = target.child.drawn_bytes()
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO)
@@ -166,9 +170,9 @@ FULL = """
 FILL = """
     import gputui.probe
     from gputui.probe import lifecycle, sockets
-    tries, accept, rest = [], sockets.Listener.accept, lifecycle._Running._rest
+    tries, accept, back_off = [], sockets.Listener.accept, lifecycle._Running._back_off
     sockets.Listener.accept = lambda listener: (tries.append(1), accept(listener))[1]
-    lifecycle._Running._rest = lambda running: (tries.append(1), rest(running))[1]
+    lifecycle._Running._back_off = lambda running: (tries.append(1), back_off(running))[1]
     print("ready", flush=True)
     input()
     held = []

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.soak import Soak, descriptors, held_kib
-from tests import torches
-from tests.attach.children import wait_until
+import pytest
 
-ACTIONS = 45
+from benchmarks.soak import Soak, descriptors, held_kib
+from tests.attach.children import wait_until
+from tests.scale import SCALE
+
+ACTIONS = 24 * SCALE
 GROWN_KIB = 16 * 1024
 """Over so few acts both sides still find their size: what is looked for is what would be ten times that in an hour."""
 
 
-def test_a_short_soak(tmp_path: Path, sockets: Path) -> None:
-    soak = Soak(torches.required("".join(torches.torch_pythons()[:1])), tmp_path, ranks=2, seed=3)
+@pytest.mark.long
+def test_a_short_soak(torch_path: str, tmp_path: Path, sockets: Path, record_property) -> None:
+    record_property("count", f"{ACTIONS} acts")
+    soak = Soak(torch_path, tmp_path, ranks=2, seed=3)
     try:
         pids = [rank.process.pid for rank in soak.ranks]
         alone = [descriptors(pid) for pid in pids]

@@ -16,7 +16,7 @@ import pytest
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
-from tests.trust.conftest import COUNTING, require_root
+from tests.trust.conftest import COUNTING
 
 ANA = 100_000 + 2 * os.getpid()
 BEN = ANA + 1
@@ -74,7 +74,6 @@ def view(uid: int, pid: int, path: str = "") -> str:
 @pytest.fixture
 def of_users(python: Python) -> Iterator[dict[int, Path]]:
     """The folders of both users in /tmp, not made yet."""
-    require_root()
     folders = {uid: Path(f"/tmp/gputui-{uid}") for uid in (ANA, BEN)}
     for folder in folders.values():
         clear(folder)
@@ -96,6 +95,7 @@ def run_as(uid: int, python: Python) -> Child:
     return python.start(TARGET, str(uid), GPUTUI_PROBE="0")
 
 
+@pytest.mark.root
 def test_the_owner_and_root_get_in_and_nobody_else(python: Python, of_users: dict[int, Path]) -> None:
     child = run_as(ANA, python)
     path = child.expect("ready")
@@ -114,8 +114,8 @@ def test_the_owner_and_root_get_in_and_nobody_else(python: Python, of_users: dic
     assert child.process.poll() is None
 
 
+@pytest.mark.root
 def test_who_started_as_root_and_became_another_user_is_found_by_root(python: Python, sockets: Path) -> None:
-    require_root()
     child = python.start(
         f"""
         import gputui.probe.server, ctypes, json, os
@@ -143,6 +143,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_was_planted_in_the_shared_temporary_folder_is_not_used(
     python: Python, of_users: dict[int, Path], name: str

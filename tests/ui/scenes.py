@@ -15,7 +15,7 @@ from gputui.model.process import (
     Unattributed,
     Workers,
 )
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.model.snapshot import Snapshot
 from gputui.sources.processes.details import without_process
 from gputui.sources.procfs import ENDED
@@ -24,7 +24,7 @@ from gputui.units import GIB, MIB
 NOW = 1_763_640_000.0
 """20 November 2025, 12:00:00 UTC."""
 
-UNSUPPORTED = Absent("not supported by this device")
+UNSUPPORTED = Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
 
 
 def device(index: int = 0, **changes) -> Device:

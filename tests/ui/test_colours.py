@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.color import ColorSystem
 from rich.segment import Segment
+from textual.dom import DOMNode
 from textual.strip import Strip
 
+from gputui.model.device import Lost
 from gputui.settings.settings import THEMES
-from gputui.ui.pen import look_of
-from gputui.ui.roles import ROLES
-from gputui.ui.widgets.process_table import ProcessTable
+from gputui.ui.backend.pen import look_of
+from gputui.ui.drawing.roles import ROLES
+from gputui.ui.widgets.painted import Painted
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 from tests.ui.terminal import Terminal
@@ -22,12 +26,12 @@ READ = [role for role in ROLES if role != "track"]
 
 def looks(monitor: Monitor, system: ColorSystem) -> dict[str, tuple[str, str, str]]:
     """SGR attributes, foreground and background of each role, as they go to the terminal."""
-    table = monitor.app.screen.query_one(ProcessTable)
+    screen = monitor.app.screen
     found = {}
     for role in ROLES:
-        strip = Strip([Segment("x", table.get_component_rich_style(f"role--{role}"))])
+        strip = Strip([Segment("x", screen.get_component_rich_style(f"role--{role}"))])
         for line_filter in monitor.app.get_line_filters():
-            strip = strip.apply_filter(line_filter, table.background_colors[1])
+            strip = strip.apply_filter(line_filter, screen.background_colors[1])
         (segment,) = strip
         found[role] = look_of(segment.style, system)
     return found
@@ -39,31 +43,45 @@ def is_seen(look: tuple[str, str, str]) -> bool:
     return foreground.replace("38;", "", 1) != background.replace("48;", "", 1)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
-async def test_every_role_can_be_read_in_every_theme(theme, system):
-    async with open_monitor(theme=theme) as monitor:
-        assert monitor.app.theme == theme
-        found = looks(monitor, system)
-        assert [role for role in READ if not is_seen(found[role])] == []
+STANDING_OUT = ("cursor", "head", "alarm", "tagged", "good", "fair", "poor")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR], ids=["256", "truecolor"])
-async def test_cursor_head_and_levels_stand_out_in_every_theme(theme, system):
-    async with open_monitor(theme=theme) as monitor:
-        found = looks(monitor, system)
-        for role in ("cursor", "head", "alarm", "tagged", "good", "fair", "poor"):
-            assert found[role] != found["plain"], role
-        assert len({found[role] for role in ("good", "fair", "poor")}) == 3
+async def test_every_role_can_be_read_and_levels_stand_out_in_every_theme():
+    async with open_monitor() as monitor:
+        for theme in THEMES:
+            await wear(monitor, theme)
+            for system in (ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR):
+                found = looks(monitor, system)
+                where = (theme, system)
+                assert [role for role in READ if not is_seen(found[role])] == [], where
+                assert [role for role in STANDING_OUT if found[role] == found["plain"]] == [], where
+                assert len({found[role] for role in ("good", "fair", "poor")}) == 3, where
 
 
-@pytest.mark.parametrize("theme", ["terminal", "ansi-dark", "ansi-light"])
-async def test_the_terminals_own_colours_do_on_sixteen(theme):
-    async with open_monitor(theme=theme) as monitor:
-        found = looks(monitor, ColorSystem.STANDARD)
-        assert [role for role in READ if not is_seen(found[role])] == []
-        assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5
+async def test_the_terminals_own_colours_do_on_sixteen():
+    async with open_monitor() as monitor:
+        for theme in ("terminal", "ansi-dark", "ansi-light"):
+            await wear(monitor, theme)
+            found = looks(monitor, ColorSystem.STANDARD)
+            assert [role for role in READ if not is_seen(found[role])] == [], theme
+            assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5, theme
+
+
+async def test_a_theme_of_the_settings_is_there_from_the_start_as_if_it_were_chosen_later():
+    async with open_monitor(theme="nord") as monitor:
+        assert monitor.app.theme == "nord"
+        at_the_start = looks(monitor, ColorSystem.TRUECOLOR)
+    async with open_monitor() as monitor:
+        assert looks(monitor, ColorSystem.TRUECOLOR) != at_the_start
+        await wear(monitor, "nord")
+        assert looks(monitor, ColorSystem.TRUECOLOR) == at_the_start
+
+
+async def wear(monitor: Monitor, theme: str) -> None:
+    """Change the theme and wait until all is drawn in it."""
+    monitor.app.theme = theme
+    await monitor.settle()
+    assert monitor.app.has_class(f"-theme-{theme}")
 
 
 class TestWithoutColour:
@@ -110,5 +128,38 @@ async def test_a_tagged_row_is_marked_by_more_than_its_colour():
 
 
 async def test_a_lost_device_is_marked_by_more_than_its_colour():
-    async with open_monitor(scenes.snapshot((scenes.device()._replace(lost="GPU is lost."),))) as monitor:
+    async with open_monitor(scenes.snapshot((scenes.device()._replace(lost=Lost("GPU is lost")),))) as monitor:
         assert "▲ GPU is lost." in monitor.text
+
+
+async def test_roles_are_dressed_once_for_a_screen():
+    async with open_monitor() as monitor:
+        screen, stylesheet = monitor.app.screen, monitor.app.stylesheet
+        applied: list[DOMNode] = []
+        apply = stylesheet.apply
+
+        def count(node: DOMNode, **options: object) -> None:
+            applied.append(node)
+            apply(node, **options)
+
+        stylesheet.apply = count
+        stylesheet.update(screen)
+        roles = [node for node in applied if any(name.startswith("role--") for name in node.classes)]
+        assert len(roles) == len(ROLES)
+        assert len(screen.query(Painted)) > 5
+
+
+async def test_a_theme_that_changes_a_role_alone_is_painted():
+    async with open_monitor(theme="textual-dark") as monitor:
+        wire = Wire(monitor.app)
+        redder = replace(monitor.app.current_theme, name="redder", primary="#ff0000")
+        monitor.app.register_theme(redder)
+        monitor.app.screen.refresh()
+        await monitor.settle()
+        wire.sent.clear()
+        monitor.app.theme = "redder"
+        await monitor.settle()
+        assert wire.bytes
+        title = monitor.app.screen.get_component_rich_style("role--title").color
+        pens = {segment.style.color for strip in monitor.app.screen._compositor.render_strips() for segment in strip}
+        assert title in pens

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
 from gputui.ui.widgets.device_list import DeviceList
@@ -14,25 +13,26 @@ PAGE = 12
 """Process rows that are visible on 80x24 with one device."""
 
 
-@pytest.mark.parametrize(
-    ("keys", "pid"),
-    [
-        pytest.param([], 1000, id="at first the first"),
-        pytest.param(["down"], 1001, id="down"),
-        pytest.param(["j", "j", "k"], 1001, id="j and k"),
-        pytest.param(["up"], 1000, id="up stops at the first"),
-        pytest.param(["end"], 1099, id="End"),
-        pytest.param(["G"], 1099, id="G"),
-        pytest.param(["end", "down"], 1099, id="down stops at the last"),
-        pytest.param(["end", "home"], 1000, id="Home"),
-        pytest.param(["end", "pageup", "pagedown"], 1099, id="a page up and down again"),
-        pytest.param(["space", "space"], 1002, id="Space tags and goes on"),
-    ],
-)
-async def test_keys_move_the_cursor(keys, pid):
+KEYS = [
+    ([], 1000, "at first the first"),
+    (["down"], 1001, "down"),
+    (["j", "j", "k"], 1001, "j and k"),
+    (["up"], 1000, "up stops at the first"),
+    (["end"], 1099, "End"),
+    (["G"], 1099, "G"),
+    (["end", "down"], 1099, "down stops at the last"),
+    (["end", "home"], 1000, "Home"),
+    (["end", "pageup", "pagedown"], 1099, "a page up and down again"),
+    (["space", "space"], 1002, "Space tags and goes on"),
+]
+
+
+async def test_keys_move_the_cursor():
     async with open_monitor(MANY, size=(80, 24)) as monitor:
-        await monitor.press(*keys)
-        assert monitor.pid == pid
+        for keys, pid, what in KEYS:
+            await monitor.press(*keys)
+            assert monitor.pid == pid, what
+            await monitor.press("home")
 
 
 async def test_a_page_is_what_is_visible_and_the_cursor_is_always_visible():
@@ -114,17 +114,15 @@ async def test_a_click_below_the_last_row_does_nothing():
         assert (monitor.screen, monitor.pid) == ("Overview", 2010)
 
 
-@pytest.mark.parametrize(("title", "order"), [("GPU mem", "memory"), ("User", "user"), ("RSS", "rss")])
-async def test_a_click_on_a_title_sorts_and_a_second_one_reverses(title, order):
+async def test_a_click_on_a_title_sorts_and_a_second_one_reverses():
     async with open_monitor() as monitor:
         head = next(y for y, line in enumerate(monitor.lines) if "PID" in line)
-        place = (monitor.lines[head].index(title), head)
-        await monitor.pilot.click(offset=place)
-        await monitor.settle()
-        assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order, False)
-        await monitor.pilot.click(offset=place)
-        await monitor.settle()
-        assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order, True)
+        for title, order in (("GPU mem", "memory"), ("User", "user"), ("RSS", "rss")):
+            place = (monitor.lines[head].index(title), head)
+            for is_reversed in (False, True):
+                await monitor.pilot.click(offset=place)
+                await monitor.settle()
+                assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order, is_reversed)
 
 
 async def test_the_wheel_moves_through_the_list():
@@ -143,10 +141,11 @@ async def test_a_click_on_a_key_of_the_bottom_line_does_what_the_key_does():
         assert monitor.screen == "Menu"
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
-async def test_the_rows_at_80x24_are_what_was_promised(width):
-    async with open_monitor(size=(width, 24)) as monitor:
-        assert sum("H100" in line for line in monitor.lines) == 8
-        assert sum(" 1h00m " in line or "unattributed" in line or "zombie" in line for line in monitor.lines) >= 8
-        assert "Filter" in monitor.lines[-1]
-        assert monitor.app.screen.query_one(DeviceList).display
+async def test_the_rows_at_80x24_are_what_was_promised():
+    async with open_monitor(size=(80, 24)) as monitor:
+        for width in (80, 120, 200):
+            await monitor.resize(width, 24)
+            assert sum("H100" in line for line in monitor.lines) == 8
+            assert sum(" 1h00m " in line or "unattributed" in line or "zombie" in line for line in monitor.lines) >= 8
+            assert "Filter" in monitor.lines[-1]
+            assert monitor.app.screen.query_one(DeviceList).display

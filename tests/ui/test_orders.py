@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from gputui.model.process import ProcessLook
-from gputui.ui.drawing.process_rows import ORDERS
+from gputui.ui.drawing.process_rows import PROCESS_ORDERS
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.name)
 @pytest.mark.parametrize("opener", ["o", "f6"])
-async def test_o_and_a_letter_sort(opener, order):
+async def test_a_key_and_a_letter_sort(opener):
     async with open_monitor() as monitor:
-        await monitor.press(opener, order.letter)
-        assert monitor.screen == "Overview"
-        assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order.name, False)
+        for order in reversed(PROCESS_ORDERS):  # the one that is there at the start comes last
+            await monitor.press(opener, order.letter)
+            assert monitor.screen == "Overview"
+            assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order.name, False)
 
 
 async def test_a_capital_letter_reverses():
@@ -29,20 +29,20 @@ async def test_a_capital_letter_reverses():
 async def test_the_sort_menu_chooses_with_arrows_and_enter():
     async with open_monitor() as monitor:
         await monitor.press("o", "down", "enter")
-        assert monitor.app.view.order == ORDERS[1].name
+        assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
 async def test_the_sort_menu_knows_j_and_k():
     async with open_monitor() as monitor:
         await monitor.press("o", "j", "j", "k", "enter")
-        assert monitor.app.view.order == ORDERS[1].name
+        assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
-@pytest.mark.parametrize("key", ["escape", "q"])
-async def test_the_sort_menu_is_left_without_a_change(key):
+async def test_the_sort_menu_is_left_without_a_change():
     async with open_monitor() as monitor:
-        await monitor.press("o", key)
-        assert (monitor.screen, monitor.app.view.order) == ("Overview", "device")
+        for key in ("escape", "q"):
+            await monitor.press("o", "down", key)
+            assert (monitor.screen, monitor.app.view.order) == ("Overview", "device"), key
 
 
 async def test_the_sorted_column_is_marked_and_turns_round():

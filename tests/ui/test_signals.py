@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Button
 
 from gputui.model.process import Identity
-from gputui.ui.app import KILL_WARNING
+from gputui.ui.screens.signals import KILL_WARNING
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
@@ -19,26 +19,23 @@ FIRST = Identity(2010, scenes.NOW - 3600.0)
     ("key", "name"), [("T", "SIGTERM"), ("K", "SIGKILL"), ("I", "SIGINT")], ids=["terminate", "kill", "interrupt"]
 )
 class TestAKeyForASignal:
-    async def test_asks_and_cancel_has_the_keyboard(self, key, name):
+    async def test_asks_and_sends_nothing_unless_one_is_sure(self, key, name):
         async with open_monitor() as monitor:
-            await monitor.press(key)
-            assert f"Send {name} to this process?" in monitor.text
-            assert "2010  ana  python train.py" in monitor.text
-            assert monitor.app.focused.id == "cancel"
+            for answer in ("enter", "escape", "q", "n"):
+                await monitor.press(key)
+                assert f"Send {name} to this process?" in monitor.text
+                assert "2010  ana  python train.py" in monitor.text
+                assert monitor.app.focused.id == "cancel"
+                await monitor.press(answer)
+                assert monitor.screen == "Overview", answer
+                assert monitor.machine.sent == [], answer
 
-    @pytest.mark.parametrize("answer", ["enter", "escape", "q", "n"])
-    async def test_sends_nothing_unless_one_is_sure(self, key, name, answer):
+    async def test_sends_to_the_process_by_its_identity(self, key, name):
         async with open_monitor() as monitor:
-            await monitor.press(key, answer)
-            assert monitor.screen == "Overview"
-            assert monitor.machine.sent == []
-
-    @pytest.mark.parametrize("other", ["tab", "right", "left", "l", "shift+tab"])
-    async def test_sends_to_the_process_by_its_identity(self, key, name, other):
-        async with open_monitor() as monitor:
-            await monitor.press(key, other, "enter")
-            assert monitor.machine.sent == [(FIRST, getattr(signal, name))]
-            assert monitor.notices == [f"{name} sent to 1 process."]
+            for count, other in enumerate(("tab", "right", "left", "l", "shift+tab"), start=1):
+                await monitor.press(key, other, "enter")
+                assert monitor.machine.sent == [(FIRST, getattr(signal, name))] * count, other
+                assert monitor.notices[-1] == f"{name} sent to 1 process.", other
 
 
 async def test_only_sigkill_warns():
@@ -65,7 +62,7 @@ async def test_the_buttons_are_in_sight_however_many_and_long_the_commands_are()
 async def test_the_button_with_the_keyboard_is_in_sight_on_a_tiny_terminal():
     async with open_monitor(size=(20, 10)) as monitor:
         await monitor.press("K")
-        assert "Cancel" in monitor.text
+        await monitor.until(lambda: "Cancel" in monitor.text)  # Textual scrolls there some time after the focus
 
 
 async def test_a_command_cannot_write_over_the_question():
@@ -133,15 +130,15 @@ async def test_the_question_names_the_same_process_when_the_list_changes_under_i
         assert monitor.pids == [9]
 
 
-@pytest.mark.parametrize("opener", ["o", "f9", "T", "ctrl+p"])
-async def test_nothing_moves_under_an_open_dialog(opener):
+async def test_nothing_moves_under_an_open_dialog():
     async with open_monitor() as monitor:
-        await monitor.press(opener)
-        before = monitor.text
-        await monitor.see(scenes.snapshot(scenes.devices(1), (scenes.process(9),), number=2))
-        assert monitor.text == before
-        await monitor.press("escape")
-        await monitor.until(lambda: monitor.screen == "Overview" and monitor.pids == [9])
+        for pid, opener in enumerate(("o", "f9", "T", "ctrl+p"), start=9):
+            await monitor.press(opener)
+            before = monitor.text
+            await monitor.see(scenes.snapshot(scenes.devices(1), (scenes.process(pid),), number=pid))
+            assert monitor.text == before, opener
+            await monitor.press("escape")
+            await monitor.until(lambda pid=pid: monitor.screen == "Overview" and monitor.pids == [pid])
 
 
 async def test_the_process_screen_sends_signals_too():

@@ -1,4 +1,4 @@
-"""Counts what would go to the terminal: the frames of a running application through `Frames`, as on a real one."""
+"""Counts what would go to the terminal: the frames of a running application through `ScreenDiff`, as on a real one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen
 
 from gputui.ui.app import GputuiApp
-from gputui.ui.frames import Frames
+from gputui.ui.backend.screen_diff import ScreenDiff
 
 
 class Wire:
@@ -16,7 +16,7 @@ class Wire:
 
     def __init__(self, app: GputuiApp, color_system: ColorSystem | None = ColorSystem.EIGHT_BIT) -> None:
         self.sent: list[str] = []
-        self.frames = Frames(color_system)
+        self.frames = ScreenDiff(color_system)
         display = app._display
 
         def count(screen: Screen[object], renderable: RenderableType | None) -> None:

@@ -1,4 +1,4 @@
-"""Why the memory is as it is, and what to do: rules that look at one device and say a sentence each, or nothing."""
+"""Why a device's memory looks as it does, and what to do: rules that each make one finding about it, or none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
     release,
     room,
 )
-"""Within one weight, in the order in which they are said: causes before their consequences, advice before numbers."""
+"""Findings of one weight are shown in this order: causes before their consequences, advice before numbers."""
 
 _ORDER = tuple(Weight)
 
@@ -53,16 +53,16 @@ def findings(
     workers: Workers | None = None,
     utilization_percent: Reading[float] = NOT_READ,
 ) -> tuple[Finding, ...]:
-    """What there is to say about a device (PyTorch's index) at a moment, problems first.
+    """The findings about a device (PyTorch's index) at a moment, problems first.
 
-    `points` and `moments` are a timeline's; what lies after `moment` is left out. `workers` and
-    `utilization_percent` are what the monitor reads of the process and of the device behind the index.
+    `points` and `moments` are a timeline's; later ones than `moment` are left out. `workers` and
+    `utilization_percent` are what the monitor reads of the process and of the physical device.
     """
-    looked_at = next((each for each in moment.devices if each.index == device), None)
-    if looked_at is None:
+    device_moment = next((candidate for candidate in moment.devices if candidate.index == device), None)
+    if device_moment is None:
         return ()
     situation = replace(
-        situation_of(moment, looked_at, points, moments), workers=workers, utilization_percent=utilization_percent
+        situation_of(moment, device_moment, points, moments), workers=workers, utilization_percent=utilization_percent
     )
-    found = [finding for rule in RULES if (finding := rule(situation)) is not None]
-    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.weight)))
+    results = [finding for rule in RULES if (finding := rule(situation)) is not None]
+    return tuple(sorted(results, key=lambda finding: _ORDER.index(finding.weight)))

@@ -1,4 +1,4 @@
-"""The cache: what `empty_cache()` would return, and a cache that is emptied all the time."""
+"""The cache: what `empty_cache()` would return, and calls to it that come too often."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import pairwise
 from gputui.explain.advice.names import counted, listed
 from gputui.explain.advice.situation import Counted, Situation
 from gputui.explain.advice.thresholds import CHURN_PER_S, CHURN_SHARE, RELEASABLE_BYTES, STUCK_BYTES, WINDOW_POINTS
+from gputui.model.analysis import Composition
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import Composition
 from gputui.units import format_bytes
 
 
@@ -23,16 +23,16 @@ def release(situation: Situation) -> Finding | None:
     if parts.releasable_bytes < RELEASABLE_BYTES:
         return _nothing(parts)
     left = format_bytes(parts.reserved_bytes - parts.releasable_bytes)
-    said = (
-        f"That is what {counted(len(gone), 'segment')} of {len(layout.release.segments):,} would give; reserved memory"
-        f" would go from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
+    evidence = (
+        f"{counted(len(gone), 'segment')} of {len(layout.release.segments):,} would be released, wholly or in part;"
+        f" reserved memory would fall from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
     )
     return Finding(
         kind="release",
         weight=Weight.FACT,
         title=f"empty_cache() would return {format_bytes(parts.releasable_bytes)} now.",
-        evidence=(said,),
-        remedy="It would help other processes on the device; this one uses its cache again without it.",
+        evidence=(evidence,),
+        remedy="That helps other processes on the device only: PyTorch reuses its cache without it.",
         bytes=parts.releasable_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in sorted(gone, key=lambda s: -s.releasable_bytes)),
@@ -46,7 +46,7 @@ def _nothing(parts: Composition) -> Finding | None:
     return Finding(
         kind="release",
         weight=Weight.FACT,
-        title=f"empty_cache() would return nothing, although {format_bytes(kept)} of the reserved memory are free.",
+        title=f"empty_cache() would return nothing, although {format_bytes(kept)} of the reserved memory is free.",
         evidence=(_rest(parts).strip(),),
         bytes=kept,
         screen="map",
@@ -54,13 +54,13 @@ def _nothing(parts: Composition) -> Finding | None:
 
 
 def _rest(parts: Composition) -> str:
-    kept = ((parts.stuck_bytes, "stuck behind live blocks"), (parts.private_pool_free_bytes, "kept by private pools"))
-    said = [f"{format_bytes(count)} {why}" for count, why in kept if count]
-    return f" Not returned: {listed(said)}." if said else ""
+    kept = ((parts.stuck_bytes, "stuck beside live blocks"), (parts.private_pool_free_bytes, "kept by private pools"))
+    parts_kept = [f"{format_bytes(count)} {why}" for count, why in kept if count]
+    return f" Not returned: {listed(parts_kept)}." if parts_kept else ""
 
 
 def churn(situation: Situation) -> Finding | None:
-    """A cache that is given back and taken anew all the time, although nothing was refused."""
+    """The cache goes back to the driver and is allocated again all the time, although no allocation failed."""
     window = situation.window
     span_s = window[-1].time - window[0].time
     if len(window) < WINDOW_POINTS or _is_retrying(window) or _collects(situation.device.layout):
@@ -75,17 +75,17 @@ def churn(situation: Situation) -> Finding | None:
     is_habit = lulls_s <= (1 - CHURN_SHARE) * span_s
     if not is_habit or min(taken, freed) < CHURN_PER_S * span_s:
         return None
-    said = (
-        f"In {span_s:.0f} s num_device_alloc rose by {taken:,} and num_device_free by {freed:,}, while no request was"
-        f" refused (num_alloc_retries stayed at {window[-1].statistics.num_alloc_retries:,}): the program gives memory"
-        " back that it takes again at once."
+    evidence = (
+        f"In {span_s:.0f} s num_device_alloc rose by {taken:,} and num_device_free by {freed:,}, although no allocation"
+        f" failed (num_alloc_retries stayed at {window[-1].statistics.num_alloc_retries:,}): the program releases"
+        " memory that it needs again at once."
     )
     rates = f"{taken / span_s:.0f} device allocations and {freed / span_s:.0f} frees a second"
     return Finding(
         kind="churn",
         weight=Weight.PROBLEM,
         title=f"The cache is emptied all the time: {rates}.",
-        evidence=(said,),
+        evidence=(evidence,),
         remedy="Take torch.cuda.empty_cache() out of the training loop: each call waits for the device, and the next"
         " step pays for new allocations.",
     )
@@ -96,7 +96,7 @@ def _is_retrying(window: tuple[Counted, ...]) -> bool:
 
 
 def _collects(layout: DeviceLayout | None) -> bool:
-    """Whether the allocator itself gives memory back, because it was told to."""
+    """Whether the allocator releases memory by itself: garbage_collection_threshold is set."""
     settings = layout.settings if layout else None
     value = dict(settings.values).get("garbage_collection_threshold", "") if settings else ""
     return value.strip("0.") != ""

@@ -37,10 +37,13 @@ def gap(situation: Situation) -> Finding | None:
 
 def _outside(situation: Situation, outside: int) -> str:
     world_size = situation.moment.greeting.world_size or 1
-    suspects = ["CUDA's context and kernels", "handles of cuBLAS and cuDNN", "CUDA libraries beside PyTorch"]
+    suspects = ["loaded kernels", "cuBLAS and cuDNN handles", "other CUDA libraries"]
     if world_size > 1:
-        suspects.insert(0, f"NCCL's buffers for {world_size} ranks")
-    return f"{format_bytes(outside)} outside are more than a context takes by itself: {listed(suspects)} count there."
+        suspects.insert(0, f"NCCL buffers for {world_size} ranks")
+    return (
+        f"{format_bytes(outside)} outside PyTorch is more than a CUDA context takes by itself: it includes"
+        f" {'; '.join(suspects)}."
+    )
 
 
 def others(situation: Situation) -> Finding | None:
@@ -55,8 +58,8 @@ def others(situation: Situation) -> Finding | None:
         kind="others",
         weight=Weight.ADVICE if is_short else Weight.FACT,
         title=f"Other processes hold {format_bytes(used)} of this device.",
-        evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, out of reach for this process.",),
-        remedy="The monitor's process list names them; end those that are not needed." if is_short else "",
+        evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, which this process cannot use.",),
+        remedy="The monitor's process list shows them; end those that you do not need." if is_short else "",
         bytes=used,
     )
 
@@ -73,9 +76,9 @@ def pools(situation: Situation) -> Finding | None:
     return Finding(
         kind="pools",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(free)} are free in private pools, which nothing else may use.",
-        evidence=(f"Held by {holders}; without them empty_cache() would return {format_bytes(would)} more.",),
-        remedy="Delete graphs and MemPools that are not used any more, or let graphs share one pool"
+        title=f"{format_bytes(free)} is free in private pools, where nothing else can use it.",
+        evidence=(f"Kept by {holders}; without them empty_cache() would return {format_bytes(would)} more.",),
+        remedy="Delete CUDA graphs and MemPools that are no longer used, or let graphs share one pool"
         " (torch.cuda.graph(..., pool=...)).",
         bytes=free,
         screen="map",
@@ -84,23 +87,23 @@ def pools(situation: Situation) -> Finding | None:
 
 
 def pending(situation: Situation) -> Finding | None:
-    """Freed blocks that wait for another stream."""
+    """Freed blocks that still wait for another stream."""
     layout = situation.device.layout
     waiting = layout.statistics.active_bytes - layout.statistics.allocated_bytes if layout else 0
     if layout is None or waiting < PART_BYTES:
         return None
-    said = (
+    evidence = (
         f"Active memory is {format_bytes(layout.statistics.active_bytes)}, allocated"
-        f" {format_bytes(layout.statistics.allocated_bytes)}: record_stream() keeps the difference until that stream"
-        " has passed."
+        f" {format_bytes(layout.statistics.allocated_bytes)}: record_stream() keeps the difference until the other"
+        " stream has caught up."
     )
     return Finding(
         kind="pending",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(waiting)} were freed and wait for another stream.",
-        evidence=(said,),
-        remedy="Let the stream that allocated wait for the other one (wait_stream) and free afterwards, in place of"
-        " record_stream().",
+        title=f"{format_bytes(waiting)} has been freed but still waits for another stream.",
+        evidence=(evidence,),
+        remedy="Instead of record_stream(), let the allocating stream wait for the other one (wait_stream()) before the"
+        " tensor is freed.",
         bytes=waiting,
         screen="map",
     )
@@ -116,17 +119,17 @@ def rounding(situation: Situation) -> Finding | None:
         return None
     settings = dict(layout.settings.values) if layout.settings else {}
     divisions = layout.settings.roundup_divisions if layout.settings else ()
-    is_set = any(each > 1 for each in divisions)
-    evidence = f"{added / layout.statistics.allocated_bytes:.0%} of the allocated memory were not asked for."
+    is_set = any(division > 1 for division in divisions)
+    evidence = f"{added / layout.statistics.allocated_bytes:.0%} of the allocated memory was added by rounding."
     if is_set:
         evidence += (
-            f" The program rounds up itself: {settings.get('PYTORCH_CUDA_ALLOC_CONF') or 'roundup_power2_divisions'}."
+            f" The program sets how it rounds: {settings.get('PYTORCH_CUDA_ALLOC_CONF') or 'roundup_power2_divisions'}."
         )
     return Finding(
         kind="rounding",
         weight=Weight.ADVICE,
         title=f"Rounding adds {format_bytes(added)} to the tensors.",
         evidence=(evidence,),
-        remedy="More divisions in roundup_power2_divisions, or none, round less." if is_set else "",
+        remedy="Set more roundup_power2_divisions, or none, to round less." if is_set else "",
         bytes=added,
     )

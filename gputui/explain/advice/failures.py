@@ -1,4 +1,4 @@
-"""What was refused and what was retried, since when, and the largest request that fits now."""
+"""Allocations that failed or were retried, since when, and the largest one that would succeed now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.units import format_bytes
 
 
 def out_of_memory(situation: Situation) -> Finding | None:
-    """An allocation was refused."""
+    """An allocation failed."""
     counters = situation.device.statistics
     if not counters.num_ooms:
         return None
@@ -23,14 +23,14 @@ def out_of_memory(situation: Situation) -> Finding | None:
     return Finding(
         kind="out_of_memory",
         weight=Weight.PROBLEM,
-        title=f"Out of memory: an allocation was refused {_times(counters.num_ooms)}.",
+        title=f"Out of memory: an allocation failed {_times(counters.num_ooms)}.",
         evidence=tuple(evidence),
-        remedy="Below is what held the memory when it was looked at last; make the largest of it smaller.",
+        remedy="The findings below show what held the memory at the last look: make the largest of it smaller.",
     )
 
 
 def retries(situation: Situation) -> Finding | None:
-    """The allocator had to give its cache back before the driver could serve a request."""
+    """The allocator had to release its cache before the driver could serve a request."""
     counters = situation.device.statistics
     if not counters.num_alloc_retries:
         return None
@@ -38,35 +38,35 @@ def retries(situation: Situation) -> Finding | None:
     often = per_minute >= RETRIES_PER_MINUTE
     evidence = [_since(situation, "num_alloc_retries", counters.num_alloc_retries), _levels(situation)]
     if often:
-        evidence.append(f"At present {per_minute:.0f} a minute, each with a synchronised device.")
+        evidence.append(f"At present {per_minute:.0f} a minute, and each one synchronises the device.")
     if situation.moment.ended:
-        evidence.append("Then the process ended: what is refused even after a retry raises the out-of-memory error.")
+        evidence.append("Then the process ended: an allocation that fails even after a retry raises OutOfMemoryError.")
     return Finding(
         kind="retries",
         weight=Weight.PROBLEM if often else Weight.ADVICE,
-        title=f"The device was full {_times(counters.num_alloc_retries)}: PyTorch gave its cache back and asked again.",
+        title=f"The device was full {_times(counters.num_alloc_retries)}: PyTorch released its cache and tried again.",
         evidence=tuple(evidence),
-        remedy="Every retry stops the training for a moment and the next may fail: leave it some room (a smaller"
-        " batch, checkpointed activations, fewer other processes on the device).",
+        remedy="Every retry stalls the training, and the next may fail: leave some room (a smaller batch,"
+        " activation checkpointing, fewer other processes on the device).",
     )
 
 
 def room(situation: Situation) -> Finding | None:
-    """The largest request that fits."""
-    found, total = situation.device.room, value_of(situation.device.driver.device_total_bytes)
-    if found is None or not total:
+    """The largest allocation that would succeed."""
+    largest, total = situation.device.room, value_of(situation.device.driver.device_total_bytes)
+    if largest is None or not total:
         return None
-    is_tight = found.after_release_bytes < TIGHT_SHARE * total
-    now, later = format_bytes(found.now_bytes), format_bytes(found.after_release_bytes)
-    evidence = [f"A larger one would be refused with: {found.next_error}"]
-    if found.after_release_bytes > found.now_bytes:
-        evidence.insert(0, f"{now} without giving anything back, {later} once PyTorch has released its cache.")
+    is_tight = largest.after_release_bytes < TIGHT_SHARE * total
+    now, later = format_bytes(largest.now_bytes), format_bytes(largest.after_release_bytes)
+    evidence = [f"A larger one would fail with: {largest.next_error}"]
+    if largest.after_release_bytes > largest.now_bytes:
+        evidence.insert(0, f"{now} as it is, {later} after PyTorch has released its cache.")
     return Finding(
         kind="room",
         weight=Weight.PROBLEM if is_tight else Weight.FACT,
         title=f"The largest tensor that fits now is {later}.",
         evidence=tuple(evidence),
-        bytes=found.after_release_bytes,
+        bytes=largest.after_release_bytes,
     )
 
 
@@ -81,16 +81,16 @@ def _since(situation: Situation, counter: str, count: int) -> str:
     seen = count - values[0][1]
     start = clock(values[0][0])
     if not rises:
-        return f"{counter} is {count:,}: all of it before {start}, when this was attached."
+        return f"{counter} is {count:,}: all of it before {start}, when gputui attached."
     when = f"at {clock(rises[0])}" if rises[0] == rises[-1] else f"from {clock(rises[0])} to {clock(rises[-1])}"
-    return f"{counter} is {count:,}: {seen:,} seen {when}, {values[0][1]:,} before {start}, when this was attached."
+    return f"{counter} is {count:,}: {seen:,} seen {when}, {values[0][1]:,} before {start}, when gputui attached."
 
 
 def _levels(situation: Situation) -> str:
     counters = situation.device.statistics
     peak = format_bytes(counters.peak_reserved_bytes)
     return (
-        f"{format_bytes(counters.reserved_bytes)} are reserved (peak {peak}), {format_bytes(counters.allocated_bytes)}"
+        f"{format_bytes(counters.reserved_bytes)} is reserved (peak {peak}), {format_bytes(counters.allocated_bytes)}"
         f" allocated (peak {format_bytes(counters.peak_allocated_bytes)})."
     )
 

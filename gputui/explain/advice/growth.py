@@ -1,4 +1,4 @@
-"""A leak: kinds of tensors, and the list that keeps them, of which there are more at every look."""
+"""A leak: more tensors of a kind at every look, and the variable that keeps them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from gputui.explain.advice.names import container, counted, family, listed
 from gputui.explain.advice.situation import Seen, Situation, clock
 from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS
+from gputui.model.analysis import TensorGroup
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
-from gputui.model.verdict import TensorGroup
 from gputui.units import format_bytes
 
 COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.OTHER, Category.UNATTRIBUTED})
-"""Only these can leak: the others grow while a model is made and in its first step, and then no more."""
+"""Only these can leak: the others grow while a model is built and in its first step, and then stay."""
 
-NAMELESS = "blocks that are neither parameters, gradients, states nor buffers"
+NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
 
 KINDS_SHOWN = 3
 
@@ -39,7 +39,7 @@ class _Growth:
 
 
 def leak(situation: Situation) -> Finding | None:
-    """Kinds of tensors whose number rises from look to look."""
+    """Kinds of tensors of which there are more from look to look."""
     is_bare = len(situation.looks) < LOOKS
     looks = situation.bare_looks if is_bare else situation.looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
@@ -68,34 +68,34 @@ def leak(situation: Situation) -> Finding | None:
 
 
 def rises(counts: Sequence[int]) -> bool:
-    """Whether each third lies wholly above the one before: what comes and goes within a step does not."""
+    """Whether each third lies wholly above the one before, which tensors that come and go within a step do not."""
     size = len(counts) // 3
     first, middle, last = counts[:size], counts[size:-size], counts[-size:]
     return max(first) < min(middle) and max(middle) < min(last) and counts[-1] - counts[0] >= GROWTH_TENSORS
 
 
 def _as_one(layout: DeviceLayout) -> tuple[TensorGroup, ...]:
-    """All that comes and goes as one kind: which block is whose is not known well enough for more."""
-    some = [group for group in layout.groups if group.category in COMES_AND_GOES]
-    count, size_bytes = sum(group.count for group in some), sum(group.bytes for group in some)
-    return (TensorGroup(Category.UNATTRIBUTED, "", (), "", count, size_bytes, ()),) if some else ()
+    """All that comes and goes as one kind: owners are not known well enough to tell kinds apart."""
+    groups = [group for group in layout.groups if group.category in COMES_AND_GOES]
+    count, size_bytes = sum(group.count for group in groups), sum(group.bytes for group in groups)
+    return (TensorGroup(Category.UNATTRIBUTED, "", (), "", count, size_bytes, ()),) if groups else ()
 
 
 def _growths(looks: Sequence[Sequence[TensorGroup]]) -> list[_Growth]:
     """The kinds that rise from look to look, by bytes."""
     counts = [{_kind_of(group): group.count for group in groups} for groups in looks]
-    found = []
+    growths = []
     for group in looks[-1]:
-        series = [each.get(_kind_of(group), 0) for each in counts]
+        series = [by_kind.get(_kind_of(group), 0) for by_kind in counts]
         if group.category in COMES_AND_GOES and rises(series):
-            found.append(_Growth(group, series[0], series[-1]))
-    return sorted(found, key=lambda growth: -growth.bytes)
+            growths.append(_Growth(group, series[0], series[-1]))
+    return sorted(growths, key=lambda growth: -growth.bytes)
 
 
 def _keepers(looks: Sequence[Seen]) -> list[tuple[str, list[int]]]:
-    """Variables with ever more elements on the device, the fastest first."""
+    """Variables that hold more and more tensors on the device, the fastest growing first."""
     per_look = [_elements(look.layout) for look in looks]
-    series = {name: [each[name] for each in per_look] for name in per_look[-1]}
+    series = {name: [elements[name] for elements in per_look] for name in per_look[-1]}
     rising = [(name, counts) for name, counts in series.items() if rises(counts)]
     return sorted(rising, key=lambda entry: entry[1][0] - entry[1][-1])
 
@@ -111,32 +111,32 @@ def _kind_of(group: TensorGroup) -> TensorKind:
 
 def _addresses(layout: DeviceLayout, growths: Sequence[_Growth]) -> tuple[int, ...]:
     """The blocks of the fastest growing kind."""
-    wanted = _kind_of(growths[0].group)
+    fastest = _kind_of(growths[0].group)
     return tuple(
         address
         for address, owner in layout.owners.items()
-        if (owner.category, owner.type, owner.shape, owner.dtype) == wanted
+        if (owner.category, owner.type, owner.shape, owner.dtype) == fastest
     )
 
 
 def _title(keepers: Sequence[tuple[str, list[int]]], grown_bytes: int) -> str:
-    grown = f"{format_bytes(grown_bytes)} more since it was first looked at"
+    grown = f"{format_bytes(grown_bytes)} more since the first look"
     if keepers:
         return f"A leak: {keepers[0][0]} keeps more tensors at every look, {grown}."
-    return f"A leak: ever more tensors are kept, {grown}."
+    return f"A leak: the program keeps more and more tensors, {grown}."
 
 
 def _span(looks: Sequence[Seen]) -> str:
     first, last = looks[0], looks[-1]
     before, after = (format_bytes(look.layout.statistics.allocated_bytes) for look in (first, last))
     return (
-        f"From {clock(first.time)} to {clock(last.time)}, in {len(looks)} looks, allocated memory went from {before}"
-        f" to {after}."
+        f"From {clock(first.time)} to {clock(last.time)} ({len(looks)} looks) allocated memory grew from {before} to"
+        f" {after}."
     )
 
 
 def _keeper(name: str, counts: Sequence[int]) -> str:
-    return f"{name} went from {counts[0]:,} to {counted(counts[-1], 'tensor')}."
+    return f"{name} grew from {counts[0]:,} to {counted(counts[-1], 'tensor')}."
 
 
 def _kind(growth: _Growth) -> str:
@@ -149,12 +149,10 @@ def _kind(growth: _Growth) -> str:
 
 def _remedy(keepers: Sequence[tuple[str, list[int]]], *, is_graph: bool) -> str:
     if not keepers:
-        return (
-            "Look at them on the Tensors screen; a scan of every Python object may find the variable that keeps them."
-        )
+        return "See them on the Tensors screen; a scan of all Python objects may find the variable that keeps them."
     name = keepers[0][0]
     if is_graph:
         return (
             f"Append loss.item() or loss.detach() to {name}: a tensor with its graph keeps all that was saved for it."
         )
-    return f"Move what {name} keeps to the host (.cpu()), or drop its old elements."
+    return f"Move the tensors in {name} to the host (.cpu()), or drop the old ones."

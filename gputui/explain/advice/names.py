@@ -1,4 +1,4 @@
-"""Many names in few words: members of one list or of one row of layers go together."""
+"""Many names in few words: members of one list, or of one stack of layers, are named together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 MOST = 3
-"""So many names stand in a sentence; the rest is counted."""
+"""How many names a sentence lists; the rest is counted."""
 
 _INDEX = re.compile(r"\[\d+\]")
 _LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
@@ -21,8 +21,8 @@ def family(name: str) -> str:
 
 def container(name: str) -> str:
     """`losses` for `losses[3] (train.py:23)`; "" for what is not an element of a variable."""
-    found = _ELEMENT.match(name)
-    return found[1] if found else ""
+    element = _ELEMENT.match(name)
+    return element[1] if element else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the rules may look at: one device at a moment, and what was seen of it before."""
+"""What the rules look at: one device at a moment, and its earlier counters and looks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputui.model.tensors import Category
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counters of the device at a time."""
+    """The device's counters at a time."""
 
     time: float
     statistics: AllocatorStatistics
@@ -24,7 +24,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at the device at a time."""
+    """A look at the device, and when it was."""
 
     time: float
     layout: DeviceLayout
@@ -32,10 +32,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters`, `looks` and `bare_looks` are oldest first; `workers` load the data of the process.
+    """`counters`, `looks` and `bare_looks` are oldest first; `workers` load the process's data.
 
-    Bare looks are those that had no time for the tensors: their blocks have the owners that are still known, or none,
-    and what they say of those that come and go is not to be compared with others.
+    Bare looks had no time for the tensors: their blocks have owners from an earlier look, or none, so they cannot be
+    compared with the other looks.
     """
 
     moment: TargetMoment
@@ -59,9 +59,9 @@ def situation_of(
     points: Sequence[CounterPoint] = (),
     moments: Sequence[TargetMoment] = (),
 ) -> Situation:
-    """`points` and `moments` are what was seen of the process so far; those after `moment` are left out."""
-    looks = _looks((*(each for each in moments if each.time < moment.time), moment), device.index)
-    own = CounterPoint(moment.time, tuple(each.statistics for each in moment.devices))
+    """`points` and `moments` are the process's timeline; those after `moment` are left out."""
+    looks = _looks((*(other for other in moments if other.time < moment.time), moment), device.index)
+    own = CounterPoint(moment.time, tuple(other.statistics for other in moment.devices))
     earlier = [point for point in points if point.time < moment.time]
     return Situation(
         moment=moment,
@@ -79,26 +79,26 @@ def situation_of(
 
 def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
     """Each look once, although many moments show it."""
-    found = {}
+    layouts = {}
     for moment in moments:
-        for each in moment.devices:
-            if each.index == device and each.layout is not None:
-                found[moment.look_time] = each.layout
-    return [Seen(at, layout) for at, layout in found.items()]
+        for shown in moment.devices:
+            if shown.index == device and shown.layout is not None:
+                layouts[moment.look_time] = shown.layout
+    return [Seen(at, layout) for at, layout in layouts.items()]
 
 
 def _some(looks: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Of very many looks some, the newest among them."""
+    """At most `LOOKS_AT_MOST` of the looks, evenly spread, with the newest."""
     return tuple(looks[:: -max(1, -(-len(looks) // LOOKS_AT_MOST))][::-1])
 
 
 def category_bytes(layout: DeviceLayout, category: Category) -> int:
-    """The bytes of a category in a look."""
+    """How much memory of a category a look found."""
     return layout.by_category.get(category, 0)
 
 
 def saved_bytes(layout: DeviceLayout) -> int:
-    """What operations of the autograd graph keep for a backward pass that has not run."""
+    """What the autograd graph saved for a backward pass that has not run yet."""
     if not category_bytes(layout, Category.ACTIVATION):
         return 0
     return sum(
@@ -110,5 +110,5 @@ def saved_bytes(layout: DeviceLayout) -> int:
 
 
 def clock(moment: float) -> str:
-    """The time of day of an epoch time."""
+    """An epoch time as the local time of day."""
     return time.strftime("%H:%M:%S", time.localtime(moment))

@@ -1,4 +1,4 @@
-"""What is free and stuck: in which segments, behind whom, and what would free it."""
+"""Free memory that is stuck: in which segments, beside which blocks, and what would free it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gputui.explain.advice.thresholds import (
     WINDOW_POINTS,
 )
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import Blocker, Owner, SegmentRelease
 from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category
-from gputui.model.verdict import Blocker, Owner, SegmentRelease
 from gputui.units import format_bytes
 
 EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -26,30 +26,30 @@ SEGMENTS_SHOWN = 3
 HOLDERS_SHOWN = 3
 
 STAYS = (
-    "They stay as long as the training does, so the rest of their segments serves small requests only;"
-    f" {EXPANDABLE}, set before the program starts, lets whole pages between them go."
+    "They live as long as the training, so the rest of their segments can serve small requests only; with"
+    f" {EXPANDABLE}, set before the program starts, the pages between them can be released."
 )
-DROP = "Delete them, or copy what is needed to the host; then empty_cache() returns the rest."
+DROP = "Delete them, or copy what you need to the host; then empty_cache() can return the rest."
 REMEDIES = {
     Category.PARAMETER: STAYS,
     Category.GRADIENT: STAYS,
     Category.OPTIMIZER_STATE: STAYS,
     Category.BUFFER: STAYS,
-    Category.ACTIVATION: "They go with their backward pass, or with the variable that keeps their graph;"
-    " then empty_cache() returns the rest.",
-    Category.WORKSPACE: "A workspace stays as long as its thread and stream; there is nothing to drop.",
+    Category.ACTIVATION: "They are freed by their backward pass, or with the variable that keeps their graph;"
+    " then empty_cache() can return the rest.",
+    Category.WORKSPACE: "A workspace lives as long as its thread and stream: there is nothing to delete.",
     Category.OTHER: DROP,
-    Category.UNATTRIBUTED: "No tensor is known that owns them: a scan of every Python object may find one.",
+    Category.UNATTRIBUTED: "No known tensor owns them: a scan of all Python objects may find one.",
 }
-"""What can be done about a segment, by what holds most of it."""
-LOOK_FIRST = "The tensors were not looked at in this look: one on request may name them."
+"""What to do about a segment, by the category of its main blocker."""
+LOOK_FIRST = "This look had no time for the tensors: a look on request may name them."
 
-UNKNOWN = "blocks of unknown owners"
+UNKNOWN = "blocks with unknown owners"
 
 
 @dataclass
 class _Holder:
-    """Blocks of one family of names; `freed_bytes` is what a release would return more without them all."""
+    """Blocks of one family of names; `freed_bytes` is how much more a release would return without all of them."""
 
     name: str
     category: Category
@@ -63,7 +63,7 @@ class _Holder:
 
 
 def stuck(situation: Situation) -> Finding | None:
-    """What is free and cannot be released, in which segments, and behind whom."""
+    """Free memory that cannot be released, in which segments, and beside which blocks."""
     layout = situation.device.layout
     if layout is None:
         return None
@@ -72,14 +72,15 @@ def stuck(situation: Situation) -> Finding | None:
         return None
     segments = sorted((s for s in layout.release.segments if s.stuck_bytes), key=lambda s: -s.stuck_bytes)
     holders = _holders(segments)
+    is_named = layout.names_time == situation.moment.look_time
+    is_unknown = bool(holders) and holders[0].category is Category.UNATTRIBUTED
     return Finding(
         kind="stuck",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(parts.stuck_bytes)} of free memory are stuck in {counted(len(segments), 'segment')}.",
+        title=f"{format_bytes(parts.stuck_bytes)} of free memory is stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
-        remedy=_remedy(holders[0].category, is_named=layout.names_time == situation.moment.look_time)
-        if holders
-        else "",
+        remedy=_remedy(holders[0].category, is_named=is_named) if holders else "",
+        needs_look=is_unknown and not is_named,
         bytes=parts.stuck_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in segments),
@@ -88,7 +89,7 @@ def stuck(situation: Situation) -> Finding | None:
 
 
 def scattered(situation: Situation) -> Finding | None:
-    """Many large segments that small blocks hold: what expandable segments are for."""
+    """Many large segments that small blocks keep: what expandable segments are for."""
     layout = situation.device.layout
     if layout is None or layout.settings is None or layout.settings.is_expandable:
         return None
@@ -101,11 +102,11 @@ def scattered(situation: Situation) -> Finding | None:
     counters = situation.device.statistics
     holders = _holders(held)
     live = (
-        f"Of their {format_bytes(size)} only {format_bytes(size - stuck_bytes)} live, in"
+        f"Only {format_bytes(size - stuck_bytes)} of their {format_bytes(size)} is in use, by"
         f" {counted(sum(len(s.blockers) for s in held), 'block')}: {listed(holder.name for holder in holders)}."
     )
     pieces = (
-        f"That is {stuck_bytes / reserved:.0%} of the reserved memory, in pieces of at most"
+        f"The rest is {stuck_bytes / reserved:.0%} of the reserved memory, in pieces of at most"
         f" {format_bytes(max(map(_largest_free, held)))}."
     )
     return Finding(
@@ -114,7 +115,7 @@ def scattered(situation: Situation) -> Finding | None:
         title=f"Fragmentation: {len(held)} large segments are held by small blocks, with {format_bytes(stuck_bytes)}"
         " stuck in them.",
         evidence=(live, pieces),
-        remedy=f"Start the program with {EXPANDABLE}: then whole pages between live blocks can go, and be used again.",
+        remedy=f"Start the program with {EXPANDABLE}: then pages between live blocks can be released and reused.",
         bytes=stuck_bytes,
         screen="map",
         addresses=tuple(segment.segment.address for segment in held),
@@ -123,33 +124,33 @@ def scattered(situation: Situation) -> Finding | None:
 
 
 def split(situation: Situation) -> Finding | None:
-    """Fragmentation by the counters alone, where a device that was full went on since it was looked at."""
+    """Fragmentation by the counters alone, where a device that was full has allocated since the last look."""
     layout, counters = situation.device.layout, situation.device.statistics
     is_new = layout is None or layout.statistics.generation != counters.generation
     if not is_new or not (counters.num_alloc_retries or counters.num_ooms):
         return None
-    # Within a step pieces come and go: what counts is there in each of the last readings.
+    # Pieces come and go within a step: only those in each of the last readings count.
     in_pieces = min(point.statistics.inactive_split_bytes for point in situation.counters[-WINDOW_POINTS:])
     stuck_then = layout.release.composition.stuck_bytes if layout else 0
     if in_pieces - stuck_then < max(STUCK_BYTES, SCATTERED_SHARE * counters.reserved_bytes):
         return None
-    then = f"was looked at {clock(situation.moment.look_time)}" if layout else "was not looked at"
-    said = (
-        f"inactive_split_bytes is {format_bytes(counters.inactive_split_bytes)}, and has been in the last readings: of"
-        f" no use to a larger request. The process {then}, so what holds it now is not known."
+    last_look = f"The last look was at {clock(situation.moment.look_time)}" if layout else "There was no look yet"
+    evidence = (
+        f"inactive_split_bytes is {format_bytes(counters.inactive_split_bytes)} and stayed high over the last readings:"
+        f" a larger request cannot use these pieces. {last_look}, so what holds them now is not known."
     )
     return Finding(
         kind="split",
         weight=Weight.PROBLEM,
-        title=f"Fragmentation: {format_bytes(counters.inactive_split_bytes)} are free in pieces, beside live blocks.",
-        evidence=(said,),
-        remedy=f"If it stays so, start the program with {EXPANDABLE}.",
+        title=f"Fragmentation: {format_bytes(counters.inactive_split_bytes)} is free, but in pieces.",
+        evidence=(evidence,),
+        remedy=f"If it stays like this, start the program with {EXPANDABLE}.",
         bytes=counters.inactive_split_bytes,
     )
 
 
 def _remedy(category: Category, *, is_named: bool) -> str:
-    """`is_named`: whether the tensors were looked at in this very look."""
+    """`is_named`: whether this look had time for the tensors."""
     return REMEDIES[category] if is_named or category is not Category.UNATTRIBUTED else LOOK_FIRST
 
 
@@ -166,7 +167,7 @@ def _largest_free(release: SegmentRelease) -> int:
 
 
 def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
-    """Who holds these segments alone, those first whose end would free most; where nobody does, all who do together."""
+    """The blockers by family, those first whose end would free most; without any such, all that keep the segments."""
     holders: dict[str, _Holder] = {}
     for segment in segments:
         members: dict[str, list[Blocker]] = defaultdict(list)
@@ -182,7 +183,7 @@ def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
 
 
 def _holding(release: SegmentRelease) -> list[Blocker]:
-    """The blocks that keep a segment: all of a native one; of an expandable one those that keep a page alone."""
+    """The blocks that keep a segment: all in a native one; in an expandable one those that alone keep a page."""
     alone = [blocker for blocker in release.blockers if blocker.releases_bytes]
     return alone if alone and release.segment.is_expandable else list(release.blockers)
 
@@ -194,7 +195,7 @@ def _freed_without(release: SegmentRelease, blockers: list[Blocker], *, is_alone
 
 
 def name_of(owner: Owner) -> str:
-    """The family of a block's owner, in words where it has no name."""
+    """The family of a block's owner; without a name, its category in words."""
     if owner.category is Category.UNATTRIBUTED:
         return UNKNOWN
     return family(owner.name) if owner.name else f"{owner.category.value.replace('_', ' ')} without a name"
@@ -213,5 +214,5 @@ def _segment(release: SegmentRelease) -> str:
 def _hold(holder: _Holder) -> str:
     what = f"{holder.name} ({counted(len(holder.blocks), 'block')}, {format_bytes(holder.live_bytes)})"
     if holder.freed_bytes:
-        return f"Without {what} empty_cache() would return {format_bytes(holder.freed_bytes)} more."
-    return f"{what} holds segments together with others."
+        return f"Freeing {what} would let empty_cache() return {format_bytes(holder.freed_bytes)} more."
+    return f"{what} keeps its segments together with other blocks."

@@ -33,7 +33,7 @@ _STATE = re.compile(r"\.state\[.*\]\.(\w+)$")
 
 
 def kept_gradients(situation: Situation) -> Finding | None:
-    """Gradients that are there in every forward pass, beside the activations."""
+    """Gradients that stay through every forward pass, beside the activations."""
     looks = _since_there_were(Category.GRADIENT, situation.looks)
     least = min((category_bytes(look.layout, Category.GRADIENT) for look in looks), default=0)
     if least < PART_BYTES:
@@ -44,17 +44,17 @@ def kept_gradients(situation: Situation) -> Finding | None:
     layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
     if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
         return None
-    said = (
-        f"They were there in each of {len(looks)} looks, {len(forwards)} of them into a forward pass: beside up to"
-        f" {format_bytes(saved_bytes(layout))} that were saved for backward."
+    evidence = (
+        f"They were there in each of {len(looks)} looks; {len(forwards)} of these fell into a forward pass, with up to"
+        f" {format_bytes(saved_bytes(layout))} saved for backward."
     )
     return Finding(
         kind="kept_gradients",
         weight=Weight.ADVICE,
         title=f"{format_bytes(least)} of gradients are kept through the forward pass.",
-        evidence=(said,),
-        remedy="Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(); gradients that are accumulated"
-        " over several batches have to stay.",
+        evidence=(evidence,),
+        remedy="Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(), unless gradients are"
+        " accumulated over several batches.",
         bytes=least,
         screen="tensors",
         addresses=_addresses(layout, Category.GRADIENT),
@@ -62,7 +62,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
 
 
 def unused_graph(situation: Situation) -> Finding | None:
-    """Activations saved for a backward pass in a program that runs none: evaluation without `no_grad`."""
+    """Activations saved for backward in a program that runs no backward pass: evaluation without `no_grad`."""
     looks = situation.looks
     if len(looks) < LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not _is_moving(looks):
         return None
@@ -74,15 +74,15 @@ def unused_graph(situation: Situation) -> Finding | None:
     if saved < UNUSED_GRAPH_BYTES:
         return None
     span = format_duration(looks[-1].time - looks[0].time)
-    said = (
+    evidence = (
         f"In {len(looks)} looks over {span} there was no gradient and no optimizer state, but activations were kept for"
         " backward."
     )
     return Finding(
         kind="unused_graph",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(saved)} are saved for a backward pass that does not come.",
-        evidence=(said,),
+        title=f"{format_bytes(saved)} is saved for a backward pass that never runs.",
+        evidence=(evidence,),
         remedy="If this is evaluation, run it under torch.no_grad() or torch.inference_mode(); model.eval() does not"
         " turn the graph off.",
         bytes=saved,
@@ -92,7 +92,7 @@ def unused_graph(situation: Situation) -> Finding | None:
 
 
 def optimizer_states(situation: Situation) -> Finding | None:
-    """Two states in 32 bits for each parameter."""
+    """Two states of 32 bits for each parameter."""
     layout = situation.device.layout
     if layout is None:
         return None
@@ -104,16 +104,16 @@ def optimizer_states(situation: Situation) -> Finding | None:
     per_parameter = total / most
     if per_parameter < STATE_BYTES_PER_PARAMETER:
         return None
-    said = (
+    evidence = (
         f"{listed(f'{name} {format_bytes(size)}' for name, size in sizes.most_common())}, in float32; that is"
         f" {total / layout.statistics.allocated_bytes:.0%} of the allocated memory."
     )
-    each = f"{per_parameter:.0f} bytes for each of {_count(most)} parameters"
+    share = f"{per_parameter:.0f} bytes for each of {_count(most)} parameters"
     return Finding(
         kind="optimizer_states",
         weight=Weight.ADVICE,
-        title=f"The optimizer keeps {format_bytes(total)}: {each}.",
-        evidence=(said,),
+        title=f"The optimizer keeps {format_bytes(total)}: {share}.",
+        evidence=(evidence,),
         remedy=_alternatives(total, situation.moment.greeting.world_size or 1),
         bytes=total,
         screen="tensors",
@@ -122,31 +122,31 @@ def optimizer_states(situation: Situation) -> Finding | None:
 
 
 def one_worker(situation: Situation) -> Finding | None:
-    """A device that waits for the one process that loads its data."""
+    """The device waits for the only DataLoader worker."""
     workers, utilization = situation.workers, situation.utilization_percent
     if workers is None or isinstance(utilization, Absent):
         return None
     if workers.count != 1 or workers.cpu_percent < BUSY_CPU_PERCENT or utilization >= IDLE_PERCENT:
         return None
-    said = (
-        f"The device is {utilization:.0f}% busy, the process's only worker takes {workers.cpu_percent:.0f}% of a core."
+    evidence = (
+        f"The device is {utilization:.0f}% busy, while the only worker takes {workers.cpu_percent:.0f}% of a core."
     )
     return Finding(
         kind="one_worker",
         weight=Weight.ADVICE,
         title="The device waits for data: one worker loads all of it.",
-        evidence=(said,),
-        remedy="More workers: DataLoader(..., num_workers=N), as many as keep the device busy.",
+        evidence=(evidence,),
+        remedy="Use more workers, DataLoader(..., num_workers=N), until the device stays busy.",
     )
 
 
 def _is_moving(looks: Sequence[Seen]) -> bool:
-    """Whether the program has done something between the looks."""
+    """Whether the program allocated or freed anything between the looks."""
     return looks[-1].layout.statistics.generation != looks[0].layout.statistics.generation
 
 
 def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[Seen]:
-    """The looks since there was as much of a category as now: the first step has to make it."""
+    """The looks since there has been as much of a category as now: the first step has to allocate it."""
     now = category_bytes(looks[-1].layout, category) if looks else 0
     return tuple(dropwhile(lambda look: category_bytes(look.layout, category) < now, looks))
 
@@ -154,12 +154,12 @@ def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[See
 def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
     """The blocks of a category, the largest first."""
     blocks = [(blocker.block, blocker.owner) for segment in layout.release.segments for blocker in segment.blockers]
-    found = sorted((block for block, owner in blocks if owner.category is category), key=lambda b: -b.size_bytes)
-    return tuple(block.address for block in found)
+    members = sorted((block for block, owner in blocks if owner.category is category), key=lambda b: -b.size_bytes)
+    return tuple(block.address for block in members)
 
 
 def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
-    """Bytes and elements of the states in 32 bits, by their name in the optimizer ("exp_avg")."""
+    """Bytes and elements of the float32 states, by their name in the optimizer ("exp_avg")."""
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
     for storage in layout.storages:
@@ -171,11 +171,11 @@ def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
 
 
 def _alternatives(total: int, world_size: int) -> str:
-    found = f"States in 8 bits (bitsandbytes, torchao) take about {format_bytes(total / 4)}, Adafactor less."
+    advice = f"8-bit states (bitsandbytes, torchao) would take about {format_bytes(total / 4)}, Adafactor less."
     if world_size > 1:
         share = format_bytes(total / world_size)
-        found += f" Sharded over the {world_size} ranks (ZeroRedundancyOptimizer, FSDP) they are {share} on each."
-    return found
+        advice += f" Sharded over the {world_size} ranks (ZeroRedundancyOptimizer, FSDP) they would be {share} on each."
+    return advice
 
 
 def _count(number: int) -> str:

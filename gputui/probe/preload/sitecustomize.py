@@ -1,6 +1,6 @@
-# What `gputui run` puts in front of PYTHONPATH: loads the probe at the start of every Python in the program, then steps
-# aside for the sitecustomize that the interpreter would have found without it. Any Python, however old, must be able
-# to read this file.
+# `gputui run` puts this file's folder in front of PYTHONPATH, so that every Python of the program loads the probe when
+# it starts. It then imports the sitecustomize that the interpreter would have found without it. Any Python, however
+# old, must be able to read this file.
 import os
 import sys
 
@@ -11,7 +11,7 @@ def _step_aside():
 
 
 def _load_probe():
-    # By its place: gputui may be installed in another environment, whose packages must not become importable here.
+    # By path: gputui may be installed in another environment, whose other packages must not become importable here.
     from importlib.machinery import PathFinder  # `importlib.util` would cost 3 ms
 
     above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
@@ -28,6 +28,6 @@ _step_aside()
 if sys.version_info >= (3, 10):
     _load_probe()
 
-# An error in here, and the absence of a sitecustomize, arrive where they would have: `site` deals with both.
+# If there is no other sitecustomize, or it fails, `site` handles the exception as it would have without this file.
 del sys.modules["sitecustomize"]
 import sitecustomize

@@ -17,7 +17,7 @@ from gputui.model.device import (
     PcieLink,
     RemappedRows,
 )
-from gputui.model.reading import Absent, Reading
+from gputui.model.reading import Absent, AbsentKind, Reading
 from gputui.sources.demo.curves import Curve, noise
 from gputui.sources.demo.scenario import HIDDEN_GIB, Job
 from gputui.units import GIB, MIB
@@ -41,9 +41,9 @@ _INSTANCES = (
     (13, "1g.10gb", 9984 * MIB, 12 * MIB),
 )
 
-_OF_PARENT = Absent("read on the GPU, not on its MIG instances")
-_NOT_WITH_MIG = Absent("not supported while MIG is enabled")
-_NO_FAN = Absent("not supported by this device")
+_OF_PARENT = Absent("read on the GPU, not on its MIG instances", AbsentKind.NOT_SUPPORTED)
+_NOT_WITH_MIG = Absent("not supported while MIG is enabled", AbsentKind.NOT_SUPPORTED)
+_NO_FAN = Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
 
 
 def look(seed: int, time_s: float, jobs: Sequence[Job]) -> DeviceLook:
@@ -130,7 +130,7 @@ def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
         ecc_uncorrected=0,
         ecc_corrected=2 if index == 1 else 0,
         remapped_rows=RemappedRows(correctable=1 if index == 1 else 0, uncorrectable=0, pending=False, failed=False),
-        retired_pages=Absent("not supported by this device"),
+        retired_pages=Absent("not supported by this device", AbsentKind.NOT_SUPPORTED),
         persistence_mode="enabled",
         compute_mode="default",
         display_active="disabled",

@@ -104,7 +104,7 @@ def _environment(job: Job) -> Mapping[str, str]:
         "HOME": f"/home/{job.user}",
         "PATH": f"/home/{job.user}/miniforge3/envs/torch/bin:/usr/local/bin:/usr/bin:/bin",
         "CUDA_VISIBLE_DEVICES": job.device.removeprefix("GPU-"),
-        "GPUTUI_DEMO": "1",
+        "HOSTNAME": "demo",
     }
     if job.rank is None:
         return environment

@@ -13,7 +13,7 @@ from gputui.model.device_readings import READINGS
 from gputui.model.reading import Absent
 from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Raw
-from gputui.sources.nvml.errors import Code, reason_of
+from gputui.sources.nvml.errors import Code, absent_of
 
 LIFETIME_S = {
     Cadence.EACH_LOOK: 0.0,
@@ -88,7 +88,7 @@ def _joules(values: list[Raw]) -> float | Absent:
 def field_value(value: Raw) -> int | float | Absent:
     """What an nvmlFieldValue_t holds: a union, an error number of its own, and the type that tells them apart."""
     if value.nvmlReturn != Code.SUCCESS:
-        return Absent(reason_of(value.nvmlReturn))
+        return absent_of(value.nvmlReturn)
     if value.valueType not in range(len(_MEMBERS)):
         return Absent(f"not known: NVML answered with a value of type {value.valueType}")
     number: int | float = getattr(value.value, _MEMBERS[value.valueType])
@@ -124,7 +124,7 @@ THROTTLE_BITS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""nvmlClocksEventReasons, in the words of `gputui.model.throttle`."""
+"""nvmlClocksEventReasons, in the words of `gputui.model.device`."""
 
 _MEMORY_V2 = 0x02000028
 """nvmlMemory_v2: the structure's size and version."""

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from gputui.model.device import Device, RemappedRows
 from gputui.model.device_readings import READINGS
-from gputui.model.reading import NOT_LOOKED_AT, Absent, Reading, value_of
+from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind, Reading, value_of
 from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import CALLS, LIFETIME_S, MEMORY, Call, FieldCalls
-from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, lost_sentence
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, lost_by
 
 _RETRY_S = 2.8
 """After how many seconds a device that does not answer is tried again; a little less than 3."""
 
 _IDENTITY = ("name", "uuid", "bus_id")
-_WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances")
-_SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's")
+_WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED)
+_SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
 _REMAP_PENDING = "Memory rows with errors wait to be replaced: stop the GPU's processes and reset it, or reboot."
 _REMAP_FAILED = "Memory rows with errors could not be replaced: the board should be exchanged."
 _OF_INSTANCES = {reading.field: CALLS[reading.field] for reading in READINGS if reading.of_instances}
@@ -59,7 +59,7 @@ class AnswerCache:
         for call in field.calls:
             answer = self.answer(call, now)
             if answer.error is not None:
-                return Absent(answer.error.reason)
+                return answer.error.absent
             values.append(answer.value)
         return field.convert(*values)
 
@@ -110,12 +110,12 @@ class DeviceReader:
         """Give the device up until the next try, and keep the readings that do not change."""
         self.handle = self.answers = None
         self._retry_at = now + _RETRY_S
-        absent = Absent(error.reason)
+        absent = error.absent
         readings: dict[str, Any] = dict.fromkeys(_CHANGING, absent)
         for field in _CONSTANT:
             last = getattr(self.device, field)
             readings[field] = absent if isinstance(last, Absent) else last
-        self.device = self.device._replace(**readings, lost=lost_sentence(error), problems=())
+        self.device = self.device._replace(**readings, lost=lost_by(error), problems=())
 
     def _read(self, now: float) -> Device:
         if self.answers is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 from gputui.errors import GputuiError
+from gputui.model.device import Lost
+from gputui.model.reading import Absent, AbsentKind
 
 
 class Code(IntEnum):
@@ -42,12 +44,13 @@ class Code(IntEnum):
 
 
 class NvmlError(Exception):
-    """A call that failed; `reason` says why in a few words, for an absent reading."""
+    """A call that failed; `reason` says why in a few words; `absent` is the reading that it leaves."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
         self.code = code
         self.reason = reason_of(code, words)
+        self.absent = absent_of(code, words)
 
 
 class CallError(NvmlError):
@@ -105,6 +108,12 @@ def reason_of(code: int, words: str = "") -> str:
     return f"{words} (NVML error {code})"
 
 
+def absent_of(code: int, words: str = "") -> Absent:
+    """The reading that a call with this error leaves."""
+    is_supported = code != Code.NOT_SUPPORTED
+    return Absent(reason_of(code, words), AbsentKind.FAILED if is_supported else AbsentKind.NOT_SUPPORTED)
+
+
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
 """Errors that the same call on the same device will give again, until NVML is initialised again."""
 
@@ -119,20 +128,22 @@ KINDS: dict[int, type[NvmlError]] = {
 }
 """Errors that concern more than the one call."""
 
-LOST: dict[int, str] = {
-    Code.GPU_IS_LOST: (
-        "GPU is lost: it has fallen off the bus or stopped answering (`dmesg | grep -i xid` says why); "
+LOST: dict[int, Lost] = {
+    Code.GPU_IS_LOST: Lost(
+        "GPU is lost",
+        "it has fallen off the bus or stopped answering (`dmesg | grep -i xid` says why); "
         "close every program that uses it, this monitor included, and reset it with `nvidia-smi --gpu-reset`, or "
-        "reboot."
+        "reboot.",
     ),
-    Code.RESET_REQUIRED: (
-        "GPU needs a reset after an error: `dmesg | grep -i xid` says which; close every program that uses it, this "
-        "monitor included, and run `nvidia-smi --gpu-reset`, or reboot."
+    Code.RESET_REQUIRED: Lost(
+        "GPU needs a reset after an error",
+        "`dmesg | grep -i xid` says which; close every program that uses it, this monitor included, and run "
+        "`nvidia-smi --gpu-reset`, or reboot.",
     ),
-    Code.GPU_NOT_FOUND: "GPU is no longer on the bus: check its seating and power, and reboot.",
-    Code.NO_PERMISSION: "No permission to open this GPU: check the access rights of its /dev/nvidia* file.",
-    Code.INSUFFICIENT_POWER: "GPU has too little power: check that its power cables are attached.",
-    Code.IRQ_ISSUE: "The kernel has an interrupt problem with this GPU (see `dmesg`): reboot.",
+    Code.GPU_NOT_FOUND: Lost("GPU is no longer on the bus", "check its seating and power, and reboot."),
+    Code.NO_PERMISSION: Lost("No permission to open this GPU", "check the access rights of its /dev/nvidia* file."),
+    Code.INSUFFICIENT_POWER: Lost("GPU has too little power", "check that its power cables are attached."),
+    Code.IRQ_ISSUE: Lost("The kernel has an interrupt problem with this GPU (see `dmesg`)", "reboot."),
 }
 """Why a device does not answer at all, with the remedy."""
 
@@ -165,9 +176,9 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
 }
 
 
-def lost_sentence(error: NvmlError) -> str:
-    """Why a device does not answer, a colon, and what to do; a narrow screen shows the part before the colon."""
-    return LOST.get(error.code, f"No answer ({error.reason}): see `dmesg`, and reboot if it persists.")
+def lost_by(error: NvmlError) -> Lost:
+    """Why a device does not answer, and what to do."""
+    return LOST.get(error.code, Lost(f"No answer ({error.reason})", "see `dmesg`, and reboot if it persists."))
 
 
 def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:

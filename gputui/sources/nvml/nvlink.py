@@ -36,7 +36,7 @@ class NvLinkReader:
     def read(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
         """The links now; the rates are None at the first look and where NVML does not count."""
         answer = answers.answer(_COUNT, now)
-        count = Absent(answer.error.reason) if answer.error else field_value(answer.value[0])
+        count = answer.error.absent if answer.error else field_value(answer.value[0])
         if isinstance(count, Absent):
             return count
         if not count:
@@ -47,7 +47,7 @@ class NvLinkReader:
         ]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down
-            return Absent(unknown[0].reason)
+            return unknown[0].absent
         link_states = [state.value for state in states if state.error is None]
         if not link_states:
             return _NO_LINKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from gputui.model.reading import Absent, Reading
+from gputui.model.reading import Reading
 from gputui.sources.nvml.binding import Handle, Nvml
 from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
 
@@ -101,5 +101,5 @@ class PcieRates:
         except NvmlError as error:
             if error.code in UNSUPPORTED:
                 self._unsupported.add(key)
-            return Absent(error.reason)
+            return error.absent
         return kilobytes * _KB

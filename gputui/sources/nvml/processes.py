@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gputui.model.device import DeviceUse
-from gputui.model.reading import Absent, Reading, value_of
+from gputui.model.reading import Absent, AbsentKind, Reading, value_of
 from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import LIFETIME_S, Call
@@ -25,7 +25,7 @@ _LISTS = (
     ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
 _MEMORY_UNKNOWN = Absent("NVML does not say how much memory this process holds")
-_NOT_SAMPLED = Absent("no sample in the last interval")
+_NOT_SAMPLED = Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
 _NO_SAMPLES = (Code.SUCCESS, Code.NOT_FOUND)
 """The errors of nvidia-ml-py where there are no samples; it raises NVML's success without samples as one."""
 
@@ -94,7 +94,7 @@ class _SmUse:
             if error.code in UNSUPPORTED:
                 self._holds_until = LIFETIME_S[Cadence.ONCE]
             if error.code not in _NO_SAMPLES:
-                return Absent(error.reason)
+                return error.absent
             return {} if self._seen_until_us else _NOT_SAMPLED
         sound = [sample for sample in samples if sample.smUtil <= 100]  # drivers leave garbage in unused samples
         self._seen_until_us = max([self._seen_until_us, *(sample.timeStamp for sample in sound)])

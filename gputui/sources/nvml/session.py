@@ -85,7 +85,7 @@ class Session:
         except NvmlError as error:
             if error.code not in UNSUPPORTED:
                 self._driver_holds_until = now + LIFETIME_S[Cadence.SELDOM]
-            return Absent(error.reason)
+            return error.absent
 
 
 def _cuda_version(number: Reading[int]) -> Reading[str]:

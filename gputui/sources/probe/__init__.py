@@ -1,1 +1,1 @@
-"""The viewer's end of the probe: finding probes, talking to one, and turning what it says into the model."""
+"""The viewer's end of the probe: finding probes, talking to them, and turning their messages into the model."""

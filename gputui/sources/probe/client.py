@@ -1,4 +1,4 @@
-"""A conversation with one probe. Blocking, with time limits: screens hold it in a thread of their own."""
+"""A conversation with one probe. Calls block, with time limits: screens run it in a thread of their own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.target import ActionName, ActionResult, Ending, Greeting, Look, Mark, Statistics
+from gputui.explain.disconnects import cause_and_remedy
+from gputui.model.target import (
+    ActionName,
+    ActionResult,
+    Disconnect,
+    DisconnectKind,
+    Ending,
+    Greeting,
+    Look,
+    Mark,
+    Statistics,
+)
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
-from gputui.sources.probe.exit_reason import sentence_of
+from gputui.sources.probe.exit_reason import exit_reason
 
 Message = Union[Greeting, Statistics, Look, Mark, ActionResult]
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult)
@@ -34,23 +45,27 @@ ACTION_WAIT_S = 10.0
 
 
 def message_of(message: dict[str, object]) -> Message | None:
-    """What a probe's message says, None where it is of no known kind; raises DecodeError where its form is wrong."""
+    """A probe's message as an object of the model, None for an unknown type; raises DecodeError if it is malformed."""
     kind = _MESSAGES.get(str(message["type"]))
     return None if kind is None else decode(kind, message)
 
 
 class ProbeError(GputuiError):
-    """The probe cannot be talked to (any more), with the reason in a sentence."""
+    """The probe of a process cannot be talked to, or not any more; `disconnect` says why."""
+
+    def __init__(self, pid: int, disconnect: Disconnect) -> None:
+        super().__init__(*cause_and_remedy(pid, disconnect))
+        self.disconnect = disconnect
 
 
 class ProbeDeadError(ProbeError):
-    """Nobody listens at the socket any more: the process has ended, or has become another program."""
+    """Nobody listens on the socket any more: the process has ended, or has become another program."""
 
 
 class ProbeClient:
-    """A connection to a probe, greeted: `greeting` is what it said of its process last.
+    """A connection to a probe; `greeting` is how it described its process last.
 
-    Every method raises ProbeError where the process has ended or the probe does not keep to the protocol.
+    Every method raises ProbeError if the process has ended or the probe violates the protocol.
     """
 
     def __init__(self, path: str, pid: int) -> None:
@@ -59,7 +74,7 @@ class ProbeClient:
         self._payloads: list[bytes] = []
         self._ending: Ending | None = None
         self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
-        """Gets each message as it came, once it was found to have the form it must have."""
+        """Called with each message as it came, after it was checked."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.settimeout(ANSWER_WITHIN_S)
@@ -67,13 +82,12 @@ class ProbeClient:
             self.greeting = self._greet()
         except ConnectionRefusedError as error:
             self.close()
-            cause = f"Process {pid} has ended."
-            raise ProbeDeadError(cause) from error
-        except BlockingIOError as error:  # nobody is let in, and there is no more room to wait
+            raise ProbeDeadError(pid, Disconnect(DisconnectKind.EXITED)) from error
+        except BlockingIOError as error:  # the probe accepts nobody, and its backlog is full
             self.close()
-            raise self._silent() from error
+            raise self._not_answering() from error
         except OSError as error:
-            raise self._gone(error) from error
+            raise self._disconnected(error) from error
         except ProbeError:
             self.close()
             raise
@@ -87,7 +101,7 @@ class ProbeClient:
         self.close()
 
     def fileno(self) -> int:
-        """What to poll on for the next message."""
+        """The descriptor to poll for the next message."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -95,14 +109,14 @@ class ProbeClient:
         self._socket.close()
 
     def subscribe(self, interval_s: float | None) -> None:
-        """Have statistics sent now and every `interval_s` seconds, or no more (None)."""
+        """Ask for statistics now and every `interval_s` seconds, or for no more (None)."""
         self._send({"type": "statistics", "interval_s": interval_s})
 
     def ask_look(self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0) -> None:
         """Ask for a look: with the inventory by "walk" or "scan", or without one ("").
 
-        `when` is "now", or "changed": once something has changed and looks are within their share of the time.
-        After `wait_s` in which the main thread does not come back to Python, the look is what can be had without it.
+        `when` is "now", or "changed": once something has changed and automatic looks are within their share of time.
+        If the main thread does not come back to Python within `wait_s`, the look is taken without it, in part.
         """
         self._send({"type": "look", "how": how, "when": when, "wait_s": wait_s})
 
@@ -111,11 +125,11 @@ class ProbeClient:
         self._send({"type": "mark", "label": label})
 
     def ask_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> None:
-        """Have something done in the program, unless its main thread does not come back to Python within `wait_s`."""
+        """Ask for an action; the probe gives up if the main thread does not come back to Python within `wait_s`."""
         self._send({"type": "action", "name": name.value, "wait_s": wait_s})
 
     def receive(self, timeout_s: float) -> Message | None:
-        """The next message, or None where none arrives within `timeout_s`."""
+        """The next message, or None if none arrives within `timeout_s`."""
         payload = self._next_payload(timeout_s)
         if payload is None:
             return None
@@ -123,7 +137,7 @@ class ProbeClient:
         try:
             if message["type"] == "ended":
                 self._ending = decode(Ending, message)
-                return self.receive(timeout_s)  # nothing more will come but the end
+                return self.receive(timeout_s)  # only the end of the connection can follow
             decoded = message_of(message)
         except DecodeError as error:
             raise self._broken(str(error)) from error
@@ -131,27 +145,27 @@ class ProbeClient:
             raise self._refused(message)
         self.on_message(message)
         if isinstance(decoded, Greeting):
-            decoded = self.greeting = replace(decoded, pid=self._pid)  # in a container it knows itself by another
+            decoded = self.greeting = replace(decoded, pid=self._pid)  # inside a container it has another PID
         return decoded
 
     def waiting(self) -> Iterator[Message]:
-        """The messages that have arrived, without waiting for more than the rest of one that has begun."""
+        """The messages that have arrived; waits only for the rest of one that has begun to arrive."""
         yield from filter(None, [self.receive(ANSWER_WITHIN_S)])
         while self._payloads:
             yield from filter(None, [self.receive(0)])
 
     def look(self, how: str = "walk", *, wait_s: float = 3.0) -> Look:
-        """A look, now."""
+        """Take a look now."""
         self.ask_look(how, wait_s=wait_s)
         return self._await(Look, wait_s + ANSWER_WITHIN_S)
 
     def run_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> ActionResult:
-        """Have something done in the program, and wait for what comes of it: as long as the thing itself takes."""
+        """Run an action in the program and wait for its result."""
         self.ask_action(name, wait_s=wait_s)
         return self._await(ActionResult, wait_s + ANSWER_WITHIN_S)
 
     def statistics(self) -> Statistics:
-        """The statistics, now."""
+        """The current statistics."""
         self.subscribe(3600.0)
         statistics = self._await(Statistics, ANSWER_WITHIN_S)
         self.subscribe(None)
@@ -163,16 +177,15 @@ class ProbeClient:
             message = self.receive(left)
             if isinstance(message, kind):
                 return message
-        cause = f"The probe in process {self._pid} did not answer within {timeout_s:g} s."
-        raise ProbeError(cause, "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call.")
+        raise self._error(DisconnectKind.TIMED_OUT, f"{timeout_s:g}")
 
     def _greet(self) -> Greeting:
-        with suppress(OSError):  # a probe that refuses says why and hangs up, before it has heard anything
+        with suppress(OSError):  # a probe that refuses sends its reason and hangs up at once
             self._socket.sendall(frames.encode({"type": "hello", "protocol": frames.VERSION, "gputui": __version__}))
         payload = self._next_payload(ANSWER_WITHIN_S)
         if payload is None:
             self.close()
-            raise self._silent()
+            raise self._not_answering()
         hello = self._decoded(payload)
         if hello["type"] != "hello" or hello.get("protocol") != frames.VERSION:
             raise self._refused(hello)
@@ -182,7 +195,7 @@ class ProbeClient:
         message = self.receive(ANSWER_WITHIN_S)
         if isinstance(message, Greeting):
             return message
-        reason = "it did not introduce itself"
+        reason = "it sent no greeting"
         raise self._broken(reason)
 
     def _send(self, message: dict[str, object]) -> None:
@@ -190,9 +203,9 @@ class ProbeClient:
             self._socket.settimeout(ANSWER_WITHIN_S)
             self._socket.sendall(frames.encode(message))
         except (BrokenPipeError, ConnectionResetError):
-            return  # what the probe said last is still to be read: `receive` raises after it
+            return  # its last messages can still be read: `receive` raises after them
         except OSError as error:
-            raise self._gone(error) from error
+            raise self._disconnected(error) from error
 
     def _next_payload(self, timeout_s: float) -> bytes | None:
         deadline = time.monotonic() + timeout_s
@@ -203,19 +216,17 @@ class ProbeClient:
             except TimeoutError:
                 return None
             except OSError as error:
-                raise self._gone(error) from error
+                raise self._disconnected(error) from error
             if not data:
-                raise self._gone(None)
+                raise self._disconnected(None)
             try:
                 self._payloads += self._unpacker.feed(data)
             except frames.FrameError as error:
                 raise self._broken(str(error)) from error
         return self._payloads.pop(0)
 
-    def _silent(self) -> ProbeError:
-        cause = f"The probe in process {self._pid} does not answer."
-        remedy = "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of file descriptors."
-        return ProbeError(cause, remedy)
+    def _not_answering(self) -> ProbeError:
+        return self._error(DisconnectKind.NOT_ANSWERING)
 
     def _decoded(self, payload: bytes) -> dict[str, object]:
         try:
@@ -226,23 +237,19 @@ class ProbeClient:
     def _refused(self, message: dict[str, object]) -> ProbeError:
         theirs, version = message.get("protocol"), printable(str(message.get("gputui", "an unknown version")))[:40]
         if message["type"] in ("hello", "refused") and theirs != frames.VERSION:
-            return ProbeError(
-                f"The probe in process {self._pid} is of gputui {version} and this is gputui {__version__}: "
-                "the two cannot talk to each other.",
-                "Use the same version on both sides: update the older one and start the program again.",
-            )
+            return self._error(DisconnectKind.OTHER_VERSION, version)
         reason = printable(str(message.get("reason", "it gave no reason")))[:500]
-        return ProbeError(f"The probe in process {self._pid} refused: {reason}")
+        return self._error(DisconnectKind.REFUSED, reason)
 
     def _broken(self, reason: str) -> ProbeError:
         self.close()
-        return ProbeError(
-            f"What process {self._pid} sent is not what a probe sends: {reason}.",
-            "Use the same version of gputui on both sides.",
-        )
+        return self._error(DisconnectKind.BROKEN_PROTOCOL, reason)
 
-    def _gone(self, error: OSError | None) -> ProbeError:
+    def _disconnected(self, error: OSError | None) -> ProbeError:
         self.close()
         if self._ending is None and error is not None and not isinstance(error, ConnectionError):
-            return ProbeError(f"Process {self._pid} cannot be talked to any more: {error.strerror or error}.")
-        return ProbeError(sentence_of(self._pid, self._ending))
+            return self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error))
+        return ProbeError(self._pid, exit_reason(self._pid, self._ending))
+
+    def _error(self, kind: DisconnectKind, detail: str = "") -> ProbeError:
+        return ProbeError(self._pid, Disconnect(kind, detail))

@@ -1,7 +1,6 @@
-"""From the probe's messages to the model's classes, trusting nothing: types, ranges, lengths and characters.
+"""From the probe's messages to the model's classes; checks types, ranges, lengths and characters.
 
-A decoder is made once for each dataclass or named tuple, from its type annotations; a field that is missing takes its
-default.
+A decoder is built once for each dataclass or named tuple from its type annotations; a missing field gets its default.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind, Problem
 
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
@@ -26,7 +25,7 @@ Decoder = Callable[[object], Any]
 
 
 class DecodeError(Exception):
-    """What a probe sent does not have the form that its message must have."""
+    """A malformed message."""
 
 
 def decode(cls: type[T], value: object) -> T:
@@ -36,17 +35,17 @@ def decode(cls: type[T], value: object) -> T:
 
 
 def printable(text: str) -> str:
-    """`text` without what a terminal would obey, and not longer than a screen can use."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:MAX_TEXT])
+    """`text` without control characters, cut to `MAX_TEXT`."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:MAX_TEXT])
 
 
 def is_record(kind: Any) -> bool:  # noqa: ANN401
-    """Whether a class, or what a value is an instance of, is a dataclass or a named tuple."""
+    """Whether a class or a value is a dataclass or a named tuple."""
     return dataclasses.is_dataclass(kind) or hasattr(kind, "_field_defaults")
 
 
 def field_names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401
-    """The fields of such a class, in their order."""
+    """The fields of such a class, in order."""
     return getattr(kind, "_fields", None) or tuple(field.name for field in dataclasses.fields(kind))
 
 
@@ -67,9 +66,9 @@ def _decoder(kind: Any) -> Decoder:  # noqa: ANN401
     if get_origin(kind) is tuple:
         return _tuple_decoder(get_args(kind))
     if get_origin(kind) is Union and Absent in get_args(kind):
-        return _reading_decoder(next(each for each in get_args(kind) if each is not Absent))
+        return _reading_decoder(next(arg for arg in get_args(kind) if arg is not Absent))
     if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
-        inner = _decoder(next(each for each in get_args(kind) if each is not type(None)))
+        inner = _decoder(next(arg for arg in get_args(kind) if arg is not type(None)))
         return lambda value: None if value is None else inner(value)
     raise TypeError(kind)
 
@@ -100,7 +99,12 @@ def _truth(value: object) -> bool:
     return value
 
 
-_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth}
+def _problem(value: object) -> Problem:
+    """A sentence, or {"text": sentence, "kind": ...} where there is a kind."""
+    return cast("Problem", _object_decoder(Problem)(value)) if isinstance(value, dict) else Problem(_text(value))
+
+
+_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth, Problem: _problem}
 
 
 def _object_decoder(cls: type[Any]) -> Decoder:
@@ -131,7 +135,7 @@ def _enum_decoder(kind: type[Enum]) -> Decoder:
 
 
 def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
-    """A sequence of one kind and any length (`tuple[X, ...]`), or of one kind for each place."""
+    """A tuple of one type and any length (`tuple[X, ...]`), or of a type for each item."""
     is_open = kinds[-1] is Ellipsis
     decoders = [_decoder(kind) for kind in kinds if kind is not Ellipsis]
     one = decoders[0]
@@ -148,15 +152,18 @@ def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
 
 
 def _reading_decoder(kind: Any) -> Decoder:  # noqa: ANN401
-    """A value, or {"absent": why there is none}."""
+    """A value, or {"absent": why there is none, "kind": ...}; the kind is left out where it is the usual one."""
     inner = _decoder(kind)
+    kind_of = _enum_decoder(AbsentKind)
 
     def decode_reading(value: object) -> Any:  # noqa: ANN401
-        return Absent(_text(value["absent"])) if isinstance(value, dict) and "absent" in value else inner(value)
+        if isinstance(value, dict) and "absent" in value:
+            return Absent(_text(value["absent"]), kind_of(value.get("kind", AbsentKind.FAILED.value)))
+        return inner(value)
 
     return decode_reading
 
 
 def _fail(expected: str, value: object) -> NoReturn:
-    cause = f"{expected} is expected where {printable(reprlib.repr(value)[:60])} stands"
+    cause = f"{expected} is expected instead of {printable(reprlib.repr(value)[:60])}"
     raise DecodeError(cause)

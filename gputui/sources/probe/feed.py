@@ -1,4 +1,4 @@
-"""A daemon thread that holds the conversation with one probe and turns it into moments."""
+"""A daemon thread that talks to one probe and turns its messages into moments."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from gputui.errors import GputuiError
 from gputui.explain.drivers import driver_facts
-from gputui.explain.moment import ProbeState, after, moment_among
+from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
+from gputui.model.reading import Problem
 from gputui.model.snapshot import Snapshot
-from gputui.model.target import ActionName, ActionResult, Greeting, Look, Statistics
-from gputui.sources.probe.client import Message, ProbeClient
+from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
+from gputui.sources.probe.client import Message, ProbeClient, ProbeError
 from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
 
 SHORTEST_S = 0.25
-"""No screen asks a program for its counters more often."""
+"""The shortest interval at which screens ask a program for its counters."""
 
 Request = Callable[[ProbeClient], None]
 
 PATIENCE_S = 0.2
-"""So long a request of a screen may wait for the thread, which listens to the probe meanwhile."""
+"""How long a screen's request may wait for the thread, which meanwhile waits for a message."""
 
 
 class TargetFeed:
-    """Reads one probe until the process ends or `stop`; its methods may be called from any thread and return at once.
+    """Reads one probe until the process ends or `stop`; its methods can be called from any thread and return at once.
 
-    `snapshot` gives the newest snapshot of the machine, for what NVML says of the process; `keeper` keeps all of it.
+    `snapshot` returns the newest snapshot of the machine, with NVML's figures for the process; `keeper` records all.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class TargetFeed:
         self._requests: SimpleQueue[Request] = SimpleQueue()
         self._is_stopped = False
         self._is_waiting = False
-        """Whether the probe was asked for a look once there is something new."""
+        """Whether a look on the next change has been asked for and is not here yet."""
         self._automatic: str | None = "walk"
         self._keeper = keeper
         keeper.listen_to(client)
-        self._heard = ProbeState(client.greeting)
+        self._state = ProbeState(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
     @property
@@ -71,7 +71,7 @@ class TargetFeed:
         self._is_stopped = True
 
     def look(self, how: str = "walk") -> None:
-        """Ask for a look now; "scan" looks at every Python object."""
+        """Ask for a look now; "scan" goes through all Python objects."""
         self._requests.put(lambda client: client.ask_look(how))
 
     def mark(self, label: str) -> None:
@@ -79,19 +79,19 @@ class TargetFeed:
         self._requests.put(lambda client: client.mark(label))
 
     def run_action(self, name: ActionName) -> None:
-        """Have something done in the program; the moments tell that it is under way, and what came of it."""
+        """Ask for an action in the program; moments show that it is pending, and its outcome."""
         self._requests.put(lambda client: self._ask_action(client, name))
 
     def _run(self) -> None:
         try:
             with self._client as client:
                 client.subscribe(self._interval_s)
-                client.ask_look()  # who attaches asks to see what there is, also what no look by itself has time for
+                client.ask_look()  # attaching asks for a whole look, also for what automatic looks have no time for
                 while not self._is_stopped:
                     self._send_requests(client)
                     self._take(client, client.receive(PATIENCE_S))
-        except GputuiError as error:
-            self._deliver(ended=str(error))
+        except ProbeError as error:
+            self._deliver(ended=error.disconnect)
 
     def _send_requests(self, client: ProbeClient) -> None:
         while True:
@@ -104,7 +104,7 @@ class TargetFeed:
     def _take(self, client: ProbeClient, message: Message | None) -> None:
         if message is None:
             return
-        self._heard = after(self._heard, message)
+        self._state = after(self._state, message)
         if isinstance(message, Statistics):
             self._automatic = message.automatic
             self._await_change(client)
@@ -117,14 +117,14 @@ class TargetFeed:
             self._take_result(client, message)
 
     def _ask_action(self, client: ProbeClient, name: ActionName) -> None:
-        if self._heard.pending_action is None:
+        if self._state.pending_action is None:
             client.ask_action(name)
-            self._heard = replace(self._heard, pending_action=name, outcome=None)
+            self._state = replace(self._state, pending_action=name, outcome=None)
             self._deliver()
 
     def _take_result(self, client: ProbeClient, result: ActionResult) -> None:
         if not result.reason:
-            client.ask_look()  # the last one shows what is gone, and the next automatic one may be long in coming
+            client.ask_look()  # the last look is out of date, and the next automatic one may take long
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
@@ -132,18 +132,18 @@ class TargetFeed:
             self._is_waiting = True
             client.ask_look("walk", when="changed")
 
-    def _deliver(self, ended: str = "") -> None:
-        around = surroundings(self._heard.greeting, self._snapshot(), self.pid, ended)
+    def _deliver(self, ended: Disconnect | None = None) -> None:
+        around = surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
         self._keeper.note_surroundings(self.pid, around)
-        moment = moment_among(self._heard, around)
+        moment = moment_among(self._state, around)
         if self._keeper.problem:
-            moment = replace(moment, problems=(*moment.problems, self._keeper.problem))
+            moment = replace(moment, problems=(*moment.problems, Problem(self._keeper.problem)))
         if not self._is_stopped:
             self._listener(moment)
 
 
-def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: str = "") -> Surroundings:
-    """What this side knows of a process now."""
+def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: Disconnect | None = None) -> Surroundings:
+    """What the viewer itself reads about a process now."""
     processes = snapshot.processes.processes
     return Surroundings(
         time=time.time(),
@@ -157,7 +157,7 @@ def surroundings(greeting: Greeting, snapshot: Snapshot, pid: int, ended: str = 
 def feed_opener(
     interval_s: float, keeper: Keeper = NO_KEEPER
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
-    """From the way to the newest snapshot to a function that attaches to a PID; the latter raises GputuiError."""
+    """Given a way to the newest snapshot, a function that attaches to a PID; that one raises GputuiError."""
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
         def open_feed(pid: int, listener: Listener) -> TargetFeed:

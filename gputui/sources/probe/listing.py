@@ -1,4 +1,4 @@
-"""Finding probes: the socket of a process, or the sentence that says why it has none that can be used from here."""
+"""Finding probes: the socket of a process, or the reason why there is none that can be used from here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gputui import environment
 from gputui.errors import GputuiError
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
@@ -24,8 +25,8 @@ class CannotAttachError(GputuiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A process with a probe: its greeting and the devices it holds memory of, or why it did not answer."""
+class ProbeInfo:
+    """A process with a probe: its greeting and the devices on which it holds memory, or why it did not answer."""
 
     pid: int
     user: str
@@ -35,7 +36,7 @@ class Found:
 
 
 def attach(pid: int) -> ProbeClient:
-    """A connection to the probe of a process; raises CannotAttachError or ProbeError with their sentences."""
+    """A connection to the probe of a process; raises CannotAttachError or ProbeError."""
     status = _status_of(pid)
     _check_state(pid, status)
     for folder, owner in _folders_of(pid, status):
@@ -46,20 +47,20 @@ def attach(pid: int) -> ProbeClient:
     raise _without_probe(pid)
 
 
-def list_probes() -> tuple[Found, ...]:
-    """Every process that can be attached to from here, by PID; files of dead processes are removed on the way."""
-    found: dict[int, Found] = {}
+def list_probes() -> tuple[ProbeInfo, ...]:
+    """Every process that can be attached to from here, by PID; removes the socket files of dead processes."""
+    probes: dict[int, ProbeInfo] = {}
     for folder in _all_folders():
         for path in sorted(folder.glob("*.sock")):
             process = places.process_of_name(path.name)
-            if process is not None and process[0] not in found and (one := _find(path, *process)):
-                found[one.pid] = one
-    return tuple(found[pid] for pid in sorted(found))
+            if process is not None and process[0] not in probes and (info := _probe_at(path, *process)):
+                probes[info.pid] = info
+    return tuple(probes[pid] for pid in sorted(probes))
 
 
 def children_with_probes(pid: int) -> tuple[int, ...]:
-    """The processes below `pid` that can be attached to: the ranks that a launcher has started."""
-    return tuple(found.pid for found in list_probes() if pid in _ancestors(found.pid))
+    """The descendants of `pid` that can be attached to, such as the ranks that a launcher started."""
+    return tuple(probe.pid for probe in list_probes() if pid in _ancestors(probe.pid))
 
 
 def _status_of(pid: int) -> Status:
@@ -81,32 +82,32 @@ def _check_state(pid: int, status: Status) -> None:
         raise CannotAttachError(cause, f"Attach as that user, or as root: sudo gputui attach {pid}.")
     if status.letter in "Tt":
         cause = f"Process {pid} is stopped (Ctrl-Z or a debugger), and cannot answer."
-        raise CannotAttachError(cause, f"Let it go on first: kill -CONT {pid}.")
+        raise CannotAttachError(cause, f"Continue it first: kill -CONT {pid}.")
 
 
 def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
-    """Where the socket of a process can be, with who must own the folder.
+    """The folders where the socket of a process can be, each with the user who must own it.
 
-    That is as its own environment says, and at the usual places; also those of our own user, as whom it may have begun.
+    They follow the process's environment and the usual places, also for our own user, as whom it may have started.
     """
     root = _root_of(pid, status)
     runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
     for owner in dict.fromkeys((status.uid, os.geteuid())):
         for folder in dict.fromkeys(
-            places.folder_of(owner, each) for each in (runtime_dir, f"/run/user/{owner}", None)
+            places.folder_of(owner, base) for base in (runtime_dir, f"/run/user/{owner}", None)
         ):
             yield root / folder.lstrip("/"), owner
 
 
 def _root_of(pid: int, status: Status) -> Path:
-    """`/`, or the process's own where it sees other files: it is in a container."""
+    """`/`, or the process's own root if it has another mount namespace, as in a container."""
     proc = ProcFs()
     try:
         if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt"):
             return Path("/")
         os.listdir(proc.root_of(pid))
     except OSError as error:
-        if status.inner_pid == pid:  # no container, but a process that has changed its user, and hides from that one
+        if status.inner_pid == pid:  # no container, but a process that has changed its user and is hidden from it
             return Path("/")
         inside = f", where it has PID {status.inner_pid}" if status.inner_pid != pid else ""
         cause = f"Process {pid} runs in another container, whose files cannot be reached from here."
@@ -129,12 +130,12 @@ def _connect(folder: Path, owner: int, pid: int, status: Status) -> ProbeClient 
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder is our own user's, and safe: what is in there is as good as we are."""
+    """Whether a folder is safe and our own user's: its content can be trusted like ourselves."""
     return places.fault_of_folder(str(folder), os.geteuid()) is None
 
 
 def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:
-    """The probe at a socket; where nobody listens any more, its file is removed."""
+    """The probe at a socket; if nobody listens any more, its file is removed."""
     try:
         return ProbeClient(str(path), pid)
     except ProbeDeadError:
@@ -149,14 +150,14 @@ def _without_probe(pid: int) -> CannotAttachError:
     if children:
         cause = f"Process {pid} has no probe, but processes that it started have one."
         return CannotAttachError(cause, f"Attach to those: gputui attach {children}.")
-    if _environment_of(pid).get("GPUTUI_PROBE") == "0":
-        return CannotAttachError(f"Process {pid} has no probe: it was started with GPUTUI_PROBE=0.", REMEDY)
+    if _environment_of(pid).get(environment.PROBE) == "0":
+        return CannotAttachError(f"Process {pid} has no probe: it was started with {environment.PROBE}=0.", REMEDY)
     if _is_free_threaded(pid):
         cause = f"Process {pid} runs in a free-threaded Python, in which the probe stays off."
         return CannotAttachError(cause, "Run it in the ordinary build of Python.")
     if places.is_bound(places.socket_name(_status_of(pid).inner_pid, places.started_at(pid) or 0), pid):
         cause = f"Process {pid} has a probe, but the file of its socket was removed."
-        remedy = "A cleaner of temporary files does that, or a logout where XDG_RUNTIME_DIR goes with the session: "
+        remedy = "Cleaners of temporary files remove it, and so does a logout that removes XDG_RUNTIME_DIR: "
         return CannotAttachError(cause, f"{remedy}start the next program with XDG_RUNTIME_DIR set to another folder.")
     return CannotAttachError(f"Process {pid} has no probe.", REMEDY)
 
@@ -186,10 +187,10 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _all_folders() -> list[Path]:
-    """The folders of sockets that this user may look into; for root, those of all users."""
+    """The socket folders that this user can read; for root, those of all users."""
     uid = os.geteuid()
     runtime_dirs = [os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None]
-    folders = [Path(places.folder_of(uid, each)) for each in runtime_dirs]
+    folders = [Path(places.folder_of(uid, base)) for base in runtime_dirs]
     if uid == 0:
         folders += [*Path("/tmp").glob("gputui-*"), *Path("/run/user").glob("*/gputui")]
     return [folder for folder in dict.fromkeys(folders) if _is_trusted(folder)]
@@ -202,9 +203,9 @@ def _is_trusted(folder: Path) -> bool:
         return False
 
 
-def _find(path: Path, pid: int, started: int) -> Found | None:
+def _probe_at(path: Path, pid: int, started: int) -> ProbeInfo | None:
     if places.started_at(pid) != started:
-        if places.is_dead(str(path)):  # it may live in another container, where the PID means something else
+        if places.is_dead(str(path)):  # it can be alive in another container, where the PID means another process
             path.unlink(missing_ok=True)
         return None
     uid = path.lstat().st_uid
@@ -214,7 +215,7 @@ def _find(path: Path, pid: int, started: int) -> Found | None:
         if client is None:
             return None
         with client:
-            held = tuple(each for each in client.statistics().devices if each.reserved_bytes)
-            return Found(pid, user_name(uid), client.greeting, held)
+            held = tuple(device for device in client.statistics().devices if device.reserved_bytes)
+            return ProbeInfo(pid, user_name(uid), client.greeting, held)
     except (CannotAttachError, ProbeError) as error:
-        return Found(pid, user_name(uid), None, problem=str(error))
+        return ProbeInfo(pid, user_name(uid), None, problem=str(error))

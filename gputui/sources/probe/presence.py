@@ -1,4 +1,4 @@
-"""Which processes have a probe, cheaply enough to ask at every look: folders are listed only when they changed."""
+"""Which processes have a probe, cheap enough for every look: folders are listed only when they have changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputui.protocol import places
 
 
 class ProbePresence:
-    """Knows the sockets of this user's probes; that of a dead process counts until somebody clears it."""
+    """The sockets of this user's probes; that of a dead process counts until its file is removed."""
 
     def __init__(self) -> None:
         uid = os.geteuid()
@@ -19,7 +19,7 @@ class ProbePresence:
         self._pids: frozenset[int] = frozenset()
 
     def __call__(self, pid: int, _user: Reading[str]) -> bool:
-        """Whether a process has a socket; the folders are looked at again where one has changed."""
+        """Whether a process has a socket; the folders are listed again if one has changed."""
         changed = tuple(_changed_at(folder) for folder in self._folders)
         if changed != self._changed:
             self._changed = changed

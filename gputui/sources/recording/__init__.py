@@ -1,1 +1,1 @@
-"""What was seen of attached processes, kept in a file and looked at again."""
+"""Recordings: what was read of attached processes, kept in a file and replayed."""

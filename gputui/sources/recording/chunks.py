@@ -1,8 +1,8 @@
 """The file of a recording: a line with its version, then chunks, each compressed and checked on its own.
 
-A chunk is compressed alone, not as a part of one stream: damage costs that chunk and no other, a crash the one that
-was being written, and going to a time reads only what is needed. What repeats from look to look is left out before
-(see `patch`), which saves more than a stream's window of 32 KiB could.
+Each chunk is compressed alone, not as a part of one stream: damage costs only that chunk, a crash only the one being
+written, and seeking reads only what it needs. What repeats from look to look is left out first (see `patch`), which
+saves more than a stream's window of 32 KiB could.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FIRST_LINE = FIRST_WORDS + b"%d\n" % VERSION
 LONGEST_FIRST_LINE = 64
 
 MAX_CONTENT_BYTES = MAX_REPLY_BYTES + 64 * 1024
-"""The largest content of a chunk: what a probe may send at once, and what is said with it."""
+"""The largest content of a chunk: the largest message of a probe, and what surrounds it."""
 MAX_PAYLOAD_BYTES = MAX_CONTENT_BYTES + MAX_CONTENT_BYTES // 1000 + 64
-"""Compressed, it is never longer than by zlib's own thousandth."""
+"""zlib never makes it longer than by a thousandth."""
 
 MAGIC = b"gpRc"
 _HEADER = Struct(">4sBQIdI")
@@ -32,18 +32,18 @@ HEADER_BYTES = _HEADER.size + _SUM.size
 
 
 class ChunkKind(IntEnum):
-    """What a chunk holds; chunks of kinds that a reader does not know are left out."""
+    """What a chunk holds; readers skip chunks of unknown kinds."""
 
     RECORDS = 1
-    """What was heard and known, in order, of any process."""
+    """Records in order, of any process."""
     LOOK = 2
     """A look of one process, whole."""
     CHANGED_LOOK = 3
-    """A look of one process, as what differs from the look before it."""
+    """A look of one process, as the difference from the look before it."""
 
 
 class DamagedError(Exception):
-    """Bytes that are no chunk, or a chunk that is not what was written."""
+    """Bytes that are not a chunk, or a chunk that was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Header:
 
 
 def write_chunk(kind: ChunkKind, pid: int, time: float, content: object, number: int = 0) -> bytes:
-    """A chunk as it stands in the file; raises ValueError where the content is larger than a reader takes."""
+    """A chunk as it is in the file; raises ValueError if the content is larger than a reader accepts."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_CONTENT_BYTES:
         reason = f"{len(text)} bytes in one chunk"
@@ -83,14 +83,14 @@ def read_header(data: bytes) -> Header:
 
 
 def first_sum(data: bytes) -> int:
-    """The checksum of a header's own fields, which that of the payload goes on from."""
+    """The checksum of a header's own fields, which the payload's continues."""
     return zlib.crc32(data[: _HEADER.size])
 
 
 def content_of(header_bytes: bytes, payload: bytes) -> object:
-    """What a chunk holds; raises DamagedError. Text and number of values are bounded."""
+    """A chunk's content; raises DamagedError. Size and number of values are bounded."""
     if zlib.crc32(payload, first_sum(header_bytes)) != read_header(header_bytes).checksum:
-        raise DamagedError("its checksum is another")
+        raise DamagedError("its checksum does not match")
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(payload, MAX_CONTENT_BYTES)

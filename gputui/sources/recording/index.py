@@ -1,4 +1,4 @@
-"""Where the chunks of a recording lie, found in one pass that reads and checks every byte and keeps none."""
+"""Where the chunks of a recording are, found in one pass that reads and checks every byte and keeps none."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from gputui.sources.recording.chunks import (
 )
 
 CHUNKS_AT_MOST = 1_000_000
-"""Six days of one process; what comes after is not shown."""
+"""Six days of one process; later chunks are not shown."""
 
 TRIES_AT_MOST = 1000
-"""After damage, so many places that look like a chunk are tried: a file can be made of nothing else."""
+"""How many places that look like a chunk are tried after damage: a file can consist of nothing else."""
 
 _PIECE_BYTES = 1024 * 1024
 
 
 class NoRecordingError(GputuiError):
-    """A file that is not a recording which can be shown, with the reason and the remedy."""
+    """A file that cannot be shown as a recording, with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """A chunk in the file: where its header begins, and what that says."""
+    """A chunk in the file: the offset of its header, and the header."""
 
     offset: int
     header: Header
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A recording behind its first line; raises NoRecordingError with the sentence why it is none."""
+    """A recording, positioned after its first line; raises NoRecordingError if it is none."""
     try:
         file = path.open("rb")
         try:
@@ -59,10 +59,10 @@ def open_file(path: Path) -> BinaryIO:
     if first == FIRST_LINE:
         return file
     file.close()
-    raise NoRecordingError(*_why_not(path, first))
+    raise NoRecordingError(*_cause_and_remedy(path, first))
 
 
-def _why_not(path: Path, first: bytes) -> tuple[str, str]:
+def _cause_and_remedy(path: Path, first: bytes) -> tuple[str, str]:
     make = "A recording is made by: gputui attach PID --record FILE."
     if not first:
         return f"{path} is empty.", make
@@ -78,31 +78,33 @@ def _why_not(path: Path, first: bytes) -> tuple[str, str]:
 
 
 def places_of(file: BinaryIO) -> tuple[list[ChunkPlace], list[str]]:
-    """The chunks that are whole, and a sentence for each thing that is not."""
+    """The intact chunks, and a sentence for each damage."""
     places: list[ChunkPlace] = []
     notices: list[str] = []
     at, size = file.tell(), _size_of(file)
     while at < size and len(places) < CHUNKS_AT_MOST:
         header = _whole_chunk(file, at, size)
         if header is None:
-            found = next((each for each in _candidates(file, at + 1, size) if _whole_chunk(file, each, size)), None)
-            notices.append(_damage(places, file, found, size))
-            if found is None:
+            next_at = next(
+                (offset for offset in _candidates(file, at + 1, size) if _whole_chunk(file, offset, size)), None
+            )
+            notices.append(_damage(places, file, next_at, size))
+            if next_at is None:
                 break
-            at = found
+            at = next_at
         else:
             places.append(ChunkPlace(at, header))
             at += HEADER_BYTES + header.payload_bytes
     return places, notices
 
 
-def _damage(places: list[ChunkPlace], file: BinaryIO, found: int | None, size: int) -> str:
+def _damage(places: list[ChunkPlace], file: BinaryIO, next_at: int | None, size: int) -> str:
     before = _clock(places[-1].header.time) if places else "its beginning"
-    if found is None:
-        return f"The recording was cut off: what came after {before} is lost, as a rule less than a second."
-    header = _whole_chunk(file, found, size)
+    if next_at is None:
+        return f"The recording was cut off: what came after {before} is lost, usually less than a second."
+    header = _whole_chunk(file, next_at, size)
     after = _clock(header.time) if header else "later"
-    return f"The recording is damaged between {before} and {after}; what was seen before and after it is shown."
+    return f"The recording is damaged between {before} and {after}; everything before and after that is shown."
 
 
 def _clock(time: float) -> str:
@@ -117,7 +119,7 @@ def _size_of(file: BinaryIO) -> int:
 
 
 def _whole_chunk(file: BinaryIO, at: int, size: int) -> Header | None:
-    """The header of the chunk that begins there, None where no whole one does."""
+    """The header of the chunk at an offset, None if there is no intact one."""
     file.seek(at)
     data = file.read(HEADER_BYTES)
     try:
@@ -138,7 +140,7 @@ def _whole_chunk(file: BinaryIO, at: int, size: int) -> Header | None:
 
 
 def _candidates(file: BinaryIO, at: int, size: int) -> Iterator[int]:
-    """Where a chunk may begin."""
+    """Offsets at which a chunk may begin."""
     tries = 0
     while at < size and tries < TRIES_AT_MOST:
         file.seek(at)

@@ -1,4 +1,4 @@
-"""The machine of a recording: its name and the time there; of the rest nothing was kept."""
+"""The machine of a recording: its name and its time; nothing else was recorded."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gputui.sources.signals import SignalRefused
 
 
 class RecordedMachine:
-    """What the status line of a replay shows."""
+    """The machine that the status line of a replay shows."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
         self._number = 0
 
-    def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - a machine is asked so
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - as for a live machine
         """The recorded time, on the recorded host."""
         self._number += 1
         recording = self._player.recording
@@ -28,9 +28,9 @@ class RecordedMachine:
         )
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: there is nobody to send it to."""
+        """Always refused: there is no process to send it to."""
         cause = f"This is a recording: signal {number} was not sent to process {identity.pid}."
         raise SignalRefused(cause)
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Nothing to release."""

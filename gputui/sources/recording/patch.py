@@ -1,4 +1,4 @@
-"""What differs between two JSON values, most of which is equal: lists keep what they share with the old one by place.
+"""The difference between two JSON values that are mostly equal: lists refer to items of the old list by position.
 
 A patch is a JSON value: [VALUE, new], [KEYS, {key: patch}, [keys that are gone]], or [ITEMS, [part, ...]] where a part
 is [first, end] of the old list or {"new": [items]}.
@@ -12,11 +12,11 @@ from typing import Any, cast
 
 VALUE, KEYS, ITEMS = 0, 1, 2
 ITEMS_AT_MOST = 4_000_000
-"""No list grows longer by a patch: a few bytes could name the old list again and again."""
+"""The longest list that a patch can make: a few bytes could repeat the old list again and again."""
 
 
 class PatchError(Exception):
-    """A patch that does not fit its old value."""
+    """A patch that does not fit the old value."""
 
 
 def difference(old: object, new: object) -> list[Any]:
@@ -49,17 +49,17 @@ def patched(old: object, patch: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _with_keys(old: Mapping[str, Any], changed: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
-    made = {key: value for key, value in old.items() if key not in gone}
-    return made | {key: patched(old.get(key), patch) for key, patch in changed.items()}
+    kept = {key: value for key, value in old.items() if key not in gone}
+    return kept | {key: patched(old.get(key), patch) for key, patch in changed.items()}
 
 
 def _joined(old: list[Any], parts: list[Any]) -> list[Any]:
-    made: list[Any] = []
+    items: list[Any] = []
     for part in parts:
-        made += part["new"] if isinstance(part, dict) else old[part[0] : part[1]]
-        if len(made) > ITEMS_AT_MOST:
+        items += part["new"] if isinstance(part, dict) else old[part[0] : part[1]]
+        if len(items) > ITEMS_AT_MOST:
             raise PatchError("a list that is too long")
-    return made
+    return items
 
 
 def _parts(old: list[Any], new: list[Any]) -> list[Any]:
@@ -69,7 +69,7 @@ def _parts(old: list[Any], new: list[Any]) -> list[Any]:
     for place in range(len(texts) - 1, -1, -1):
         places[texts[place]] = place
     parts: list[Any] = []
-    end = 0  # where a run would go on
+    end = 0  # where the current run would continue
     for item in new:
         text = _text(item)
         at = end if end < len(texts) and texts[end] == text else places.get(text)
@@ -88,7 +88,7 @@ def _parts(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def _is_same(old: object, new: object) -> bool:
-    """Equal also in their types: Python finds True, 1 and 1.0 equal."""
+    """Equal with their types: to Python, True, 1 and 1.0 are equal."""
     return old is new or (old == new and _text(old) == _text(new))
 
 

@@ -1,4 +1,4 @@
-"""Plays a recording: one thread that tells the screens, in time, what happened."""
+"""Plays a recording: one thread that passes it to the screens in real time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gputui.sources.recording.story import Rename, Story
 Listener = Callable[[Timeline], None]
 
 LATE_S = 0.5
-"""Where reading takes longer than the time it is of, the replay goes slower and leaves nothing out."""
+"""The most that one step advances: if reading is slower than that, the replay slows down and skips nothing."""
 
 SHORTEST_S = 0.05
-"""Between two steps of a replay that plays, however fast."""
+"""The shortest time between two steps, at any speed."""
 
 
 class Player:
-    """Plays from the beginning, once somebody listens; its methods may be called in any thread and return at once."""
+    """Plays from the beginning once there is a listener; its methods return at once, in any thread."""
 
     def __init__(
         self, recording: Recording, rename: Rename = lambda greeting: greeting, *, is_playing: bool = True
@@ -30,7 +30,7 @@ class Player:
         self.recording = recording
         self._rename = rename
         self.playback = Playback(0.0, recording.ends - recording.begins, is_playing=is_playing)
-        """Where it stands."""
+        """The position."""
         self._listeners: dict[int, Listener] = {}
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._story = Story(recording, rename)
@@ -43,7 +43,7 @@ class Player:
         self._thread = threading.Thread(target=self._run, name="gputui-replay", daemon=True)
 
     def listen(self, pid: int, listener: Listener) -> None:
-        """Tell of a process from now on."""
+        """Pass a process's timelines to `listener` from now on."""
 
         def add() -> None:
             self._listeners[pid] = listener
@@ -58,19 +58,19 @@ class Player:
         self._commands.put(self._stop)
 
     def toggle(self) -> None:
-        """Pause, or play; at the end, from the beginning."""
+        """Pause or play; at the end, play from the beginning."""
         self._commands.put(self._toggle)
 
     def seek(self, seconds: float) -> None:
-        """Go so many seconds on (back, where negative), at most to the ends."""
+        """Move by `seconds` (back, if negative), at most to the ends."""
         self._commands.put(lambda: self._go_to(self._position + seconds))
 
     def seek_mark(self, steps: int) -> None:
-        """Go to the next mark, or the one before; to the end of the recording where there is none."""
+        """Go to the next mark, or the previous one; without one, to the end or beginning of the recording."""
         self._commands.put(lambda: self._go_to(self._mark_before() if steps < 0 else self._mark_after()))
 
     def change_speed(self, steps: int) -> None:
-        """The next speed of `SPEEDS`."""
+        """Move by `steps` in `SPEEDS`."""
         self._commands.put(lambda: self._change_speed(steps))
 
     def _run(self) -> None:
@@ -78,47 +78,47 @@ class Player:
         while not self._is_stopped:
             command = self._next_command()
             now = time.monotonic()
-            told: dict[int, Timeline] = {}
+            updates: dict[int, Timeline] = {}
             if self._is_playing:
-                told = self._tell(self._position + min(now - last, LATE_S) * self._speed)
+                updates = self._advance(self._position + min(now - last, LATE_S) * self._speed)
             last = now
             if command is not None:
                 command()
                 last = time.monotonic()
-            self._publish(told)
+            self._publish(updates)
             if self._is_rough and self._commands.empty():  # after the last of many jumps
                 self._fill_in()
                 last = time.monotonic()
         self.recording.close()
 
     def _next_command(self) -> Callable[[], None] | None:
-        """What somebody asked for, None once it is time to go on."""
+        """The next command, None once it is time to go on."""
         try:
             return self._commands.get(timeout=self._pause_s() if self._is_playing and not self._is_at_end else None)
         except Empty:
             return None
 
     def _pause_s(self) -> float:
-        """Until the next record is due, or the clock on the screen shows another second."""
+        """Until the next record is due or the clock on screen changes."""
         due = self._story.next_time or self.recording.ends
         second_s = 1.0 - (self._position - self.recording.begins) % 1.0
         return max(SHORTEST_S, min(due - self._position, second_s) / self._speed)
 
-    def _tell(self, position: float, *, is_rough: bool = False) -> dict[int, Timeline]:
-        """Go on to a time."""
+    def _advance(self, position: float, *, is_rough: bool = False) -> dict[int, Timeline]:
+        """Go forward to a time; returns the timelines with something new."""
         self._position = min(position, self.recording.ends)
-        told = self._story.tell_until(self._position, is_rough=is_rough)
-        self._newest.update(told)
-        return told
+        updates = self._story.advance(self._position, is_rough=is_rough)
+        self._newest.update(updates)
+        return updates
 
-    def _publish(self, told: dict[int, Timeline]) -> None:
-        """Tell of what is new, and of another second on the clock."""
+    def _publish(self, updates: dict[int, Timeline]) -> None:
+        """Pass on what is new, and every change of the clock on screen."""
         before = self.playback
         length_s = self.recording.ends - self.recording.begins
         self.playback = Playback(self._position - self.recording.begins, length_s, self._speed, self._is_playing)
-        is_other = before.shown != self.playback.shown
+        is_changed = before.shown != self.playback.shown
         for pid, listener in self._listeners.items():
-            if pid in told or is_other:
+            if pid in updates or is_changed:
                 listener(self._newest.get(pid, Timeline()))
 
     def _go_to(self, position: float) -> None:
@@ -126,18 +126,18 @@ class Player:
         if position < self._position:
             self._story = Story(self.recording, self._rename)
             self._newest = {pid: Timeline() for pid in self.recording.greetings}
-        self._tell(position, is_rough=True)
-        self._tell_all()
+        self._advance(position, is_rough=True)
+        self._publish_all()
         self._is_rough = True
 
     def _fill_in(self) -> None:
-        """Make whole what a jump told roughly to show something at once."""
+        """Complete what a jump left rough in order to show something at once."""
         self._is_rough = False
         self._story = Story(self.recording, self._rename)
-        self._tell(self._position)
-        self._tell_all()
+        self._advance(self._position)
+        self._publish_all()
 
-    def _tell_all(self) -> None:
+    def _publish_all(self) -> None:
         for pid, listener in self._listeners.items():
             listener(self._newest.get(pid, Timeline()))
 
@@ -149,8 +149,8 @@ class Player:
             self._is_playing = not self._is_playing
 
     def _change_speed(self, steps: int) -> None:
-        place = SPEEDS.index(self._speed) + steps
-        self._speed = SPEEDS[max(0, min(place, len(SPEEDS) - 1))]
+        index = SPEEDS.index(self._speed) + steps
+        self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
 
     @property
     def _is_at_end(self) -> bool:
@@ -160,21 +160,21 @@ class Player:
         self._is_stopped = True
 
     def _mark_before(self) -> float:
-        """A mark that was just passed does not count, or one could never go further back."""
+        """The last mark, except one passed within the last second: else one could never go further back."""
         moments = [timeline.latest for timeline in self._newest.values()]
         marks = [mark.time for moment in moments if moment for mark in moment.marks]
-        return max((each for each in marks if each < self._position - 1.0), default=self.recording.begins)
+        return max((mark for mark in marks if mark < self._position - 1.0), default=self.recording.begins)
 
     def _mark_after(self) -> float:
-        found = self.recording.next_mark(self._position)
-        return self.recording.ends if found is None else found
+        mark = self.recording.next_mark(self._position)
+        return self.recording.ends if mark is None else mark
 
 
 class ReplayFeed:
-    """One process of a recording, as the screens know an attached one; nothing can be asked of it."""
+    """One process of a recording, with the interface of an attached one; requests do nothing."""
 
     def __init__(self, player: Player, pid: int, listener: Listener, *, shown_as: int | None = None) -> None:
-        """`pid` is the process's in the recording, `shown_as` what it is called on the screens."""
+        """`pid` is the PID in the recording, `shown_as` the one on the screens."""
         self.player = player
         self.pid = pid if shown_as is None else shown_as
         self._recorded_pid = pid
@@ -189,7 +189,7 @@ class ReplayFeed:
         self.player.stop()
 
     def look(self, how: str = "walk") -> None:
-        """What was not looked at then cannot be looked at now."""
+        """Nothing: a recording has no more looks than it has."""
 
     def mark(self, label: str) -> None:
-        """Nor can a moment be named that has passed."""
+        """Nothing: a recording cannot be marked."""

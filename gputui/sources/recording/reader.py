@@ -1,4 +1,4 @@
-"""A recording, open: its records in order, and its looks by their time. Everything that is read is checked."""
+"""An open recording: its records in order, and its looks by number. Everything that is read is checked."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.kept_names import with_names_of
-from gputui.explain.moment import Layouts, layouts_of
+from gputui.explain.earlier_names import with_names_of
+from gputui.explain.probe_state import Layouts, layouts_of
 from gputui.model.target import Greeting, Look, Mark
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError
 from gputui.sources.recording.chunks import HEADER_BYTES, ChunkKind, DamagedError, content_of
 from gputui.sources.recording.index import ChunkPlace, NoRecordingError, open_file, places_of
 from gputui.sources.recording.patch import PatchError, patched
-from gputui.sources.recording.records import About, Record, record_of
+from gputui.sources.recording.records import Record, RecordingInfo, record_of
 
 CHANGES_AT_MOST = 64
-"""A look is read from a whole one and so many changes at most."""
+"""The most changes between a look and the whole one that it is read from."""
 
 LOOKS_AT_HAND = 128
 
@@ -27,9 +27,9 @@ SeenLook = tuple[Look, Layouts]
 
 
 class Recording:
-    """An open recording. `notices` are sentences about what of it is lost. Use it in one thread at a time.
+    """An open recording. `notices` are sentences about what is lost. Use it in one thread at a time.
 
-    Raises NoRecordingError with the sentence why a file cannot be shown.
+    Raises NoRecordingError if a file cannot be shown.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,24 +43,24 @@ class Recording:
         looks = (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
         self._look_places = {(p.header.pid, p.header.number): p for p in self._places if p.header.kind in looks}
         self._texts: dict[int, tuple[int, dict[str, Any]]] = {}
-        """Of each process the number of the look read last, and the look as JSON."""
+        """For each process, the number of the look that was read last, and the look as JSON."""
         self._looks: OrderedDict[tuple[int, int], SeenLook | None] = OrderedDict()
         self._read_ends(path)
 
     def _read_ends(self, path: Path) -> None:
         self.greetings: dict[int, Greeting] = {}
-        """The first of each process."""
+        """The first greeting of each process."""
         for place in self._places:
             if place.header.kind == ChunkKind.RECORDS and place.header.pid:
                 for record in self._records_at(place):
-                    if isinstance(record.said, Greeting):
-                        self.greetings.setdefault(record.pid, record.said)
+                    if isinstance(record.content, Greeting):
+                        self.greetings.setdefault(record.pid, record.content)
         if not self.greetings:
-            cause = f"{path} holds nothing to show: the recording ended before it knew a process."
+            cause = f"{path} holds nothing to show: the recording ended before the first process was in it."
             raise NoRecordingError(cause, " ".join(self.notices))
         first = next(self.records(), None)
         last = max((record.time for record in self._last_records()), default=0.0)
-        self.about = first.said if first and isinstance(first.said, About) else About("", "")
+        self.about = first.content if first and isinstance(first.content, RecordingInfo) else RecordingInfo("", "")
         self.begins = min(greeting.header.time for greeting in self._places if greeting.header.pid)
         self.ends = max(last, self.begins)
 
@@ -77,12 +77,12 @@ class Recording:
                 yield from self._records_at(place)
 
     def next_mark(self, since: float) -> float | None:
-        """When the first mark after `since` was set, None where there is none."""
-        later = (record.time for record in self.records(since - 60.0) if isinstance(record.said, Mark))
+        """When the first mark after `since` was set, None if there is none."""
+        later = (record.time for record in self.records(since - 60.0) if isinstance(record.content, Mark))
         return next((time for time in later if time > since), None)
 
     def look(self, pid: int, number: int, named: int = 0) -> SeenLook | None:
-        """The look of a process with this number, with the names of look `named` where it has none; None if lost."""
+        """The look of a process with this number, with the names of look `named` if it has none; None if lost."""
         key = (pid, number)
         if key not in self._looks:
             self._looks[key] = self._seen(pid, number, named)
@@ -92,7 +92,7 @@ class Recording:
         return self._looks[key]
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()
 
     def _seen(self, pid: int, number: int, named: int) -> SeenLook | None:
@@ -100,8 +100,8 @@ class Recording:
         if look is None:
             return None
         if look.inventory is None and 0 < named < number:
-            giver = self.look(pid, named)
-            look = with_names_of(look, giver[0] if giver else None)
+            named_look = self.look(pid, named)
+            look = with_names_of(look, named_look[0] if named_look else None)
         return look, layouts_of(look)
 
     def _decoded(self, pid: int, number: int) -> Look | None:
@@ -112,7 +112,7 @@ class Recording:
         return look if isinstance(look, Look) else None
 
     def _text(self, pid: int, number: int) -> dict[str, Any]:
-        """A look as JSON: from a whole one, or one that was just read, and the changes since."""
+        """A look as JSON: from a whole one, or the one that was just read, and the changes since."""
         changes: list[object] = []
         at = number
         text: object = None
@@ -139,7 +139,7 @@ class Recording:
     def _records_at(self, place: ChunkPlace) -> Iterator[Record]:
         try:
             content = self._read(place)
-            records = [record_of(each) for each in content] if isinstance(content, list) else []
+            records = [record_of(value) for value in content] if isinstance(content, list) else []
         except DamagedError:
             return
         yield from filter(None, records)

@@ -1,4 +1,4 @@
-"""Keeps in a file what the feeds hear. A thread of its own writes: no feed and no screen waits for a disk."""
+"""Records to a file what the feeds receive. A thread of its own writes, so no feed and no screen waits for a disk."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from gputui.sources.probe.client import ProbeClient
 
 WRITE_EVERY_S = 0.5
-"""So often what has come is written: a crash loses less than a second."""
+"""How often records are written: a crash loses less than a second."""
 
 WHOLE_EVERY = 16
-"""Of so many looks one is kept whole, the others as what differs from the one before."""
+"""One look of this many is written whole, the others as differences from the one before."""
 
 WAITING_AT_MOST = 2000
-"""So many records may wait for a disk that does not answer; then the recording stops."""
+"""How many records can wait for a slow disk before the recording stops."""
 
 LAST_WRITE_WITHIN_S = 5.0
 
 
 class Keeper:
-    """Keeps nothing: what a feed talks to where nobody asked for a recording. Methods may be called in any thread."""
+    """Records nothing: what feeds use without --record. Methods can be called from any thread."""
 
     problem = ""
     """Why the recording has stopped, "" while it goes on."""
@@ -45,10 +45,10 @@ class Keeper:
     is_recording = False
 
     def listen_to(self, client: ProbeClient) -> None:
-        """Keep what this probe says from now on, and who it is."""
+        """Record this probe's greeting and its messages from now on."""
 
-    def note_surroundings(self, pid: int, around: Surroundings) -> None:
-        """Keep what this side knows of a process: a moment of a replay is made of this and all before it."""
+    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
+        """Record what the viewer reads about a process: this and all before it make a moment of a replay."""
 
     def close(self) -> None:
         """Write what is left and end."""
@@ -61,7 +61,7 @@ _Noted = tuple[float, int, str, Any]
 
 
 class FileRecorder(Keeper):
-    """Writes a new recording; raises GputuiError where the file cannot be had or holds something already."""
+    """Writes a new recording; raises GputuiError if the file cannot be written or is not empty."""
 
     def __init__(self, path: str, hostname: str = "") -> None:
         """`hostname` is written instead of this machine's."""
@@ -76,27 +76,27 @@ class FileRecorder(Keeper):
             os.close(self._fd)
             cause = f"{path} cannot be written: {error.strerror}."
             raise GputuiError(cause) from None
-        self._note(0, "about", {"gputui": __version__, "hostname": hostname or socket.gethostname()})
+        self._note(0, "recording", {"gputui": __version__, "hostname": hostname or socket.gethostname()})
         self._thread = threading.Thread(target=self._run, name="gputui-recorder", daemon=True)
         self._thread.start()
 
     @property
     def is_recording(self) -> bool:  # type: ignore[override]
-        """Whether what comes now is kept."""
+        """Whether it still records."""
         return not self.problem
 
     def listen_to(self, client: ProbeClient) -> None:
-        """Keep what this probe says from now on, and who it is."""
+        """Record this probe's greeting and its messages from now on."""
         pid = client.greeting.pid
-        self._note(pid, "heard", {"type": "greeting", **asdict(client.greeting)})
-        client.on_message = lambda message: self._note(pid, "heard", message)
+        self._note(pid, "message", {"type": "greeting", **asdict(client.greeting)})
+        client.on_message = lambda message: self._note(pid, "message", message)
 
-    def note_surroundings(self, pid: int, around: Surroundings) -> None:
-        """Keep what this side knows of a process."""
-        self._note(pid, "around", plain(around))
+    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
+        """Record what the viewer reads about a process."""
+        self._note(pid, "surroundings", plain(surroundings))
 
     def close(self) -> None:
-        """Write what is left and end; a disk that does not answer is not waited for long."""
+        """Write what is left and end, after `LAST_WRITE_WITHIN_S` at the latest."""
         self._is_closing.set()
         self._thread.join(LAST_WRITE_WITHIN_S)
 
@@ -130,38 +130,38 @@ class FileRecorder(Keeper):
 
     def _stop(self, reason: str) -> None:
         self.problem = (
-            f"The recording has stopped: {self._path} cannot be written: {reason}. What it holds until now stays."
+            f"The recording has stopped: {self._path} cannot be written: {reason}. What was recorded so far is kept."
         )
 
 
 class Chunks:
-    """Turns what was noted into chunks; remembers the last look of each process."""
+    """Turns records into chunks; remembers the last look of each process."""
 
     def __init__(self) -> None:
         self._numbers: Counter[int] = Counter()
         self._last: dict[int, tuple[int, dict[str, Any]]] = {}
-        """Of each process the number of the look written last, and the look."""
+        """For each process, the number of the look written last, and the look."""
         self._named: Counter[int] = Counter()
-        """Of each process the number of the last look that had time for the tensors."""
+        """For each process, the number of the last look that had time for the tensors."""
 
     def of(self, noted: Iterable[_Noted]) -> Iterable[bytes]:
-        """In the order in which they came; a greeting stands alone, so that headers tell all processes."""
+        """In their order; a greeting has a chunk of its own, so that the headers name all processes."""
         records: list[_Noted] = []
-        for each in noted:
-            when, pid, _, content = each
+        for record in noted:
+            when, pid, _, content = record
             message = content.get("type")
             if message in ("look", "greeting"):
                 yield from _records(0, records)
                 records = []
             if message == "greeting":
-                yield from _records(pid, [each])
+                yield from _records(pid, [record])
             elif message == "look":
                 self._numbers[pid] += 1
-                with suppress(ValueError):  # too large for a reader: the moments after it show the look before
+                with suppress(ValueError):  # too large for a reader: later moments show the look before
                     yield self._look(pid, content)
-                records.append((when, pid, "looked", self._looked(pid, content)))
+                records.append((when, pid, "look_taken", self._looked(pid, content)))
             else:
-                records.append(each)
+                records.append(record)
         yield from _records(0, records)
 
     def _looked(self, pid: int, look: dict[str, Any]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Chunks:
         }
 
     def _look(self, pid: int, look: dict[str, Any]) -> bytes:
-        """Whole now and then, and where the look before it is not in the file."""
+        """One of `WHOLE_EVERY` looks is whole, and one whose predecessor is not in the file."""
         number = self._numbers[pid]
         since, last = self._last.get(pid, (0, look))
         if since != number - 1 or number % WHOLE_EVERY == 1:
@@ -192,7 +192,7 @@ def _records(pid: int, records: list[_Noted]) -> Iterable[bytes]:
 
 
 def _open_new(path: str) -> int:
-    """A descriptor that appends to a file of our own which is empty; raises GputuiError."""
+    """A descriptor that appends to an empty file, locked for this recording; raises GputuiError."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -208,6 +208,6 @@ def _open_new(path: str) -> int:
         pass  # a file system without locks
     if os.fstat(fd).st_size:
         os.close(fd)
-        cause = f"{path} holds something already, and a recording overwrites nothing."
+        cause = f"{path} is not empty, and a recording overwrites nothing."
         raise GputuiError(cause, "Name another file for --record, or remove that one first.")
     return fd

@@ -1,4 +1,4 @@
-"""What stands in the chunks of a recording: JSON values of one form, made here and checked here."""
+"""The records in a recording's chunks: JSON values, written and checked here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import Surroundings
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
@@ -16,18 +16,18 @@ from gputui.sources.recording.chunks import DamagedError
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What is said once, at the beginning: by which gputui, on which host."""
+class RecordingInfo:
+    """The first record: which gputui made the recording, and on which host."""
 
     gputui: str
     hostname: str
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """A look has come: itself it stands in a chunk of its own, with this number; its time and counters are these.
+class LookTaken:
+    """A look arrived; the look itself has a chunk of its own with this number.
 
-    `named` is the number of the newest look until then that had time for the tensors, 0 where there was none.
+    `named` is the number of the newest look until then that had time for the tensors, 0 if there was none.
     """
 
     number: int
@@ -36,49 +36,49 @@ class Looked:
     named: int = 0
 
 
-Said = Union[Greeting, Statistics, Mark, ActionResult, Surroundings, About, Looked]
+Content = Union[Greeting, Statistics, Mark, ActionResult, Surroundings, RecordingInfo, LookTaken]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was said at `time` (epoch seconds), of the process `pid` (0: of none)."""
+    """What arrived at `time` (epoch seconds) about the process `pid` (0: about none)."""
 
     time: float
     pid: int
-    said: Said
+    content: Content
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A dataclass or named tuple of the model as JSON, which `decode` makes the same of again."""
+    """A dataclass or named tuple of the model as JSON, which `decode` turns back into it."""
     if isinstance(value, Absent):
-        return {"absent": value.reason}
+        return {"absent": value.reason} | ({} if value.kind is AbsentKind.FAILED else {"kind": value.kind.value})
     if is_record(value):
         return {name: plain(getattr(value, name)) for name in field_names(value)}
     if isinstance(value, (tuple, list)):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 
 def record_of(value: object) -> Record | None:
-    """The record in a JSON value, None where it is of a kind that this version does not know; raises DamagedError."""
+    """The record in a JSON value, None if its kind is unknown to this version; raises DamagedError."""
     if not isinstance(value, list) or len(value) != 4:
         raise DamagedError("not a record")
     try:
         time, pid = decode(float, value[0]), decode(int, value[1])
-        said = _said(value[2], value[3])
+        content = _content(value[2], value[3])
     except DecodeError as error:
         raise DamagedError(str(error)) from error
-    return None if said is None else Record(time, pid, said)
+    return None if content is None else Record(time, pid, content)
 
 
-def _said(kind: object, content: object) -> Said | None:
-    if kind == "about":
-        return decode(About, content)
-    if kind == "looked":
-        return decode(Looked, content)
-    if kind == "around":
+def _content(kind: object, content: object) -> Content | None:
+    if kind == "recording":
+        return decode(RecordingInfo, content)
+    if kind == "look_taken":
+        return decode(LookTaken, content)
+    if kind == "surroundings":
         return decode(Surroundings, content)
-    if kind == "heard" and isinstance(content, dict) and isinstance(content.get("type"), str):
+    if kind == "message" and isinstance(content, dict) and isinstance(content.get("type"), str):
         message = message_of(content)
         return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult)) else None
     return None

@@ -1,4 +1,4 @@
-"""The recording that comes with gputui: what the demonstration shows of its processes."""
+"""The recording that comes with gputui, which the demonstration replays for its processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHIPPED = Path(__file__).with_name("training.gputui")
 """Made by screenshots/make_recording.py, which says what happens in it."""
 
 OPENS_AT_S = 20.0
-"""Before, the job imports and builds its model: there is nothing to see yet."""
+"""Before that, the job imports and builds its model: there is nothing to see yet."""
 
 
 def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) -> ReplayFeed:
-    """A process of the demonstration, inside which the recorded job runs; raises GputuiError where it has no probe."""
-    process = next((each for each in snapshot().processes.processes if each.pid == pid), None)
+    """The recorded job as a process of the demonstration; raises GputuiError if that process has no probe."""
+    process = next((candidate for candidate in snapshot().processes.processes if candidate.pid == pid), None)
     if process is None or not process.has_probe:
         cause = f"Process {pid} of the demonstration has no probe."
         raise CannotAttachError(cause, REMEDY)

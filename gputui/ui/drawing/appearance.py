@@ -1,4 +1,4 @@
-"""How the user likes it drawn: glyphs, and from which values on a number is fair or poor."""
+"""How the user wants things drawn: the glyphs, and the values from which a number counts as fair or poor."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gputui.ui.drawing.meters import ASCII, UNICODE, Glyphs
 
 
 class Appearance(NamedTuple):
-    """Glyphs and thresholds; each pair says from where on a value is fair and from where on it is poor.
+    """Glyphs and thresholds; each pair is the value from which a reading is fair, and the one from which it is poor.
 
-    Temperatures are °C below the device's own slowdown temperature where it tells one, and `temperature_c` where not.
+    `temperature_c` is for devices that do not report the temperature at which they slow down.
     """
 
     glyphs: Glyphs = UNICODE
@@ -30,8 +30,8 @@ class Appearance(NamedTuple):
         return "-" if self.is_ascii else "–"
 
 
-def taste_of(settings: Settings) -> Appearance:
-    """How the settings say that it shall be drawn."""
+def appearance_of(settings: Settings) -> Appearance:
+    """The appearance that the settings ask for."""
     percent = (float(settings.warm_percent), float(settings.hot_percent))
     heat = (float(settings.warm_c), float(settings.hot_c))
     return Appearance(

@@ -1,4 +1,4 @@
-"""Plain ASCII for terminals that show nothing else: every character becomes as many ASCII ones as it has cells."""
+"""Plain ASCII for terminals that show nothing else; every character keeps its width in cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAND_INS = {
     )
     for character in characters
 }
-"""What an ASCII character can stand in for; any other character becomes "?"."""
+"""The ASCII character for each of these; any other character becomes "?"."""
 
 
 @lru_cache(4096)

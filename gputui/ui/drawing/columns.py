@@ -1,11 +1,11 @@
-"""Tables of columns: which fit into a width, how wide each is, and a row of them drawn."""
+"""Tables: which columns fit into a width, how wide they are, and how a row of them is drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from gputui.ui.drawing.line import Line, Piece, fit, join
+from gputui.ui.drawing.line import Line, Piece, fit, join, text_of
 
 T = TypeVar("T")
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 class Column(Generic[T]):
     """One column as data.
 
-    `text` returns the one piece that stands in the cell, fitted and aligned here; or `draw` returns pieces that fill
-    exactly the width it is given. The column is there from a table width of `from_width` on. What is left over goes
-    to columns with `grow`, in proportion, up to `most` cells each.
+    `text` returns one piece for the cell, which is then fitted and aligned; or `draw` returns pieces that fill exactly
+    the width it is given. The column is shown from a table width of `from_width` on. Spare cells go to columns with
+    `grow`, in proportion, up to `most` cells each.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - each is named where a table of columns is written down
+    def __init__(  # noqa: PLR0913, PLR0917 - called with keywords
         self,
         name: str,
         title: str,
@@ -35,12 +35,12 @@ class Column(Generic[T]):
         self.from_width, self.grow, self.most = from_width, grow, most
 
 
-Layout = tuple[tuple[Column[T], int], ...]
-"""The columns that fit, each with its width; one cell stands between two of them."""
+TableLayout = tuple[tuple[Column[T], int], ...]
+"""The columns that fit, with their widths; there is one cell between two columns."""
 
 
-def lay_out(columns: Iterable[Column[T]], width: int) -> Layout[T]:
-    """Choose the columns of a table of `width` cells; from the right, those that do not fit go."""
+def lay_out(columns: Iterable[Column[T]], width: int) -> TableLayout[T]:
+    """Choose the columns of a table of `width` cells; columns that do not fit are dropped from the right."""
     chosen = [column for column in columns if column.from_width <= width]
     while len(chosen) > 1 and _width_of(chosen) > width:
         chosen.pop()
@@ -59,7 +59,7 @@ def lay_out(columns: Iterable[Column[T]], width: int) -> Layout[T]:
     return tuple(zip(chosen, widths, strict=True))
 
 
-def draw_row(layout: Layout[T], item: T, ellipsis: str = "…") -> Line:
+def draw_row(layout: TableLayout[T], item: T, ellipsis: str = "…") -> Line:
     """One item, a cell for each column of the layout."""
     pieces: list[Piece] = []
     for column, width in layout:
@@ -72,8 +72,8 @@ def draw_row(layout: Layout[T], item: T, ellipsis: str = "…") -> Line:
     return join(pieces[:-1])
 
 
-def draw_head(layout: Layout[T], marked: str = "", mark: str = "") -> Line:
-    """The titles; the column named `marked` (the one sorted by) carries `mark`."""
+def draw_head(layout: TableLayout[T], marked: str = "", mark: str = "") -> Line:
+    """The titles; `mark` stands behind that of the column named `marked`, by which the rows are sorted."""
     titles = []
     for column, width in layout:
         title = f"{column.title}{mark}" if column.name == marked else column.title
@@ -81,7 +81,15 @@ def draw_head(layout: Layout[T], marked: str = "", mark: str = "") -> Line:
     return ((" ".join(titles), "head"),)
 
 
-def column_at(layout: Layout[T], x: int) -> str | None:
+def mark_place(head: Line, cursor: int, count: int, rows: int, width: int) -> Line:
+    """The head of a list of `count` entries; with the cursor's place at its end where only `rows` are visible."""
+    if count <= rows:
+        return head
+    place = f" {cursor + 1}/{count}"
+    return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
+
+
+def column_at(layout: TableLayout[T], x: int) -> str | None:
     """The name of the column under cell `x`, None beyond the last."""
     left = 0
     for column, width in layout:

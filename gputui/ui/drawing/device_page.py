@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gputui.model.device import Device
+from gputui.model.device import THROTTLE_SENTENCES, Device
 from gputui.model.device_readings import GRAPHED, GROUPS, READINGS
 from gputui.model.history import SPANS_S, History
 from gputui.model.reading import Absent, Reading
 from gputui.model.reading_declaration import DeviceReading, ReadingGraph
-from gputui.model.throttle import THROTTLE_SENTENCES
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
@@ -24,7 +23,7 @@ def draw_device_page(
     head = f"Device {label(device)}  {device.name}"
     lines: list[Line] = [((fit(head, width), "title"),)]
     if device.lost:
-        lines += wrap(f"{appearance.glyphs.alarm} {device.lost}", width, "alarm")
+        lines += wrap(f"{appearance.glyphs.alarm} {device.lost.sentence}", width, "alarm")
     lines += _sentences(device, width)
     graphs = _graphs(device, history, zoom, width)
     rows = -(-len(graphs) * (graph_width(width, len(graphs)) + 2) // (width + 2))

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gputui.model.device import Device, DeviceMemory
+from gputui.model.device import Device, DeviceMemory, Lost
 from gputui.model.device_readings import READINGS
 from gputui.model.reading import Absent
 from gputui.model.reading_declaration import DeviceReading, OverviewColumn
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column
+from gputui.ui.drawing.columns import Column, TableLayout, draw_row
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.roles import level_role
+from gputui.ui.drawing.roles import level_role
 from gputui.units import format_bytes_short
 
 SHORT_WORDS = ("NVIDIA ", "GeForce ", "Tesla ", "Quadro ")
 QUIET_THROTTLES = frozenset({"gpu_idle", "applications_clocks_setting", "sync_boost"})
-"""Reasons for lower clocks that are nobody's trouble."""
+"""Reasons for lower clocks that are no problem."""
 
 
 class DeviceRow(NamedTuple):
-    """What the overview shows of one device: the device, its recent history (0..1), and how to draw it."""
+    """A device in the overview, with its recent history (0..1) and how to draw it."""
 
     device: Device
     history: tuple[float | None, ...]
@@ -30,14 +30,14 @@ class DeviceRow(NamedTuple):
 
 
 def short_name(name: str) -> str:
-    """The name without the words that every device has."""
+    """The name without the words that nearly every device has."""
     for word in SHORT_WORDS:
         name = name.removeprefix(word)
     return name
 
 
 def label(device: Device) -> str:
-    """The device's number as people say it: "3", and "3.1" for GPU instance 1 of device 3."""
+    """The device's number for people: "3", and "3.1" for GPU instance 1 of device 3."""
     return f"{device.mig.parent}.{device.mig.gpu_instance}" if device.mig else str(device.index)
 
 
@@ -47,27 +47,27 @@ def memory_of(device: Device) -> DeviceMemory | None:
 
 
 def memory_fraction(device: Device) -> float | None:
-    """The part of memory in use, 0..1, driver's own share included."""
+    """The part of memory in use, 0..1, including what the driver reserves."""
     memory = memory_of(device)
     return (memory.total_bytes - memory.free_bytes) / memory.total_bytes if memory and memory.total_bytes else None
 
 
 def notes(device: Device) -> list[Piece]:
-    """What a person should know beyond the numbers, what is worst first: there may be no room for the rest."""
-    found: list[Piece] = []
+    """What a person should know beyond the numbers, the worst first: there may be no room for the rest."""
+    pieces: list[Piece] = []
     if not isinstance(device.ecc_uncorrected, Absent) and device.ecc_uncorrected:
-        found.append((f"{device.ecc_uncorrected} ECC errors", "poor"))
+        pieces.append((f"{device.ecc_uncorrected} ECC errors", "poor"))
     if not isinstance(device.remapped_rows, Absent) and device.remapped_rows.pending:
-        found.append(("row remap pending", "poor"))
-    found += [(problem, "poor") for problem in device.problems]
+        pieces.append(("row remap pending", "poor"))
+    pieces += [(problem, "poor") for problem in device.problems]
     if not isinstance(device.throttle_reasons, Absent):
         loud = [reason for reason in device.throttle_reasons if reason not in QUIET_THROTTLES]
-        found += [(reason.replace("_", " "), "fair") for reason in loud]
+        pieces += [(reason.replace("_", " "), "fair") for reason in loud]
     if device.shares_host_memory:
-        found.append(("shares host memory", "dim"))
+        pieces.append(("shares host memory", "dim"))
     if device.mig_mode == "enabled" and device.mig is None:
-        found.append(("MIG", "dim"))
-    return found
+        pieces.append(("MIG", "dim"))
+    return pieces
 
 
 def _name(row: DeviceRow) -> Piece:
@@ -121,7 +121,7 @@ def _memory_percent(row: DeviceRow) -> Piece:
 
 
 def temperature_role(device: Device, value: float, appearance: Appearance) -> str:
-    """Fair 15 °C and poor 5 °C below the slowdown temperature, by the user's numbers where the device tells none."""
+    """Fair 15 °C and poor 5 °C below the slowdown temperature; the user's limits where the device reports none."""
     slowdown = device.slowdown_temperature_c
     fair, poor = appearance.temperature_c if isinstance(slowdown, Absent) else (slowdown - 15, slowdown - 5)
     return level_role(value, fair, poor)
@@ -202,17 +202,24 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
 )
 
 
-def draw_lost(row: DeviceRow, width: int) -> Line:
-    """A device that does not answer: its number, its name and the reason, over the whole line.
+def draw_device(layout: TableLayout[DeviceRow], row: DeviceRow, width: int) -> Line:
+    """A device in its columns, or why it does not answer."""
+    return draw_lost(row, width) if row.device.lost else draw_row(layout, row, row.appearance.glyphs.ellipsis)
 
-    Where the remedy has no room, the reason alone: the device screen has it whole.
+
+def draw_lost(row: DeviceRow, width: int) -> Line:
+    """A device that does not answer: its number, its name and the reason, across the whole line.
+
+    Where there is no room for the remedy, the reason alone: the device screen shows both.
     """
     head = fit(label(row.device), 4, ">")
     name = fit(short_name(row.device.name) or "device", 20)
     room = max(1, width - 26)
-    sentence, reason = row.device.lost or "", (row.device.lost or "").partition(": ")[0]
+    lost = row.device.lost or Lost("")
+    reason = lost.reason
     forms = (
-        f"{row.appearance.glyphs.alarm} {words}" for words in (sentence, f"{reason}: Enter says what to do", reason)
+        f"{row.appearance.glyphs.alarm} {words}"
+        for words in (lost.sentence, f"{reason}: Enter says what to do", reason)
     )
     alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.appearance.glyphs.alarm} {reason}")
     shown = fit(alarm, room, ellipsis=row.appearance.glyphs.ellipsis)

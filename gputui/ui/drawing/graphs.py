@@ -1,4 +1,4 @@
-"""Graphs of history side by side: a title with the present value, an area below it."""
+"""Graphs of history side by side: a title with the present value above an area."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One graph: `points` are in the unit of `top`, oldest first; `shown` is the present value in words."""
+    """One graph: `points` are in the unit of `top`, oldest first; `shown` is the present value as text."""
 
     title: str
     shown: str
@@ -36,14 +36,14 @@ def graph_width(width: int, count: int) -> int:
 
 
 def draw_graphs(graphs: Sequence[Graph], width: int, height: int, appearance: Appearance) -> list[Line]:
-    """A grid of graphs, each `height` lines of area under its title."""
+    """A grid of graphs; below a title, each has `height` lines."""
     abreast = graphs_abreast(width, len(graphs))
-    each = graph_width(width, len(graphs))
+    cells = graph_width(width, len(graphs))
     lines: list[Line] = []
     for start in range(0, len(graphs), abreast):
         band = graphs[start : start + abreast]
-        lines.append(_beside([_title(graph, each, appearance) for graph in band]))
-        bodies = [_body(graph, each, height, appearance) for graph in band]
+        lines.append(_beside([_title(graph, cells, appearance) for graph in band]))
+        bodies = [_body(graph, cells, height, appearance) for graph in band]
         lines += [_beside([body[row] for body in bodies]) for row in range(height)]
     return lines
 

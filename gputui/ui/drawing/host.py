@@ -1,4 +1,4 @@
-"""The host in one or two lines: CPU, load, memory, swap, /dev/shm, disk and network."""
+"""The host in two lines: CPU, load, memory, swap, /dev/shm, disk and network."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, join, width_of
 from gputui.ui.drawing.meters import meter, sparkline
-from gputui.ui.roles import level_role
+from gputui.ui.drawing.roles import level_role
 from gputui.units import format_bytes_short
 
 LABEL = "dim"
 
 
 def draw_host(host: Host, width: int, appearance: Appearance) -> tuple[Line, Line]:
-    """Two lines of `width` cells: what is busy, and what is full or flows; parts that do not fit are left out."""
+    """Two lines of `width` cells: load and rates, then memory; parts that do not fit are left out."""
     meter_width = 0 if width < 100 else 10 if width < 140 else 20
     first = (
         _cpu(host, meter_width, appearance),
@@ -51,7 +51,7 @@ def _cpu(host: Host, meter_width: int, appearance: Appearance) -> tuple[Piece, .
 
 
 def _cores(host: Host, width: int, appearance: Appearance) -> tuple[Piece, ...]:
-    """Each core as one rising cell, or so many of the busiest that there is room for."""
+    """One cell for each core, or for as many of the busiest cores as there is room for."""
     if isinstance(host.core_percents, Absent):
         return ()
     room = max(8, width // 6)

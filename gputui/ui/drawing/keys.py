@@ -1,4 +1,4 @@
-"""The line of keys: each with its word, as many as fit, and those last that one can do without."""
+"""The line of keys with their words: as many as fit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A key as it is shown, its word, and what is pressed for a click on it ("": nothing).
+    """A key as it is shown, its word, and the key that a click on it presses ("": none).
 
-    `group` is the word for several neighbours that can be told in one entry; what is `kept` goes last where not all
-    fit.
+    Neighbours of the same `group` may be shown as one entry with that name. Entries that are kept are dropped last.
     """
 
     shown: str
@@ -24,11 +23,11 @@ class KeyEntry:
 
 
 Span = tuple[int, int, str]
-"""First cell, the cell behind the last, and the key to press for a click between them."""
+"""First cell, the cell after the last, and the key that a click between them presses."""
 
 
 def draw_keys(entries: Sequence[KeyEntry], width: int) -> tuple[Line, list[Span]]:
-    """One line of `width` cells, no word cut; where not all fit, a group becomes one entry, then the last ones go."""
+    """One line of `width` cells, no word cut; to fit, groups become one entry, then the last entries are dropped."""
     chosen = list(entries)
     if _width(chosen) > width:
         chosen = _grouped(chosen)
@@ -55,15 +54,15 @@ def _width(entries: Sequence[KeyEntry]) -> int:
 
 
 def _grouped(entries: Sequence[KeyEntry]) -> list[KeyEntry]:
-    """The same entries, each group in the place of its first member: 1-6 Screens."""
+    """The same entries, but a group is one entry in the place of its first member: 1-6 Screens."""
     members: dict[str, list[KeyEntry]] = {}
     for entry in entries:
         members.setdefault(entry.group, []).append(entry)
-    found: list[KeyEntry] = []
+    grouped: list[KeyEntry] = []
     for entry in entries:
         group = members[entry.group]
         if not entry.group or len(group) == 1:
-            found.append(entry)
+            grouped.append(entry)
         elif entry is group[0]:
-            found.append(KeyEntry(f"{entry.shown}-{group[-1].shown}", entry.group, ""))
-    return found
+            grouped.append(KeyEntry(f"{entry.shown}-{group[-1].shown}", entry.group, ""))
+    return grouped

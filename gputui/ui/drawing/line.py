@@ -8,14 +8,14 @@ from functools import lru_cache
 from rich.cells import cell_len, set_cell_size
 
 Piece = tuple[str, str]
-"""Text and the role that decides its look (`gputui.ui.roles`)."""
+"""Text, and the role that decides how it looks (`gputui.ui.drawing.roles`)."""
 
 Line = tuple[Piece, ...]
 
 
 @lru_cache(4096)
 def printable(text: str) -> str:
-    """`text` without what a terminal would obey or misplace: control and format characters become "?"."""
+    """`text` without control and format characters, which a terminal would obey or misplace: they become "?"."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(character if character.isprintable() else "?" for character in text)
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 @lru_cache(8192)
 def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
-    """`text` in exactly `width` cells: padded as `align` ("<", ">", "^") says, or cut."""
+    """`text` in exactly `width` cells: cut, or padded according to `align` ("<", ">", "^")."""
     text = printable(text)
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
@@ -42,7 +42,7 @@ def width_of(line: Iterable[Piece]) -> int:
 
 
 def join(pieces: Iterable[Piece]) -> Line:
-    """Neighbours of the same role in one piece, empty ones gone."""
+    """The pieces as a line: neighbours of the same role joined, empty pieces dropped."""
     joined: list[Piece] = []
     last = ""
     for piece in pieces:
@@ -56,12 +56,12 @@ def join(pieces: Iterable[Piece]) -> Line:
 
 
 def text_of(lines: Iterable[Line]) -> str:
-    """The text alone, a line each: what a test compares."""
+    """The text without roles, trailing spaces stripped."""
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
 def spread(left: Iterable[Piece], right: Iterable[Piece], width: int) -> Line:
-    """`left` and `right` at the two ends of a line; where both do not fit, `right` goes."""
+    """`left` and `right` at the two ends of a line; where both do not fit, `left` alone."""
     left, right = tuple(left), tuple(right)
     space = width - width_of(left) - width_of(right)
     if space < 1:
@@ -81,12 +81,12 @@ def wrap(text: str, width: int, role: str = "plain") -> list[Line]:
 
 
 def paragraph(text: str, width: int, role: str = "plain") -> list[Line]:
-    """Wrapped, with a cell of margin before each line."""
+    """`text` wrapped, with a margin of one cell."""
     return [join(((" ", role), *line)) for line in wrap(text, max(1, width - 1), role)]
 
 
 def indented(text: str, width: int, lead: str, role: str) -> list[Line]:
-    """Wrapped, the first line behind `lead`, the others below its text."""
+    """`text` wrapped behind `lead`; further lines are indented as far."""
     lines = wrap(text, max(10, width - len(lead) - 1), role)
     leads = [lead, *[" " * len(lead)] * (len(lines) - 1)]
     return [join(((before, role), *line)) for before, line in zip(leads, lines, strict=True)]

@@ -9,7 +9,7 @@ from gputui.ui.drawing.line import Line, join
 
 
 class Glyphs(NamedTuple):
-    """The characters of a drawing: `eighths` fill a cell from the left, `rises` from below, both in equal steps."""
+    """The characters to draw with: `eighths` fill a cell from the left, `rises` from below, both in equal steps."""
 
     eighths: str
     empty: str

@@ -19,7 +19,7 @@ ENVIRONMENT = "Environment"
 
 
 def history_owner(process: Process) -> str:
-    """The name under which a process's history is kept."""
+    """The key of a process in the history."""
     return f"process {process.identity.pid} {process.identity.started}"
 
 
@@ -32,7 +32,7 @@ def draw_process_page(
     size: tuple[int, int],
     appearance: Appearance,
 ) -> list[Line]:
-    """The page for a screen of `size` (width, height), which it may be longer than; or why there are no details."""
+    """The page for a screen of `size` (width, height), which it may exceed; `details` may be why there are none."""
     width, height = size
     lines: list[Line] = [((fit(f"Process {process.pid}  {_words(process.command)}", width), "title"),)]
     graphs = _graphs(process, snapshot, history, zoom, width)
@@ -95,7 +95,7 @@ def _all_facts(process: Process, details: ProcessDetails | None, now: float) -> 
         yield "rank", f"{process.rank.rank} of {process.rank.world_size}{launcher}"
     if process.workers and process.workers.count:
         crew = process.workers
-        kind = "shared pages once" if crew.is_proportional else "shared pages more than once"
+        kind = "shared pages counted once" if crew.is_proportional else "shared pages counted more than once"
         yield "workers", f"{crew.count}, {crew.cpu_percent:.0f}% CPU, {format_bytes(crew.resident_bytes)} ({kind})"
     if details is None:
         return

@@ -1,4 +1,4 @@
-"""Which rows the process table has, and in which order: filter, sort and tree as functions of a snapshot and a view."""
+"""The rows of the process table in order: filter, sort and tree as functions of a snapshot and a view."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gputui.ui.drawing.meters import Glyphs
 
 
 class ProcessRow(NamedTuple):
-    """One row: a process on a device, what no process accounts for, a job's heading, or a process's workers.
+    """One row: a process on a device, memory that no process accounts for, a job's heading, or a process's workers.
 
-    `key` is the same for the same row in the next snapshot. Rows without a process have their words in `note`.
+    `key` identifies the row in the next snapshot. Rows without a process have their text in `note`.
     """
 
     key: tuple[object, ...]
@@ -43,7 +43,7 @@ class ProcessRow(NamedTuple):
 Predicate = Callable[[ProcessRow], bool]
 
 
-class Order(NamedTuple):
+class ProcessOrder(NamedTuple):
     """One way to sort: the letter after `o`, the words in the menu, and the value of a row."""
 
     name: str
@@ -71,24 +71,24 @@ def _pid(row: ProcessRow) -> int:
     return row.process.pid if row.process else 0
 
 
-ORDERS: tuple[Order, ...] = (
-    Order("device", "n", "device and PID (natural)", lambda row: (row.key[0], _pid(row))),
-    Order("memory", "g", "GPU memory", lambda row: _number(row.used_bytes), is_descending=True),
-    Order("sm", "s", "SM use", lambda row: _number(row.use.sm_percent if row.use else NOT_READ), True),
-    Order("pid", "p", "PID", lambda row: (_pid(row),)),
-    Order("user", "u", "user", _process_text(lambda process: process.user)),
-    Order("cpu", "c", "CPU", lambda row: _number(row.cpu_percent), is_descending=True),
-    Order("rss", "m", "host memory", lambda row: _number(row.rss_bytes), is_descending=True),
-    Order("time", "t", "running time", _started, is_descending=True),
-    Order("command", "o", "command", _process_text(lambda process: process.command)),
+PROCESS_ORDERS: tuple[ProcessOrder, ...] = (
+    ProcessOrder("device", "n", "device and PID (natural)", lambda row: (row.key[0], _pid(row))),
+    ProcessOrder("memory", "g", "GPU memory", lambda row: _number(row.used_bytes), is_descending=True),
+    ProcessOrder("sm", "s", "SM use", lambda row: _number(row.use.sm_percent if row.use else NOT_READ), True),
+    ProcessOrder("pid", "p", "PID", lambda row: (_pid(row),)),
+    ProcessOrder("user", "u", "user", _process_text(lambda process: process.user)),
+    ProcessOrder("cpu", "c", "CPU", lambda row: _number(row.cpu_percent), is_descending=True),
+    ProcessOrder("rss", "m", "host memory", lambda row: _number(row.rss_bytes), is_descending=True),
+    ProcessOrder("time", "t", "running time", _started, is_descending=True),
+    ProcessOrder("command", "o", "command", _process_text(lambda process: process.command)),
 )
 """All orders; the name of an order is the name of the column that it sorts by."""
 
-ORDER_BY_NAME = {order.name: order for order in ORDERS}
+PROCESS_ORDER_BY_NAME = {order.name: order for order in PROCESS_ORDERS}
 
 
 class View(NamedTuple):
-    """How the user wants the list: order, filter and tree."""
+    """How the user wants to see the list: order, filter and tree."""
 
     order: str = "device"
     is_reversed: bool = False
@@ -120,7 +120,7 @@ def rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> tuple[Pro
     ]
     if view.predicate:
         rows = [row for row in rows if view.predicate(row)]
-    order = ORDER_BY_NAME.get(view.order, ORDERS[0])
+    order = PROCESS_ORDER_BY_NAME.get(view.order, PROCESS_ORDERS[0])
     rows.sort(key=lambda row: (row.key[0], _pid(row)))
     rows.sort(key=order.value, reverse=order.is_descending != view.is_reversed)
     rows.sort(key=lambda row: row.process is None)

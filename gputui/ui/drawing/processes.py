@@ -5,9 +5,9 @@ from __future__ import annotations
 from gputui.model.process import Process, ProcessState
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column
+from gputui.ui.drawing.columns import Column, TableLayout, draw_head
 from gputui.ui.drawing.line import Line, Piece, fit, join
-from gputui.ui.drawing.process_rows import ProcessRow
+from gputui.ui.drawing.process_rows import ProcessRow, View
 from gputui.units import format_bytes_short, format_duration
 
 BLANK: Piece = ("", "plain")
@@ -59,7 +59,7 @@ def _if_process(row: ProcessRow, piece: Piece) -> Piece:
 
 
 def draw_command(row: ProcessRow, width: int) -> Line:
-    """The command, or the words that stand for it, with the sign of a probe before it and the tree's branches."""
+    """The tree's branches, the sign of a probe, and the command or what replaces it."""
     process, appearance = row.process, row.appearance
     prefix: list[Piece] = [(row.prefix, "dim")] if row.prefix else []
     if process is None:
@@ -105,3 +105,8 @@ COLUMNS: tuple[Column[ProcessRow], ...] = (
 """All columns; the settings choose among them by name."""
 
 COLUMN_BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def draw_process_head(layout: TableLayout[ProcessRow], view: View, appearance: Appearance) -> Line:
+    """Column titles; the column that the rows are sorted by has a mark."""
+    return draw_head(layout, view.order, appearance.glyphs.up if view.is_reversed else appearance.glyphs.down)

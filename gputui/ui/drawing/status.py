@@ -1,4 +1,4 @@
-"""The top line: which machine, which driver, what state the monitor is in, and when the numbers are from."""
+"""The top line: machine, driver, the state of the monitor, and when the numbers were read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.units import format_duration
 
 
 class MonitorState(NamedTuple):
-    """What the monitor does apart from what it shows."""
+    """The state of the monitor that the top line shows."""
 
     is_paused: bool = False
     filter_text: str = ""
@@ -21,7 +21,7 @@ class MonitorState(NamedTuple):
 
 
 def draw_status(snapshot: Snapshot, state: MonitorState, width: int) -> Line:
-    """One line of `width` cells; where not all fits, the state stays longest."""
+    """One line of `width` cells; where not all fits, the state is dropped last."""
     clock = time.strftime("%H:%M:%S", time.localtime(snapshot.time)) if snapshot.time else ""
     name: list[Piece] = [(" gputui", "title"), *([(" DEMONSTRATION", "fair")] if snapshot.is_demo else [])]
     whole = [*name, (f"  {snapshot.host.hostname}", "plain")]

@@ -1,1 +1,1 @@
-"""Screens: which widgets stand where, which keys do what."""
+"""Screens: which widgets they have, and what their keys do."""

@@ -1,39 +1,38 @@
-"""What all full screens share: the top and the bottom line, and being told of snapshots while they are on top."""
+"""The base of the full screens: a status line and a line of keys, and a redraw with each snapshot."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.snapshot import Attention
-from gputui.ui.screens.leaving import LeftOnce
-from gputui.ui.screens.sized import TerminalSized
+from gputui.ui.backend.screens import LeftOnce, TerminalScreen
+from gputui.ui.drawing.roles import COMPONENT_CLASSES
+from gputui.ui.monitor import Monitor
 from gputui.ui.widgets.keys_line import KeysLine
 from gputui.ui.widgets.status_line import StatusLine
 
-if TYPE_CHECKING:
-    from gputui.ui.app import GputuiApp
 
-
-class MonitorScreen(TerminalSized[None]):
-    """A screen between a status line and a line of keys, drawn anew with each snapshot while it is on top."""
+class MonitorScreen(TerminalScreen[None]):
+    """A screen between a status line and a line of keys, redrawn with each snapshot while it is on top."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    """The looks of all roles, for the painted widgets of this screen."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {}
+    """The first part of the ids of keys that are declared here, and the heading they stand under in the help."""
+
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
-    """Ids of keys that the bottom line shows behind the others, and leaves out first."""
+    """Ids of keys that the bottom line shows after the others, and leaves out first."""
 
     @property
-    def monitor(self) -> GputuiApp:
-        """The application, typed."""
-        from gputui.ui.app import GputuiApp
-
-        app = self.app
-        if not isinstance(app, GputuiApp):
-            raise TypeError(app)
-        return app
+    def monitor(self) -> Monitor:
+        """The application, as screens know it."""
+        return cast(Monitor, self.app)
 
     def compose(self) -> ComposeResult:
         """Status, body, keys."""
@@ -50,32 +49,34 @@ class MonitorScreen(TerminalSized[None]):
         raise NotImplementedError
 
     def attention(self) -> Attention:
-        """What is looked at here beyond what is always read."""
+        """What this screen needs the sampler to read beyond what it always reads."""
         return Attention()
 
     def update_from_monitor(self) -> None:
-        """Draw the present snapshot and state; nothing on a screen that is being taken down, widget by widget."""
-        if self._pruning or self.app._exit:
+        """Draw the present snapshot and state."""
+        if self.is_closing:
             return
         self.draw_status()
         self.draw()
 
     def draw_status(self) -> None:
-        """The line above the body."""
+        """Draw the line above the body."""
         self.query_one(StatusLine).set_status(self.monitor.snapshot, self.monitor.state)
 
     def on_mount(self) -> None:
-        """Show what there is already."""
+        """Show the snapshot that there already is."""
         self.call_after_refresh(self.update_from_monitor)
 
     def on_screen_resume(self) -> None:
-        """On top again: catch up."""
+        """Catch up: nothing was drawn while another screen was on top."""
         self.monitor.attend()
         self.call_after_refresh(self.update_from_monitor)
 
 
-class SubScreen(LeftOnce[None], MonitorScreen):
+class SubScreen(MonitorScreen, LeftOnce[None]):
     """A screen that Escape leaves."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"screen": "Other screens"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the screen below"),

@@ -1,4 +1,4 @@
-"""The device screen: everything about one device."""
+"""The device screen."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from gputui.ui.widgets.page import Page
 
 
 class DeviceScreen(SubScreen):
-    """All readings of a device with their history; left and right go to its neighbours."""
+    """All readings of one device with graphs of their history; left and right go to its neighbours."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"device": "One device", "graph": "Graphs"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the device before"),
-        Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the device after"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="2, 10 or 60 seconds for each cell"),
+        Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the previous device"),
+        Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the next device"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
     ]
 
     def __init__(self, key: str) -> None:
@@ -31,15 +33,13 @@ class DeviceScreen(SubScreen):
         self._zoom = 0
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Draw the page anew."""
         self.query_one(Page).redraw()
 
     def attention(self) -> Attention:
-        """This device's link rates."""
+        """The link rates of this device."""
         return Attention(devices=frozenset({self._key}))
 
     def action_zoom(self) -> None:
@@ -62,6 +62,6 @@ class DeviceScreen(SubScreen):
     def _draw_page(self, width: int, height: int) -> list[Line]:
         device = self._device()
         if device is None:
-            return wrap("This device is not there any more.", width, "fair")
+            return wrap("This device is gone.", width, "fair")
         monitor = self.monitor
         return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.appearance)

@@ -8,28 +8,30 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.explain.filtering import parse_filter
 from gputui.model.process import Identity, Process
 from gputui.model.snapshot import Attention
-from gputui.ui.drawing.arrangement import arrange
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.devices import DeviceRow
-from gputui.ui.drawing.process_rows import ORDER_BY_NAME, ProcessRow, rows_of
-from gputui.ui.filtering import parse_filter
-from gputui.ui.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.overview import arrange
+from gputui.ui.drawing.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, rows_of
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
-from gputui.ui.screens.menu import Menu
 from gputui.ui.screens.process import ProcessScreen
-from gputui.ui.widgets.banner import Banner
+from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.graph_band import GraphBand
-from gputui.ui.widgets.host_panel import HostPanel
 from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.overview_lines import Banner, HostPanel
 from gputui.ui.widgets.process_table import ProcessTable
 
 
 class Overview(MonitorScreen):
-    """Devices, host, processes; Tab goes between the two lists, Enter opens what the cursor is on."""
+    """Devices, host, processes; Tab switches between the two lists, Enter opens what is under the cursor."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"processes": "Processes"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="list.open", tooltip="open the device or process under the cursor"),
@@ -49,7 +51,7 @@ class Overview(MonitorScreen):
             id="processes.sort",
             tooltip="sort; o and a letter in one go, a capital letter reverses",
         ),
-        Binding("r", "reverse", "Reverse", show=False, id="processes.reverse", tooltip="turn the order round"),
+        Binding("r", "reverse", "Reverse", show=False, id="processes.reverse", tooltip="reverse the order"),
         Binding(
             "t", "tree", "Tree", id="processes.tree", tooltip="ranks under their launcher, workers under their process"
         ),
@@ -83,7 +85,7 @@ class Overview(MonitorScreen):
         self._tagged: frozenset[Identity] = frozenset()
 
     def compose_body(self) -> ComposeResult:
-        """From top to bottom."""
+        """The widgets from top to bottom."""
         appearance = self.monitor.appearance
         yield Banner(id="banner")
         yield DeviceList(appearance, self.monitor.settings.graph, id="devices")
@@ -95,12 +97,11 @@ class Overview(MonitorScreen):
         )
 
     def on_mount(self) -> None:
-        """The processes have the keyboard."""
         super().on_mount()
         self.query_one(ProcessTable).focus()
 
     def draw(self) -> None:
-        """Hand each widget its slice."""
+        """Hand every widget its slice of the snapshot."""
         monitor = self.monitor
         snapshot = monitor.snapshot
         if not snapshot.time:  # nothing was read yet
@@ -117,7 +118,7 @@ class Overview(MonitorScreen):
         table.set_entries(rows_of(snapshot, monitor.view, monitor.appearance))
 
     def draw_status(self) -> None:
-        """The status, with as many tagged processes as there still are."""
+        """The status, with the number of tagged processes that still exist."""
         look = self.monitor.snapshot.processes
         here = self._tagged & {process.identity for process in look.processes}
         if here != self._tagged and not look.problem:
@@ -126,21 +127,20 @@ class Overview(MonitorScreen):
         super().draw_status()
 
     def _arrange(self) -> None:
-        """Give the parts their heights."""
+        """Set the heights of the parts."""
         arrangement = arrange(self.monitor.snapshot, self.size.width, self.size.height)
         devices = self.query_one(DeviceList)
         devices.display = bool(arrangement.device_lines)
-        if devices.styles.height is None or devices.styles.height.value != arrangement.device_lines:
-            devices.styles.height = arrangement.device_lines
+        devices.set_height(arrangement.device_lines)
         self.query_one(GraphBand).display = arrangement.has_band
 
     def on_resize(self) -> None:
-        """The layout depends on the size."""
+        """Arrange the parts for the new size."""
         self.call_after_refresh(self.update_from_monitor)
         self.monitor.attend()
 
     def attention(self) -> Attention:
-        """Link rates only where their columns are shown."""
+        """The link rates of all devices, if their columns are shown."""
         devices = self.monitor.snapshot.devices.devices
         wide = self.size.width >= PCIE_FROM_WIDTH
         return Attention(frozenset(device.key for device in devices) if wide else frozenset())
@@ -154,12 +154,12 @@ class Overview(MonitorScreen):
 
     @on(ProcessTable.HeadClicked)
     def _head_clicked(self, message: ProcessTable.HeadClicked) -> None:
-        if message.column in ORDER_BY_NAME:
+        if message.column in PROCESS_ORDER_BY_NAME:
             self._sort_by(message.column, is_reversed=message.column == self.monitor.view.order)
 
     def action_sort(self) -> None:
-        """Ask by what to sort; the letters make `o` and a letter one gesture."""
-        choices = [(order.letter, order.title, order.name) for order in ORDER_BY_NAME.values()]
+        """Ask for an order; `o` and its letter can be typed in one go."""
+        choices = [(order.letter, order.title, order.name) for order in PROCESS_ORDER_BY_NAME.values()]
 
         def chosen(name: str | None) -> None:
             if name:
@@ -174,12 +174,11 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
         self.monitor.view = self.monitor.view._replace(is_reversed=not self.monitor.view.is_reversed)
         self.update_from_monitor()
 
     def action_tree(self) -> None:
-        """Jobs with their ranks and workers, or a plain list."""
+        """Switch between jobs with ranks and workers, and a plain list."""
         self.monitor.view = self.monitor.view._replace(is_tree=not self.monitor.view.is_tree)
         self.update_from_monitor()
 
@@ -194,7 +193,7 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_clear(self) -> None:
-        """Drop tags first, then the filter."""
+        """Drop the tags, or if there are none the filter."""
         if self._tagged:
             self._tagged = frozenset()
             self.monitor.set_tagged(0)
@@ -203,25 +202,24 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open(self.monitor.view.filter_text)
 
     def action_environment(self) -> None:
-        """The process screen, at the environment."""
+        """Open the process screen at the environment."""
         row = self.query_one(ProcessTable).current
         if row and row.process:
             self.app.push_screen(ProcessScreen(row.process, at_environment=True))
 
     def action_signal(self, name: str) -> None:
         """Ask, then send a signal to the tagged processes or the one under the cursor."""
-        self.monitor.confirm_signal(name, self._targets())
+        confirm_signal(self, name, self._targets())
 
     def action_choose_signal(self) -> None:
         """Choose a signal, ask, then send it."""
-        self.monitor.choose_signal(self._targets())
+        choose_signal(self, self._targets())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Signals, and the tags that say to whom, are not there where the user asked for none."""
+        """With --readonly there are no signals, and no tags to choose their targets."""
         if action in ("signal", "choose_signal", "tag"):
             return not self.monitor.state.is_readonly
         return super().check_action(action, parameters)

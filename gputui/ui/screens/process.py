@@ -1,4 +1,4 @@
-"""The process screen: everything about one process."""
+"""The process screen."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from gputui.model.snapshot import Attention
 from gputui.ui.drawing.line import Line, text_of
 from gputui.ui.drawing.process_page import ENVIRONMENT, draw_process_page
 from gputui.ui.screens.base import SubScreen
+from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
 
 NOT_READ_YET = "reading the rest ..."
-NOT_READ_PAUSED = "The rest is read when p goes on."
+NOT_READ_PAUSED = "The rest is read when p resumes."
 NEVER_READ = "The rest was not read before it ended."
 
 
 class ProcessScreen(SubScreen):
-    """A process's graphs, tree, waiting and environment; it stays, with what was known last, when the process ends."""
+    """Everything about one process; when it ends, the last known state stays."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"process": "One process", "signal": "Signals"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "environment", "Environment", id="process.environment", tooltip="its environment variables"),
         Binding("a", "attach", "Attach", id="process.attach", tooltip="look inside PyTorch, through its probe"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="2, 10 or 60 seconds for each cell"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
         Binding("T", "signal('SIGTERM')", "Terminate", id="signal.term", tooltip="send SIGTERM: ask it to end"),
         Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
         Binding(
@@ -49,11 +52,10 @@ class ProcessScreen(SubScreen):
         self._goes_to_environment = at_environment
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Draw the page anew, from the process's newest row."""
+        """Redraw the page from the newest snapshot that has the process."""
         identity = self._process.identity
         processes = self.monitor.snapshot.processes.processes
         newest = next((process for process in processes if process.identity == identity), None)
@@ -72,17 +74,15 @@ class ProcessScreen(SubScreen):
         return Attention(process=self._process.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Signals are not there where the user asked for none."""
+        """With --readonly there are no signals."""
         if action in ("signal", "choose_signal"):
             return not self.monitor.state.is_readonly
         return super().check_action(action, parameters)
 
     def action_attach(self) -> None:
-        """Look inside PyTorch."""
-        self.monitor.attach(self._process.pid)
+        self.monitor.attached.attach(self._process.pid)
 
     def action_environment(self) -> None:
-        """Scroll to the environment."""
         self.query_one(Page).scroll_to_line(lambda line: text_of((line,)).startswith(ENVIRONMENT))
 
     def action_zoom(self) -> None:
@@ -92,11 +92,11 @@ class ProcessScreen(SubScreen):
 
     def action_signal(self, name: str) -> None:
         """Ask, then send a signal."""
-        self.monitor.confirm_signal(name, (self._process,))
+        confirm_signal(self, name, (self._process,))
 
     def action_choose_signal(self) -> None:
         """Choose a signal, ask, then send it."""
-        self.monitor.choose_signal((self._process,))
+        choose_signal(self, (self._process,))
 
     def _draw_page(self, width: int, height: int) -> list[Line]:
         monitor = self.monitor
@@ -110,7 +110,7 @@ class ProcessScreen(SubScreen):
             monitor.appearance,
         )
         if self._is_gone:
-            gone = "This process holds no device memory any more, or has ended; these are its last readings."
+            gone = "This process has ended or no longer holds device memory; these are its last readings."
             lines.insert(1, ((gone, "fair"),))
         return lines
 

@@ -1,1 +1,1 @@
-"""Widgets: each paints one slice of a snapshot, line by line, and refreshes the lines that differ."""
+"""Widgets: each paints one slice of a snapshot, and refreshes only the lines that differ."""

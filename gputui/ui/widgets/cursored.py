@@ -1,4 +1,4 @@
-"""What has a cursor on one of several entries: the keys and the mouse that move it and choose."""
+"""The base of widgets with a cursor on one of several entries: the keys and mouse events that move it and choose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gputui.ui.widgets.painted import Wheeled
 
 
 class Cursored(Wheeled, can_focus=True):
-    """Subclasses say how many entries there are, draw them, and how far a page is."""
+    """Subclasses define how many entries there are, how they are drawn, and how far a page is."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"list": "Lists and pages"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
@@ -45,16 +47,12 @@ class Cursored(Wheeled, can_focus=True):
         """The entry under the cursor."""
         raise NotImplementedError
 
-    def redraw(self) -> None:
-        """Draw what is in sight."""
-        raise NotImplementedError
-
     def action_page(self, pages: int) -> None:
-        """Move the cursor by so many pages."""
+        """Move the cursor by this many pages."""
         raise NotImplementedError
 
     def action_move(self, steps: int) -> None:
-        """Move the cursor by so many entries."""
+        """Move the cursor by this many entries."""
         self._cursor = self.within(self._cursor + steps)
         self.redraw()
 
@@ -64,28 +62,21 @@ class Cursored(Wheeled, can_focus=True):
             self.post_message(self.Chosen(self.current))
 
     def within(self, place: int) -> int:
-        """The nearest place that an entry has."""
+        """The index of an entry that is nearest to `place`."""
         return max(0, min(place, self.count - 1))
 
     def clicked(self, place: int, times: int) -> None:
-        """A click puts the cursor there, a second one chooses."""
+        """Put the cursor there; a second click chooses the entry."""
         self._cursor = place
         self.redraw()
         if times == 2:
             self.action_choose()
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel moves the cursor."""
         self.action_move(lines)
 
-    def on_resize(self) -> None:
-        """What is in sight changed."""
-        self.redraw()
-
     def on_focus(self) -> None:
-        """The cursor shows."""
         self.redraw()
 
     def on_blur(self) -> None:
-        """The cursor hides."""
         self.redraw()

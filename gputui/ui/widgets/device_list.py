@@ -8,8 +8,8 @@ from gputui.model.device import Device
 from gputui.model.history import History
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_lost
+from gputui.ui.drawing.columns import TableLayout, draw_head, lay_out
+from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 
@@ -28,7 +28,7 @@ GRAPHS: dict[str, tuple[str, Callable[[Device], Reading[float]]]] = {
     "power": ("power_w", lambda device: device.power_limit_w),
     "temperature": ("temperature_c", lambda device: device.slowdown_temperature_c),
 }
-"""What the history column can show: the series, and the reading that is its top."""
+"""What the history column can show: the series in the history, and the reading at its top."""
 
 
 class DeviceList(Listing[DeviceRow]):
@@ -38,11 +38,11 @@ class DeviceList(Listing[DeviceRow]):
         super().__init__(id=id)
         self._appearance = appearance
         self._layout_width = 0
-        self._present_layout: Layout[DeviceRow] = ()
+        self._present_layout: TableLayout[DeviceRow] = ()
         self._series, self._top_of = GRAPHS[graph]
 
     def set_devices(self, devices: tuple[Device, ...], history: History) -> None:
-        """Show these devices with their recent utilisation."""
+        """Show these devices with their recent history."""
         self.set_entries(
             tuple(DeviceRow(device, self._recent(device, history), self._appearance) for device in devices)
         )
@@ -54,20 +54,16 @@ class DeviceList(Listing[DeviceRow]):
         return tuple(None if point is None else point / whole for point in points)
 
     def key_of(self, entry: DeviceRow) -> Hashable:
-        """A device's key."""
         return entry.device.key
 
     def draw_head(self, width: int) -> Line:
-        """Column titles."""
         return draw_head(self._layout(width))
 
     def draw_entry(self, entry: DeviceRow, width: int) -> Line:
         """A device, or why it does not answer."""
-        if entry.device.lost:
-            return draw_lost(entry, width)
-        return draw_row(self._layout(width), entry, self._appearance.glyphs.ellipsis)
+        return draw_device(self._layout(width), entry, width)
 
-    def _layout(self, width: int) -> Layout[DeviceRow]:
+    def _layout(self, width: int) -> TableLayout[DeviceRow]:
         if self._layout_width != width:
             self._layout_width, self._present_layout = width, lay_out(COLUMNS, width)
         return self._present_layout

@@ -1,4 +1,4 @@
-"""The line in which a filter is typed; the list narrows meanwhile."""
+"""The line in which a filter is typed; the list follows at every key."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gputui.errors import UsageError
 
 
 class FilterLine(Input):
-    """Hidden until it is opened; Enter keeps the filter, Escape drops it. What is wrong in it is said, and not applied.
+    """Hidden until it is opened; Enter keeps the filter, Escape drops it. An invalid filter is explained, not applied.
 
-    `check` raises UsageError with a sentence for a text that is no filter.
+    `check` raises UsageError with a sentence for an invalid filter.
     """
 
     class Typed(Message):
-        """There is another filter, which can be understood."""
+        """A valid filter was typed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Closed(Message):
-        """The line is gone: something else needs the keyboard."""
+        """The line is hidden again, so something else needs the keyboard."""
 
     def __init__(self, check: Callable[[str], object], placeholder: str) -> None:
         super().__init__(id="filter", placeholder=placeholder)
@@ -38,10 +38,10 @@ class FilterLine(Input):
         """Show the line with the filter as it is, and give it the keyboard."""
         self.value = text
         self.display = True
-        self.screen.set_focus(self)  # at once, as `focus` is not: what is typed next belongs here
+        self.screen.set_focus(self)  # `focus` would take effect later, and the next keys belong here
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell of each text that can be understood."""
+        """Report every valid text."""
         event.stop()
         try:
             self._check(event.value)
@@ -54,7 +54,7 @@ class FilterLine(Input):
         self.set_class(bool(self._fault), "-wrong")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter, unless it is wrong."""
+        """Keep the filter, unless it is invalid."""
         event.stop()
         if self._fault:
             self.app.notify(self._fault, severity="error", markup=False)
@@ -62,7 +62,6 @@ class FilterLine(Input):
             self._close()
 
     def on_key(self, event: events.Key) -> None:
-        """Escape drops the filter."""
         if event.key == "escape":
             event.stop()
             event.prevent_default()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputui.model.history import History
 from gputui.model.reading import Absent
 from gputui.model.snapshot import NOTHING_YET, Snapshot
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import memory_of
 from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
+from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 from gputui.units import format_bytes
 
@@ -17,7 +20,7 @@ HOST = "host"
 
 
 def band_graphs(snapshot: Snapshot, history: History, count: int) -> list[Graph]:
-    """GPU utilisation and memory of all devices together, the host's CPU and memory."""
+    """Utilisation and memory of all devices together, and the host's CPU and memory."""
     boards = [device for device in snapshot.devices.devices if device.mig is None]
     memories = [memory for device in boards if (memory := memory_of(device))]
     total = sum(memory.total_bytes for memory in memories)
@@ -52,17 +55,11 @@ class GraphBand(Painted):
         self._history = History()
 
     def set_snapshot(self, snapshot: Snapshot, history: History) -> None:
-        """Show this moment's history."""
+        """Show the history up to this snapshot."""
         self._snapshot, self._history = snapshot, history
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw for the present size."""
-        width, height = self.size
-        if width and height > 1:
-            graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS))
-            self.show(tuple(draw_graphs(graphs, width, height - 1, self._appearance)[:height]))
-
-    def on_resize(self) -> None:
-        """The size changed."""
-        self.redraw()
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """A title and the graphs below it."""
+        graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS))
+        return draw_graphs(graphs, width, max(1, height - 1), self._appearance)[:height]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import events
 from textual.binding import ActiveBinding
 
 from gputui.ui.drawing.keys import KeyEntry, Span, draw_keys
+from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 KEPT = frozenset({"app.help", "app.quit"})
-"""Who knows these two keys finds the others."""
+"""Never dropped: Help leads to every other key."""
 
 
 class KeysLine(Painted):
     """Keys with their words, as many as fit; a click does what the key does.
 
-    The keys of `last` come behind the other ones of the screen and of its widgets, so that they go first.
+    The keys whose ids are in `last` come after the other keys of the screen, so that they are dropped first.
     """
 
     def __init__(self, *, last: frozenset[str] = frozenset(), id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -28,21 +31,19 @@ class KeysLine(Painted):
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.redraw())
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw the bindings that are active on this screen and meant to be shown."""
-        if not self.size.width:
-            return
+    def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - one line
+        """The active bindings of this screen, without those that only the help shows."""
         bindings = self.screen.active_bindings.values()
-        one_each: dict[str, ActiveBinding] = {}
+        by_words: dict[str, ActiveBinding] = {}
         for active in bindings:
             if active.binding.show and active.enabled:
-                one_each.setdefault(active.binding.description, active)
-        in_order = sorted(one_each.values(), key=self._place)
-        line, self._spans = draw_keys([self._entry(active) for active in in_order], self.size.width)
-        self.show((line,))
+                by_words.setdefault(active.binding.description, active)
+        in_order = sorted(by_words.values(), key=self._place)
+        line, self._spans = draw_keys([self._entry(active) for active in in_order], width)
+        return [line]
 
     def _place(self, active: ActiveBinding) -> int:
-        """The screens first, then what is done on this one, then what can be done on any."""
+        """Keys between screens first, then those of this screen, then those of every screen."""
         if active.binding.group:
             return 0
         if active.node is self.app:
@@ -58,10 +59,6 @@ class KeysLine(Painted):
             group=binding.group.description if binding.group else "",
             is_kept=binding.id in KEPT,
         )
-
-    def on_resize(self) -> None:
-        """The width changed."""
-        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Do what the key does."""

@@ -1,12 +1,13 @@
-"""A list with a cursor: a head line, as many entries as fit, keys and mouse; only visible entries are ever drawn."""
+"""A list with a cursor: a head line and as many entries as fit; only visible entries are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 
+from gputui.ui.drawing.columns import mark_place
 from gputui.ui.drawing.line import Line, fit, text_of
 from gputui.ui.widgets.cursored import Cursored
 
@@ -14,17 +15,17 @@ E = TypeVar("E")
 
 
 class Listing(Cursored, Generic[E]):
-    """Entries of type `E`, one line each; the cursor stays on its entry by key while the list changes around it."""
+    """Entries of type `E`, one to a line; the cursor stays on its entry, by its key, while the list changes."""
 
     EMPTY: ClassVar[str] = ""
-    """What stands in a list without entries."""
+    """The sentence in a list without entries."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._entries: tuple[E, ...] = ()
 
     def key_of(self, entry: E) -> Hashable:
-        """What identifies an entry in the next list."""
+        """What identifies the same entry in the next list."""
         raise NotImplementedError
 
     def draw_head(self, width: int) -> Line:
@@ -36,22 +37,20 @@ class Listing(Cursored, Generic[E]):
         raise NotImplementedError
 
     def role_of(self, entry: E) -> str:  # noqa: ARG002 - for subclasses
-        """The role that an entry's whole line takes; "" leaves each piece its own."""
+        """The role of an entry's whole line; "" leaves the pieces their own roles."""
         return ""
 
     @property
     def why_empty(self) -> str:
-        """What stands in the list now, where it has no entries."""
+        """The sentence in the list now, if it has no entries."""
         return self.EMPTY
 
     @property
     def entries(self) -> tuple[E, ...]:
-        """All entries, in order."""
         return self._entries
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self._entries)
 
     @property
@@ -60,12 +59,12 @@ class Listing(Cursored, Generic[E]):
         return self._entries[self._cursor] if self._cursor < len(self._entries) else None
 
     def set_entries(self, entries: tuple[E, ...]) -> None:
-        """Replace the entries; the cursor follows its entry, or stays at its height where that is gone."""
+        """Replace the entries; the cursor follows its entry, or keeps its line if the entry is gone."""
         key = self.key_of(self.current) if self.current is not None else None
         self._entries = entries
         if key is not None:
-            found = next((place for place, entry in enumerate(entries) if self.key_of(entry) == key), None)
-            self._cursor = self._cursor if found is None else found
+            place_now = next((place for place, entry in enumerate(entries) if self.key_of(entry) == key), None)
+            self._cursor = self._cursor if place_now is None else place_now
         self._cursor = self.within(self._cursor)
         self.redraw()
 
@@ -76,30 +75,16 @@ class Listing(Cursored, Generic[E]):
                 self._cursor = place
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw the head and the visible entries; lines that come out equal cost nothing."""
-        width, rows = self.size.width, self._rows
-        if not width:
-            return
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The head and the visible entries."""
+        rows = max(1, height - 1)
         self._top = max(0, min(self._top, len(self._entries) - rows, self._cursor))
         self._top = max(self._top, self._cursor - rows + 1)
         visible = self._entries[self._top : self._top + rows]
         lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
         if not lines and self.why_empty:
             lines = [((fit(f" {self.why_empty}", width), "dim"),)]
-        self.show((self._head(width), *lines))
-
-    def _head(self, width: int) -> Line:
-        """The head, with the place in the list at its end where not all entries are visible."""
-        head = self.draw_head(width)
-        if len(self._entries) <= self._rows:
-            return head
-        place = f" {self._cursor + 1}/{len(self._entries)}"
-        return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
-
-    @property
-    def _rows(self) -> int:
-        return max(1, self.size.height - 1)
+        return [mark_place(self.draw_head(width), self._cursor, len(self._entries), rows, width), *lines]
 
     def _line(self, entry: E, place: int, width: int) -> Line:
         line = self.draw_entry(entry, width)
@@ -110,10 +95,10 @@ class Listing(Cursored, Generic[E]):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by so many pages."""
-        self.action_move(pages * self._rows)
+        self.action_move(pages * max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:
-        """A click puts the cursor there, a second one opens."""
+        """Put the cursor there; a second click chooses the entry."""
         place = self._top + event.y - 1
         if event.y == 0:
             self.head_clicked(event.x)

@@ -1,8 +1,8 @@
-"""A page of lines that may be longer than the screen: it scrolls by keys and wheel."""
+"""A page of lines that may be longer than the screen; keys and wheel scroll it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Wheeled
 
-Draw = Callable[[int, int], list[Line]]
-"""From the width and height of the page to all its lines."""
+DrawPage = Callable[[int, int], list[Line]]
+"""Returns all lines of a page of this width and height."""
 
 
 class Page(Wheeled, can_focus=True):
-    """Shows what `draw` returns, from the line scrolled to."""
+    """Shows what `draw_page` returns, from the line it is scrolled to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_lines(-1)", "Up", show=False, id="list.up"),
@@ -26,42 +26,34 @@ class Page(Wheeled, can_focus=True):
         Binding("end,G", "scroll_lines(1000000)", "Last", show=False, id="list.last"),
     ]
 
-    def __init__(self, draw: Draw, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, draw_page: DrawPage, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._draw = draw
+        self._draw_page = draw_page
         self._top = 0
         self._all: list[Line] = []
 
-    def redraw(self) -> None:
-        """Draw anew and show the part scrolled to."""
-        width, height = self.size
-        if not width:
-            return
-        self._all = self._draw(width, height)
-        self._show_part()
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The part of the page that is scrolled to."""
+        self._all = self._draw_page(width, height)
+        return self._visible(height)
 
     def scroll_to_line(self, wanted: Callable[[Line], bool]) -> None:
-        """Scroll so that the first line that is `wanted` is on top."""
+        """Scroll so that the first line for which `wanted` is true is on top."""
         self._top = next((place for place, line in enumerate(self._all) if wanted(line)), self._top)
-        self._show_part()
+        self.show(self._visible(self.size.height))
 
-    def _show_part(self) -> None:
-        self._top = max(0, min(self._top, len(self._all) - self.size.height))
-        self.show(tuple(self._all[self._top : self._top + self.size.height]))
+    def _visible(self, height: int) -> list[Line]:
+        self._top = max(0, min(self._top, len(self._all) - height))
+        return self._all[self._top : self._top + height]
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by so many lines."""
+        """Scroll by this many lines."""
         self._top += lines
-        self._show_part()
+        self.show(self._visible(self.size.height))
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by so many pages."""
+        """Scroll by this many pages."""
         self.action_scroll_lines(pages * max(1, self.size.height - 1))
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel scrolls."""
         self.action_scroll_lines(lines)
-
-    def on_resize(self) -> None:
-        """Width and height changed."""
-        self.redraw()

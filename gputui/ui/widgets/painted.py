@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,7 +12,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.ui.drawing.line import Line, printable
-from gputui.ui.roles import COMPONENT_CLASSES
 
 WHEEL_LINES = 3
 
@@ -21,29 +19,53 @@ FILLED = Style(reverse=True)
 
 
 class Painted(Widget):
-    """A widget that shows the lines it was given last.
+    """A widget that shows the lines that `draw` returns; a line beyond the last is blank.
 
-    Subclasses call `show` with new lines; a line beyond the last is blank. The role of a piece may end with " filled":
-    then its colour is the background.
+    A subclass keeps what it shows, and calls `redraw` when that changes. A screen hands it over rather than binding it
+    (`data_bind`): bound data draws widgets under other screens too, and once for each value that changes.
+
+    Roles get their looks once for all widgets of a screen: they are component classes of `MonitorScreen`. The role of a
+    piece may end with " filled": then its colour is the background.
     """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
         self._lines: tuple[Line, ...] = ()
         self._styles_by_role: dict[str, Style] = {}
 
-    def show(self, lines: tuple[Line, ...]) -> None:
-        """Replace the lines; those that are equal cost nothing."""
-        old, self._lines = self._lines, lines
-        changed = [y for y in range(max(len(old), len(lines))) if old[y : y + 1] != lines[y : y + 1]]
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The lines for a widget of this size in cells, which is never 0 cells wide."""
+        raise NotImplementedError
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Width and height to draw for."""
+        return self.size.width, self.size.height
+
+    def redraw(self) -> None:
+        """Draw the present state; lines that come out equal cost nothing. Before the first layout there is no room."""
+        width, height = self.room
+        if width > 0:
+            self.show(self.draw(width, height))
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self.redraw()
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Replace the lines and paint those that differ."""
+        old, self._lines = self._lines, tuple(lines)
+        changed = [y for y in range(max(len(old), len(lines))) if old[y : y + 1] != self._lines[y : y + 1]]
         if changed:
             self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
+    def set_height(self, lines: int) -> None:
+        """Take this many lines of the screen; the same number again costs nothing."""
+        if self.styles.height is None or self.styles.height.value != lines:
+            self.styles.height = lines
+
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What is shown."""
         return self._lines
 
     def render_line(self, y: int) -> Strip:
@@ -53,42 +75,61 @@ class Painted(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, self._style("plain"))
 
     def notify_style_update(self) -> None:
-        """A theme or a class changed: styles are looked up anew."""
-        self._styles_by_role.clear()
+        """Paint again where a theme gives a role of this widget another look."""
         super().notify_style_update()
+        old, self._styles_by_role = self._styles_by_role, {}
+        if self.is_attached and any(self._style(role) != style for role, style in old.items()):
+            self.refresh()
 
     def _style(self, role: str) -> Style:
         style = self._styles_by_role.get(role)
         if style is None:
             name, *more = role.split()
-            style = self.get_component_rich_style(f"role--{name}")
+            style = self.screen.get_component_rich_style(f"role--{name}")
             style = self._styles_by_role[role] = style + FILLED if more else style
         return style
 
 
-class Notes(Painted):
-    """Lines about what stands below them, or above: as high as there are lines."""
+class Fitted(Painted):
+    """As high as the lines it draws.
 
-    def set_lines(self, lines: Sequence[Line]) -> None:
-        """Show these lines and take as much height."""
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show(tuple(lines))
+    It draws for the width of the screen, because a widget without lines has no size of its own.
+    """
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """The screen's size without the widget's margins."""
+        margin = self.styles.margin
+        return self.screen.size.width - margin.width, self.screen.size.height - margin.height
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Take as much height as there are lines, then show them."""
+        self.set_height(len(lines))
+        super().show(lines)
+
+
+class Notes(Fitted):
+    """Lines above or below the body of a screen, drawn by a function of the width."""
+
+    def __init__(self, draw_lines: Callable[[int], Sequence[Line]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._draw_lines = draw_lines
+
+    def draw(self, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - as high as it gets
+        return self._draw_lines(width)
 
 
 class Wheeled(Painted):
-    """A painted widget that the mouse wheel moves through."""
+    """A painted widget that handles the mouse wheel."""
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel turned by so many lines."""
+        """Handle a turn of the wheel by this many lines, below 0 upwards."""
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Down."""
         event.stop()
         self.turn_wheel(WHEEL_LINES)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Up."""
         event.stop()
         self.turn_wheel(-WHEEL_LINES)

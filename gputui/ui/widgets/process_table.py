@@ -8,20 +8,20 @@ from textual.message import Message
 
 from gputui.model.process import Identity
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Layout, column_at, draw_head, draw_row, lay_out
+from gputui.ui.drawing.columns import TableLayout, column_at, draw_row, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.process_rows import ProcessRow, View
-from gputui.ui.drawing.processes import COLUMN_BY_NAME
+from gputui.ui.drawing.processes import COLUMN_BY_NAME, draw_process_head
 from gputui.ui.widgets.listing import Listing
 
 
 class ProcessTable(Listing[ProcessRow]):
-    """Processes on devices, a line each; the head shows by which column they are sorted and how many there are."""
+    """A line for every process on a device; the head shows the column that sorts them, and how many there are."""
 
     EMPTY = "No process to show."
 
     class HeadClicked(Message):
-        """A column's title was clicked: sort by it."""
+        """A column's title was clicked."""
 
         def __init__(self, column: str) -> None:
             super().__init__()
@@ -31,23 +31,21 @@ class ProcessTable(Listing[ProcessRow]):
         super().__init__(id=id)
         self._appearance = appearance
         self._layout_width = 0
-        self._present_layout: Layout[ProcessRow] = ()
+        self._present_layout: TableLayout[ProcessRow] = ()
         self._columns = tuple(COLUMN_BY_NAME[name] for name in columns)
         self._view = View()
         self._tagged: frozenset[Identity] = frozenset()
 
     def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
-        """Show by which column the rows are sorted, and which are tagged, from the next entries on."""
+        """Set the order that the head shows, and which rows are tagged; drawn with the next entries."""
         self._view, self._tagged = view, tagged
 
     def key_of(self, entry: ProcessRow) -> Hashable:
-        """A row's key."""
         return entry.key
 
     def draw_head(self, width: int) -> Line:
         """Column titles, the sorted one marked."""
-        mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
-        return draw_head(self._layout(width), self._view.order, mark)
+        return draw_process_head(self._layout(width), self._view, self._appearance)
 
     def draw_entry(self, entry: ProcessRow, width: int) -> Line:
         """A row of the table, with a mark at the left where it is tagged."""
@@ -62,12 +60,12 @@ class ProcessTable(Listing[ProcessRow]):
         return "tagged" if entry.identity in self._tagged else ""
 
     def head_clicked(self, x: int) -> None:
-        """Ask for another order."""
+        """Report which column's title was clicked."""
         column = column_at(self._layout(self.size.width), x)
         if column:
             self.post_message(self.HeadClicked(column))
 
-    def _layout(self, width: int) -> Layout[ProcessRow]:
+    def _layout(self, width: int) -> TableLayout[ProcessRow]:
         if self._layout_width != width:
             self._layout_width, self._present_layout = width, lay_out(self._columns, width)
         return self._present_layout

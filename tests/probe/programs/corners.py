@@ -1,4 +1,7 @@
-"""Corners of the allocator that random programs do not reach:  corners.py NAME  prints what the probe says there."""
+"""Corners of the allocator that random programs do not reach.
+
+corners.py NAME [LOOKS]      prints what the probe says there
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def predicted_and_given() -> dict:
         "given": before - statistics(0)["reserved_bytes"],
         "routed": list(layout.routed_devices),
         "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
-        "problems": list(layout.problems),
+        "problems": [problem.text for problem in layout.problems],
     }
 
 
@@ -107,14 +110,14 @@ def pinned() -> dict:
     return {"pinned": read_pinned_bytes(torch), "made": kept.numel()}
 
 
-def _many_looks(count: int) -> dict:
+def _many_looks() -> dict:
     tensors = [make(512) for _ in range(5)]
     for _ in range(100):
         read_map()
     gc.collect()
     references = [sys.getrefcount(value) for value in (False, True, None, 0, 1)]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(count):
+    for _ in range(int(sys.argv[2])):
         read_map()
         read_statistics(torch)
     gc.collect()
@@ -126,14 +129,14 @@ def _many_looks(count: int) -> dict:
 
 @corner
 def many_looks() -> dict:
-    return _many_looks(20_000)
+    return _many_looks()
 
 
 @corner
 def many_looks_with_history() -> dict:
     make()
     torch.cuda.memory._record_memory_history("all", context=None, max_entries=1000)
-    return _many_looks(20_000) | {"history": is_history_enabled(torch)}
+    return _many_looks() | {"history": is_history_enabled(torch)}
 
 
 @contextmanager
@@ -259,7 +262,7 @@ def routed_by_hand() -> dict:
     problems = look().problems
     torch._C._cuda_endAllocateToPool(0, pool.id)
     torch._C._cuda_releasePool(0, pool.id)
-    return {"problems": list(problems), "after": predicted_and_given()}
+    return {"problems": [problem.text for problem in problems], "after": predicted_and_given()}
 
 
 @corner

@@ -18,7 +18,7 @@ from gputui.model.allocator import (
     PrivatePool,
     Segment,
 )
-from gputui.model.verdict import Release
+from gputui.model.analysis import Release
 from gputui.probe.allocator import read_statistics, take_map
 from gputui.probe.blockmap import describe_map
 from gputui.probe.pools import PoolWatch

@@ -14,7 +14,7 @@ from looking import as_statistics, driver_free, look, print_json, statistics
 
 from gputui.explain.release import predict_device
 from gputui.explain.room import room
-from gputui.model.verdict import Room
+from gputui.model.analysis import Room
 
 MIB = 1024**2
 SIZES = (512, 700 * 1024, 3 * MIB, 11 * MIB, 37 * MIB, 300 * MIB)

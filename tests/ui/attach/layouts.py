@@ -5,9 +5,9 @@ from __future__ import annotations
 from gputui.explain.owners import bytes_by_category
 from gputui.explain.release import NOBODY, predict_device
 from gputui.model.allocator import BlockState, Segment
+from gputui.model.analysis import Owner, SegmentRelease
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
-from gputui.model.verdict import Owner, SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, draw_runs
 from gputui.ui.drawing.line import text_of

@@ -31,14 +31,18 @@ class Replay(Running):
     async def press(self, *keys: str) -> None:
         """Press keys and wait until the player has done what they say and all is drawn."""
         await self.pilot.press(*keys)
+        await self._until_commands_are_done()
+        await self.until(lambda: not self.player._is_rough)
+        await self._until_commands_are_done()  # what it fills in after a jump is told by then
+        await self.settle()
+        await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
+        await self.settle()
+
+    async def _until_commands_are_done(self) -> None:
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.player._commands.put(lambda: loop.call_soon_threadsafe(done.set) and None)
         await asyncio.wait_for(done.wait(), PATIENCE_S)
-        await self.until(lambda: not self.player._is_rough)
-        await self.settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
-        await self.settle()
 
     @property
     def playback(self) -> Playback:
@@ -48,8 +52,8 @@ class Replay(Running):
     @property
     def timeline(self) -> Timeline:
         """What the process on screen has done so far."""
-        assert self.app.targets.current is not None
-        return self.app.targets.current.timeline
+        assert self.app.attached.targets.current is not None
+        return self.app.attached.targets.current.timeline
 
     @property
     def screen(self) -> str:
@@ -64,11 +68,11 @@ async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple =
     player = Player(recording, is_playing=False)
     settings = Settings(interval_s=3600.0, keys=keys)
     app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
-    app.is_replay = True
-    app.first_pids = tuple(recording.greetings)
-    app.first_words = recording.notices
+    app.attached.is_replay = True
+    app.attached.first_pids = tuple(recording.greetings)
+    app.attached.first_notices = recording.notices
     async with app.run_test(size=size) as pilot:
         shown = Replay(app, player, pilot)
-        await shown.until(lambda: shown.screen and app.targets.current)
+        await shown.until(lambda: shown.screen and app.attached.targets.current)
         await shown.press()
         yield shown

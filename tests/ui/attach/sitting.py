@@ -73,11 +73,18 @@ class Sitting(Running):
         self.feeds = feeds
         self.feed = next(iter(feeds.values()))
 
+    async def press(self, *keys: str) -> None:
+        """Press keys, each on what the one before has left, and wait until all is drawn."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
+
     async def settle(self) -> None:
-        """Wait until nothing is left to do, for the tree of tensors neither."""
+        """Wait until nothing is left to do, in the thread that makes the trees of tensors either."""
         await super().settle()
-        await self.until(lambda: all(target.tensors.is_current for target in self.app.targets.all))
-        await super().settle()
+        while not all(target.tensors.is_current for target in self.app.attached.targets.all):
+            await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
+            await super().settle()
 
     async def deal(self, *moments: TargetMoment) -> None:
         """Let these arrive, each drawn before the next."""
@@ -88,7 +95,7 @@ class Sitting(Running):
 
     def is_taken(self, moment: TargetMoment) -> bool:
         """Whether it is the newest that the application has."""
-        return any(target.timeline.latest is moment for target in self.app.targets.all)
+        return any(target.timeline.latest is moment for target in self.app.attached.targets.all)
 
     @property
     def screen(self) -> str:
@@ -125,7 +132,7 @@ async def sitting(
     async with app.run_test(size=size) as pilot:
         while app.snapshot.number != 1:
             await pilot.pause()
-        app.attach(*dict.fromkeys(moment.pid for moment in moments))
+        app.attached.attach(*dict.fromkeys(moment.pid for moment in moments))
         made = kind(app, feeds, pilot)
         await made.settle()
         newest = {moment.pid: moment for moment in moments}

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
+from gputui.model.analysis import Outcome
 from gputui.model.moment import TargetMoment
-from gputui.model.target import ActionName, Recorder
-from gputui.model.verdict import Outcome
-from gputui.ui.screens.attach.actions import ActionLine
-from gputui.ui.screens.confirm import Confirm
+from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.screens.help import HelpScreen
-from gputui.ui.screens.menu import Menu
+from gputui.ui.widgets.painted import Notes
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
@@ -22,18 +22,18 @@ ACTING = replace(GREETING, actions=tuple(name.value for name in ActionName))
 DONE = Outcome(
     101.0,
     ActionName.EMPTY_CACHE,
-    ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB given back on device 0.", "It took 3.1 ms."),
+    ("torch.cuda.empty_cache(): 40.0 MiB predicted, 40.0 MiB returned on device 0.", "It took 3.1 ms."),
     is_as_predicted=True,
 )
 
 
 def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
-    """A process that takes acts, with 40 MiB to give back."""
+    """A process that takes actions, with 40 MiB to give back."""
     return replace(moment(segment(("free", 40)), time=time), greeting=ACTING, **changes)
 
 
 KEYS = {
-    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be told beforehand"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be predicted"),
     "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
     "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }
@@ -66,23 +66,23 @@ async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is
         assert at.feed.actions == [ActionName.HISTORY_OFF]
 
 
-@pytest.mark.parametrize("screen", "123456")
-async def test_every_screen_has_the_menu_and_a_scan_asks_nothing(screen: str) -> None:
+async def test_every_screen_has_the_menu_and_a_scan_asks_nothing() -> None:
     async with sitting(moment_with()) as at:
-        await at.press(screen, "x")
-        assert isinstance(at.app.screen, Menu)
-        await at.press("S")
-        assert (at.feed.looks, at.feed.actions) == (["scan"], [])
-        assert not isinstance(at.app.screen, (Menu, Confirm))
+        for scans, screen in enumerate("123456", start=1):
+            await at.press(screen, "x")
+            assert isinstance(at.app.screen, Menu), screen
+            await at.press("S")
+            assert (at.feed.looks, at.feed.actions) == (["scan"] * scans, []), screen
+            assert not isinstance(at.app.screen, (Menu, Confirm)), screen
 
 
 async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_is_put_away() -> None:
     async with sitting(moment_with()) as at:
         assert lines_of(at) == ""
         await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
-        assert "torch.cuda.empty_cache(): under way, as soon as" in lines_of(at)
+        assert "torch.cuda.empty_cache(): waiting for the program" in lines_of(at)
         await at.deal(moment_with(102.0, outcome=DONE))
-        assert "40.0 MiB predicted, 40.0 MiB given back on device 0. It took 3.1 ms." in lines_of(at)
+        assert "40.0 MiB predicted, 40.0 MiB returned on device 0. It took 3.1 ms." in lines_of(at)
         await at.press("3")
         await at.deal(moment_with(103.0, outcome=DONE))
         assert "It took 3.1 ms." in lines_of(at)
@@ -115,17 +115,17 @@ async def test_the_help_names_the_key() -> None:
 class Recorded(DealtFeed):
     """A feed that plays back what was recorded: there is nobody to act upon."""
 
-    action = None  # type: ignore[assignment]
+    run_action = None  # type: ignore[assignment]
 
 
-async def test_in_a_recording_there_are_no_acts() -> None:
+async def test_in_a_recording_there_are_no_actions() -> None:
     async with sitting(moment_with(), feed=Recorded) as at:
         await at.press("x")
         assert at.screen == "memory"
 
 
 async def test_once_the_process_has_ended_there_are_none() -> None:
-    async with sitting(moment_with(), moment_with(101.0, ended="Process 7 has ended.")) as at:
+    async with sitting(moment_with(), moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED))) as at:
         await at.press("x")
         assert at.screen == "memory"
 
@@ -133,7 +133,7 @@ async def test_once_the_process_has_ended_there_are_none() -> None:
 async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> None:
     async with sitting(moment_with()) as at:
         await at.press("x", "e")
-        await at.deal(moment_with(101.0, ended="Process 7 has ended."))
+        await at.deal(moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED)))
         await at.press("tab", "enter")
         assert at.feed.actions == []
 
@@ -147,10 +147,10 @@ async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
 
 def lines_of(at: Sitting) -> str:
     """What the line below the target's says."""
-    line = at.app.screen.query_one(ActionLine)
+    line = at.app.screen.query_one("#action", Notes)
     assert line.size.height == len(line.lines)
     return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
 
 
 def help_ids(at: Sitting) -> set[str]:
-    return {word for word in at.text.split() if word.startswith("acts.")}
+    return {word for word in at.text.split() if word.startswith("actions.")}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.moment import TargetMoment
-from gputui.ui.drawing.attach.head import draw_head
+from gputui.ui.drawing.attach.head import draw_target
 from gputui.ui.drawing.line import text_of
 from tests.explain.moments import Tensor, moment, row
 
@@ -32,5 +32,5 @@ def looked(names_time: float) -> TargetMoment:
 )
 def test_the_line_says_how_old_look_and_names_are(names_time: float, width: int, words: str) -> None:
     shown = looked(names_time)
-    line = text_of((draw_head(shown, shown.devices[0], width, is_past=False),))
+    line = text_of((draw_target(shown, shown.devices[0], width, is_past=False),))
     assert line.rstrip().endswith(words)

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.budget import TENSORS_ON_REQUEST
 from gputui.settings.keys import KeyChange
+from gputui.ui.app import GputuiApp, action_ids
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.attach.table import ATTACH_SCREENS
+from gputui.ui.screens.help import bindings_of, key_groups
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
+
+ON_REQUEST = Problem(TENSORS_ON_REQUEST.format(20), ProblemKind.LOOK_ON_REQUEST)
 
 LINES = {
     "1": " 1-6 Screens  ← Back  → Forward  n Now  z Zoom  m Mark  ? Help  q Quit",
@@ -28,23 +35,25 @@ async def test_keys_ask_the_probe_for_looks():
         assert at.feed.looks == ["walk", "walk", "scan"]
 
 
-@pytest.mark.parametrize("screen", ["1", "2", "4"])
-@pytest.mark.parametrize(("keys", "named"), [((), "(key u)"), (("f8",), "(key f8)")], ids=["as it is", "changed"])
-async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(screen, keys, named):
-    shown = replace(moment(segment(("live", 40))), problems=(TENSORS_ON_REQUEST.format(20),))
+@pytest.mark.parametrize(
+    ("keys", "named"), [((), "Press u to look now."), (("f8",), "Press f8 to look now.")], ids=["as it is", "changed"]
+)
+async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(keys, named):
+    shown = replace(moment(segment(("live", 40))), problems=(ON_REQUEST,))
     changes = tuple(KeyChange("attach.look", (key,), "here") for key in keys)
     async with sitting(shown, keys=changes) as at:
-        await at.press(screen)
-        assert f"on request only {named}" in at.text
-        await at.press(*(keys or ("u",)))
-        assert at.feed.looks == ["walk"]
+        for looks, screen in enumerate("124", start=1):
+            await at.press(screen)
+            assert named in at.text, screen
+            await at.press(*(keys or ("u",)))
+            assert at.feed.looks == ["walk"] * looks, screen
 
 
-@pytest.mark.parametrize("key", LINES)
-async def test_at_80_columns_the_screens_own_keys_stand_in_the_last_line(key):
+async def test_at_80_columns_the_screens_own_keys_stand_in_the_last_line():
     async with sitting(moment(segment(("live", 40)))) as at:
-        await at.press(key)
-        assert at.lines[-1] == LINES[key]
+        for key, line in LINES.items():
+            await at.press(key)
+            assert at.lines[-1] == line
 
 
 async def test_where_there_is_room_every_screen_has_its_name():
@@ -53,3 +62,21 @@ async def test_where_there_is_room_every_screen_has_its_name():
         assert at.lines[-1].startswith(
             " 1 Memory  2 Why  3 Map  4 Tensors  5 Changes  6 Ranks  ⏎ Show  m Mark  esc Monitor"
         )
+
+
+@pytest.mark.parametrize("name", ATTACH_SCREENS)
+def test_every_attach_screen_is_the_one_that_the_table_names(name):
+    screen_class = ATTACH_SCREENS[name].screen_class
+    assert name == screen_class.NAME
+    assert (name in keys_of(screen_class)) == bool(ATTACH_SCREENS[name].help_heading)
+
+
+def keys_of(screen_class: type[AttachScreen]) -> set[str]:
+    """The first part of the ids of the keys that a screen and its widgets declare."""
+    nodes = (screen_class, *screen_class.PARTS_WITH_KEYS)
+    return {(binding.id or "").partition(".")[0] for node in nodes for binding in bindings_of(node)}
+
+
+def test_every_key_that_can_be_changed_stands_under_a_heading_of_the_help():
+    groups = key_groups(GputuiApp)
+    assert [name for name in action_ids() if name.partition(".")[0] not in groups] == []

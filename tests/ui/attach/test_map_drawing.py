@@ -6,8 +6,8 @@ import pytest
 
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import spans_of
-from gputui.ui.drawing.attach.groups import ORDERS, Heading, SegmentRow, Sorting, groups_of, rows_of
-from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_legend, draw_map_head, kinds_of, note_of
+from gputui.ui.drawing.attach.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
+from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_map_head, draw_map_legend, kinds_of, note_of
 from gputui.ui.drawing.attach.zoom import cells_of_block, draw_zoom_row, row_of_block, runs_of_chunk, zoom_rows
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import BASE, pool, segment
@@ -65,7 +65,7 @@ def test_groups_and_segments_follow_the_order(sorting, first, order):
 
 
 def test_a_heading_has_the_sums_of_its_group():
-    heading = rows_of(groups_of(VARIED), 72)[0]
+    heading = map_rows(groups_of(VARIED), 72)[0]
     words = "Large pool, default stream  60.0 MiB  stuck 19.0 MiB  releasable 20.0 MiB"
     narrow = text_of((draw_heading(heading, 100),))
     assert (narrow.startswith(f"{words}  "), narrow.split("  ")[-1].strip()) == (True, "cell 284 KiB")
@@ -74,7 +74,7 @@ def test_a_heading_has_the_sums_of_its_group():
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_heading_is_wider_than_the_map(width):
-    for row in rows_of(groups_of(VARIED), width - CELLS_AT):
+    for row in map_rows(groups_of(VARIED), width - CELLS_AT):
         if isinstance(row, Heading):
             assert width_of(draw_heading(row, width)) <= width
 
@@ -85,7 +85,7 @@ def test_small_segments_beside_huge_ones_get_a_scale_of_their_own():
         segment(("live", 5), ("free", 15), address=at(1)),
         segment(("live", 20), address=at(2)),
     )
-    rows = rows_of(groups_of(made), 52)
+    rows = map_rows(groups_of(made), 52)
     assert [row.title for row in rows if isinstance(row, Heading)] == [
         "Large pool, default stream",
         "  up to 20.0 MiB",
@@ -96,11 +96,11 @@ def test_small_segments_beside_huge_ones_get_a_scale_of_their_own():
 
 def test_one_segment_with_many_blocks_takes_several_lines_and_many_segments_one_each():
     blocks = [("live", 0.5), ("free", 0.5)] * 100
-    alone = [row for row in rows_of(groups_of(device_layout(segment(*blocks))), 50) if isinstance(row, SegmentRow)]
+    alone = [row for row in map_rows(groups_of(device_layout(segment(*blocks))), 50) if isinstance(row, SegmentRow)]
     assert [row.line for row in alone] == list(range(8))
     assert {row.cells for row in alone} == {400}
     crowd = device_layout(*(segment(*blocks, address=at(number)) for number in range(20)))
-    rows = [row for row in rows_of(groups_of(crowd), 50) if isinstance(row, SegmentRow)]
+    rows = [row for row in map_rows(groups_of(crowd), 50) if isinstance(row, SegmentRow)]
     assert len(rows) == 20
 
 
@@ -136,14 +136,14 @@ def test_the_head_marks_the_order():
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_the_legend_names_every_kind_there_is_within_the_width(width):
     kinds = kinds_of(VARIED)
-    lines = draw_legend(kinds, width)
+    lines = draw_map_legend(kinds, width)
     assert all(width_of(line) <= width for line in lines)
     words = text_of(lines).replace("\n", " ").split(" ")
     assert {kind.letter for kind in kinds} <= set(words)
 
 
 def test_the_orders_have_letters_of_their_own():
-    assert len({order.letter for order in ORDERS}) == len(ORDERS)
+    assert len({order.letter for order in SEGMENT_ORDERS}) == len(SEGMENT_ORDERS)
 
 
 def zoomed(release, page_bytes: int | None, room: int = 40) -> list[str]:

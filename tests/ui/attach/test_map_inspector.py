@@ -25,13 +25,13 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
         pytest.param(
             release_of(segment(("live", 2), ("free", 18)), owners=(WEIGHT,)),
             0,
-            "Its end alone lets empty_cache() return 20.0 MiB more.",
+            "Freeing it would let empty_cache() return 20.0 MiB more.",
             id="the only live block",
         ),
         pytest.param(
             release_of(FRAGMENTED, owners=(WEIGHT, OUT)),
             0,
-            "Its end alone returns nothing: another live block holds the rest of its segment.",
+            "Freeing it returns nothing: another live block holds the rest of its segment.",
             id="one of two",
         ),
         pytest.param(
@@ -50,7 +50,7 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
         pytest.param(
             release_of(segment(("live", 5), ("free", 45), ("live", 10), is_expandable=True), owners=(WEIGHT, OUT)),
             2,
-            "Its end alone lets empty_cache() return 20.0 MiB more.",
+            "Freeing it would let empty_cache() return 20.0 MiB more.",
             id="the last page of an expandable segment",
         ),
         pytest.param(
@@ -62,26 +62,26 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
         pytest.param(
             release_of(segment(("live", 2), ("waits", 18))),
             1,
-            "It is free when the work on another stream that uses it has ended.",
+            "It becomes free when the work on another stream that uses it has finished.",
             id="pending",
         ),
         pytest.param(
             release_of(segment(("free", 20), pool_id=(0, 1)), **KEPT),
             0,
-            "empty_cache() leaves it: torch.cuda.MemPool keeps its pool; without that, 20.0 MiB of the segment would "
-            "go.",
+            "empty_cache() does not return it: torch.cuda.MemPool keeps its pool; otherwise 20.0 MiB of the segment"
+            " would be returned.",
             id="free in a kept pool",
         ),
         pytest.param(
             release_of(segment(("live", 20), pool_id=(0, 1)), **KEPT),
             0,
-            "Its end returns nothing: torch.cuda.MemPool keeps its pool.",
+            "Freeing it returns nothing: torch.cuda.MemPool keeps its pool.",
             id="live in a kept pool",
         ),
         pytest.param(
             release_of(segment(("live", 2), ("free", 18)), routed=[0]),
             1,
-            "empty_cache() leaves it: a capture is under way on this device.",
+            "empty_cache() does not return it: a capture is under way on this device.",
             id="during a capture",
         ),
     ],
@@ -129,7 +129,7 @@ def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height
     lines = draw_below(inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE), width, height, Appearance())
     assert len(lines) <= height
     assert all(width_of(line) <= width for line in lines)
-    assert "Its end alone returns nothing" in text_of(lines)
+    assert "Freeing it returns nothing" in text_of(lines)
     assert STATE.name in text_of(lines[:1])
 
 
@@ -146,7 +146,7 @@ def test_where_history_is_recorded_the_line_that_asked_for_the_block_is_told():
     blocks = (replace(made.blocks[0], site=site), *made.blocks[1:])
     release = release_of(replace(made, blocks=blocks), owners=(WEIGHT,))
     inspection = inspect(release, 0, None)
-    assert ("asked at", "models/gpt.py:23 in forward") in inspection.facts
-    assert "asked at" not in dict(inspect(release, 1, None).facts)
-    assert "asked at    models/gpt.py:23 in forward" in text_of(draw_beside(inspection, 44, Appearance()))
+    assert ("call site", "models/gpt.py:23 in forward") in inspection.facts
+    assert "call site" not in dict(inspect(release, 1, None).facts)
+    assert "call site   models/gpt.py:23 in forward" in text_of(draw_beside(inspection, 44, Appearance()))
     assert "models/gpt.py:23 in forward" in text_of(draw_below(inspection, 80, 7, Appearance()))

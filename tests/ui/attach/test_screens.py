@@ -12,6 +12,7 @@ from tests.ui.terminal import Terminal
 from tests.ui.wire import Wire
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
+PICTURED = (120, 40)
 KEYS = {
     "memory": ["left", "left", "left"],
     "why": ["2"],
@@ -28,46 +29,29 @@ async def open_screen(at: Sitting, name: str) -> None:
     assert at.screen == name
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", KEYS)
-async def test_screen(name, size, screen_text):
-    async with sitting(*job(), size=size, snapshot=machine()) as at:
+async def test_screen(name, screen_text, screen_looks):
+    async with sitting(*job(), size=SIZES[0], snapshot=machine()) as at:
         await open_screen(at, name)
-        assert at.text == screen_text
+        for size in SIZES:
+            await at.resize(*size)
+            assert at.text == screen_text(name=f"{size[0]}x{size[1]}")
+        await at.resize(*PICTURED)
+        assert at.app.export_screenshot(title="gputui") == screen_looks(name="truecolor")
+        for system, depth in ((ColorSystem.EIGHT_BIT, "256"), (ColorSystem.STANDARD, "16")):
+            assert await sent(at, Wire(at.app, system)) == screen_looks(name=depth)
 
 
 @pytest.mark.parametrize("name", KEYS)
-async def test_looks(name, screen_looks):
-    async with sitting(*job(), size=(120, 40), snapshot=machine()) as at:
-        await open_screen(at, name)
-        assert at.app.export_screenshot(title="gputui") == screen_looks
-
-
-@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.STANDARD], ids=["256", "16"])
-@pytest.mark.parametrize("name", KEYS)
-async def test_looks_on_a_terminal_of_few_colours(name, system, screen_looks):
-    async with sitting(*job(), size=(120, 40), snapshot=machine()) as at:
-        wire = Wire(at.app, system)
-        await open_screen(at, name)
-        assert await sent(at, wire) == screen_looks
-
-
-@pytest.mark.parametrize("name", KEYS)
-async def test_looks_without_colours_and_in_ascii(name, screen_looks, monkeypatch):
+async def test_without_colours_and_in_ascii(name, screen_looks, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    async with sitting(*job(), size=(120, 40), snapshot=machine(), ascii=True) as at:
-        wire = Wire(at.app, None)
+    async with sitting(*job(), size=SIZES[0], snapshot=machine(), ascii=True) as at:
         await open_screen(at, name)
-        assert await sent(at, wire) == screen_looks
-        assert at.text.isascii()
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("name", KEYS)
-async def test_with_ascii_every_cell_is_ascii(name, size):
-    async with sitting(*job(), size=size, snapshot=machine(), ascii=True) as at:
-        await open_screen(at, name)
-        assert [line for line in at.lines if not line.isascii()] == []
+        for size in SIZES:
+            await at.resize(*size)
+            assert [line for line in at.lines if not line.isascii()] == [], size
+        await at.resize(*PICTURED)
+        assert await sent(at, Wire(at.app, None)) == screen_looks
 
 
 async def sent(at: Sitting, wire: Wire) -> str:

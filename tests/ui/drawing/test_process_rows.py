@@ -5,7 +5,7 @@ import pytest
 from gputui.model.process import Identity, ProcessLook, Workers
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.process_rows import ORDERS, View, rows_of
+from gputui.ui.drawing.process_rows import PROCESS_ORDERS, View, rows_of
 from tests.ui import scenes
 
 UNKNOWN = Absent("insufficient permissions")
@@ -51,10 +51,10 @@ def test_order(order, forward):
 
 
 def test_every_order_has_a_letter_of_its_own():
-    assert len({order.letter for order in ORDERS}) == len(ORDERS)
+    assert len({order.letter for order in PROCESS_ORDERS}) == len(PROCESS_ORDERS)
 
 
-@pytest.mark.parametrize("order", [order.name for order in ORDERS])
+@pytest.mark.parametrize("order", [order.name for order in PROCESS_ORDERS])
 def test_reversed_is_another_order(order):
     assert pids(View(order=order, is_reversed=True)) != pids(View(order=order))
 
@@ -63,7 +63,7 @@ def test_an_unknown_order_is_the_natural_one():
     assert pids(View(order="colour")) == pids(View())
 
 
-@pytest.mark.parametrize("order", [order.name for order in ORDERS])
+@pytest.mark.parametrize("order", [order.name for order in PROCESS_ORDERS])
 def test_what_no_process_accounts_for_stands_last(order):
     assert pids(View(order=order), scenes.node())[-1] is None
 
@@ -75,7 +75,7 @@ def test_a_filter_leaves_what_it_likes():
 def test_a_row_keeps_its_key_whatever_the_order():
     keys = {row.key for row in rows_of(scenes.node(), View(), Appearance())}
     assert len(keys) == 9
-    for order in ORDERS:
+    for order in PROCESS_ORDERS:
         assert {row.key for row in rows_of(scenes.node(2), View(order=order.name), Appearance())} == keys
 
 

@@ -1,7 +1,7 @@
-"""A segment as cells: what takes most of a cell decides its letter and colour, upper case for what is alive.
+"""A segment as cells: what takes most of a cell decides its letter and colour; live blocks have capital letters.
 
-The first cell of a block shows its letter, the others a fill that tells live from free, so that two neighbours of a
-kind can be told apart.
+The first cell of a block shows its letter, the others a fill, so that two neighbours of the same kind can be
+distinguished.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from itertools import accumulate
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import BlockState
-from gputui.model.verdict import SegmentRelease
+from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join
 
 ROUNDING_SHOWN = 0.1
-"""The share of a block that must be rounding for it to be drawn."""
+"""Rounding is drawn where it is at least this share of a block."""
 
 LABEL_FROM_CELLS = 8
-"""A run at least so long has room for a name."""
+"""A run of at least this many cells has room for a name."""
 
 
 @dataclass(frozen=True, eq=False)
 class CellKind:
-    """What bytes of a segment are: a category of live blocks, or a state of free ones; kinds compare by identity."""
+    """What bytes of a segment are: a category of live blocks, or a state of free ones. Compared by identity."""
 
     key: str
     letter: str
@@ -37,7 +37,7 @@ class CellKind:
 
     @property
     def role(self) -> str:
-        """Its look: live cells are filled, free ones are not."""
+        """Live cells are filled, free ones are not."""
         return f"part-{self.key} filled" if self.is_live else f"part-{self.key}"
 
 
@@ -54,12 +54,12 @@ PRIVATE = CellKind("private", "v", "free in private pool", "pool")
 RELEASABLE = CellKind("releasable", "c", "releasable", "cache")
 
 SMALL_BLOCKER = "!"
-"""A cell that is mostly free, with a live block in it that no cell shows."""
+"""Stands in a cell that is mostly free but holds a live block that no cell shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of one kind, from `start` to `end` counted from the segment's address; `block` is the block's place."""
+    """Bytes of one kind, from `start` to `end` as offsets into the segment; `block` is the block's index."""
 
     start: int
     end: int
@@ -78,9 +78,9 @@ class Run:
 
 
 def spans_of(release: SegmentRelease) -> tuple[Span, ...]:
-    """The segment from its first to its last byte; a free block of an expandable segment may be partly releasable."""
+    """The whole segment in order; a free block of an expandable segment may be partly releasable."""
     blockers = iter(release.blockers)
-    found: list[Span] = []
+    spans: list[Span] = []
     for place, block in enumerate(release.segment.blocks):
         start = block.address - release.segment.address
         end = start + block.size_bytes
@@ -88,19 +88,19 @@ def spans_of(release: SegmentRelease) -> tuple[Span, ...]:
             kind = LIVE[next(blockers).owner.category]
             is_rounding_shown = block.size_bytes - block.requested_bytes >= ROUNDING_SHOWN * block.size_bytes
             asked = start + block.requested_bytes if is_rounding_shown else end
-            found += [Span(start, asked, kind, place), Span(asked, end, ROUNDING, place)]
+            spans += [Span(start, asked, kind, place), Span(asked, end, ROUNDING, place)]
         elif block.state is BlockState.ACTIVE_PENDING_FREE:
-            found.append(Span(start, end, PENDING, place))
+            spans.append(Span(start, end, PENDING, place))
         else:
-            found += _free_spans(release, start, end, place)
-    return tuple(span for span in found if span.end > span.start)
+            spans += _free_spans(release, start, end, place)
+    return tuple(span for span in spans if span.end > span.start)
 
 
 def _free_spans(release: SegmentRelease, start: int, end: int, place: int) -> Iterator[Span]:
-    """A free block cut where its release begins and ends; it meets at most one range."""
+    """A free block, split where the range that would be released begins and ends; it meets at most one range."""
     stays = PRIVATE if release.held_by and release.segment.pool_id != DEFAULT_POOL else STUCK
     origin = release.segment.address
-    number = bisect_right(release.ranges, origin + start, key=lambda each: each[1])
+    number = bisect_right(release.ranges, origin + start, key=lambda span: span[1])
     first, last = release.ranges[number] if number < len(release.ranges) else (origin + end, origin + end)
     goes_from, goes_to = (max(start, min(end, address - origin)) for address in (first, last))
     yield Span(start, goes_from, stays, place)
@@ -109,7 +109,7 @@ def _free_spans(release: SegmentRelease, start: int, end: int, place: int) -> It
 
 
 def runs_to_scale(spans: Sequence[Span], size_bytes: int, cells: int) -> tuple[Run, ...]:
-    """The segment in exactly `cells` cells of equal size; each shows the kind that takes most of it."""
+    """The segment in exactly `cells` cells of equal size; a cell shows the kind that takes most of it."""
     shown: list[tuple[Span, set[int]]] = []
     place = 0
     for cell in range(cells):
@@ -131,7 +131,7 @@ def runs_to_scale(spans: Sequence[Span], size_bytes: int, cells: int) -> tuple[R
 
 
 def _most_of(spans: Sequence[Span], place: int, first: int, end: int) -> tuple[Span, set[int]]:
-    """Of the kind that takes most of [first, end) the largest span, and the live blocks in those bytes."""
+    """The largest span of the kind that takes most of [first, end), and the live blocks in those bytes."""
     shares: dict[CellKind, int] = {}
     largest: dict[CellKind, tuple[int, Span]] = {}
     live: set[int] = set()
@@ -149,9 +149,9 @@ def _most_of(spans: Sequence[Span], place: int, first: int, end: int) -> tuple[S
 
 
 def runs_of_all(spans: Sequence[Span], first: int, end: int, cells: int) -> tuple[Run, ...]:
-    """Every span between two offsets with at least one cell, the rest of `cells` in proportion to bytes.
+    """Every span between two offsets with at least one cell; the other cells are shared in proportion to bytes.
 
-    `cells` is at least the number of spans there.
+    `cells` must be at least the number of spans there.
     """
     sizes = [min(end, span.end) - max(first, span.start) for span in spans]
     spare = cells - len(spans)
@@ -164,13 +164,13 @@ def runs_of_all(spans: Sequence[Span], first: int, end: int, cells: int) -> tupl
 
 def part_of_runs(runs: Sequence[Run], first: int, cells: int) -> tuple[Run, ...]:
     """The `cells` cells from `first` on."""
-    found, at = [], 0
+    part, at = [], 0
     for run in runs:
         inside = min(at + run.cells, first + cells) - max(at, first)
         if inside > 0:
-            found.append(Run(run.kind, run.block, inside, run.has_small_blocker))
+            part.append(Run(run.kind, run.block, inside, run.has_small_blocker))
         at += run.cells
-    return tuple(found)
+    return tuple(part)
 
 
 def draw_runs(
@@ -179,9 +179,9 @@ def draw_runs(
     selected: range = range(0),
     name_of: Callable[[int], str] = lambda _: "",
 ) -> Line:
-    """The runs as pieces; the cells of `selected` carry the cursor, between brackets where there is room.
+    """The runs as pieces; the cells of `selected` have the cursor, in brackets where there is room.
 
-    `name_of` gives the name of a block, which is written into a run that is long enough.
+    `name_of` returns a block's name, which is written into a run that is long enough.
     """
     pieces: list[Piece] = []
     at = 0
@@ -206,7 +206,7 @@ def _text(run: Run, appearance: Appearance, name: str) -> str:
 
 
 def _bracketed(line: Line, cells: int) -> Line:
-    """The cursor's cells with brackets as their first and last, and the letter beside the first."""
+    """The cursor's cells with a bracket at both ends, and the letter after the first."""
     if cells < 3:
         return line
     return tuple((f"[{text[: cells - 2]}]", role) if role == "cursor" else (text, role) for text, role in line)

@@ -1,4 +1,4 @@
-"""The Changes screen: what came and went between two moments, and how the counters moved."""
+"""The Changes screen: what was allocated and freed between two moments, and how the counters moved."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from gputui.explain.advice.names import counted, listed
-from gputui.model.change import Changes
-from gputui.model.verdict import TensorGroup
+from gputui.model.analysis import Changes, TensorGroup
 from gputui.ui.drawing.attach.memory import fit_line
 from gputui.ui.drawing.line import Line, Piece, fit, paragraph, width_of
 from gputui.units import format_bytes
@@ -22,12 +21,12 @@ COUNTERS = (
     ("peak allocated", "peak_allocated_bytes"),
 )
 
-NOTHING = "Nothing came and nothing went."
+NOTHING = "Nothing was allocated or freed."
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One of the two moments: a mark's name or "now", when that was, and when the process was looked at for it."""
+    """One of the two moments: a mark's name or "now", its time, and the time of the look it is based on."""
 
     label: str
     time: float
@@ -35,7 +34,7 @@ class End:
 
 
 def draw_changes(changes: Changes, ends: tuple[End, End], width: int) -> list[Line]:
-    """The two moments, the counters, then every group that came or went, the largest first."""
+    """The two moments, the counters, then every group that was allocated or freed, the largest first."""
     room = min(max(cell_len(end.label) for end in ends), max(8, width - 40))
     lines = [*(_end(name, end, room, width) for name, end in zip(("From", "To"), ends, strict=True)), ()]
     lines += [_counter(name, attribute, changes, width) for name, attribute in COUNTERS]
@@ -64,10 +63,10 @@ def _end(name: str, end: End, room: int, width: int) -> Line:
 def _looked_at(end: End) -> str:
     offset_s = end.look_time - end.time
     if not end.look_time:
-        return "not looked at"
+        return "no look"
     if abs(offset_s) < 0.05:
-        return "looked at then"
-    return f"looked at {abs(offset_s):.1f} s {'later' if offset_s > 0 else 'before'}"
+        return "look taken then"
+    return f"look taken {abs(offset_s):.1f} s {'later' if offset_s > 0 else 'earlier'}"
 
 
 def _counter(name: str, attribute: str, changes: Changes, width: int) -> Line:
@@ -78,14 +77,14 @@ def _counter(name: str, attribute: str, changes: Changes, width: int) -> Line:
 
 def _signed(difference: int) -> Piece:
     if not difference:
-        return ("the same", "dim")
+        return ("unchanged", "dim")
     sign, role = ("+", "poor") if difference > 0 else ("-", "good")
     return (f"{sign}{format_bytes(abs(difference))}", role)
 
 
 def _totals(changes: Changes, width: int) -> Line:
-    came = f"+ {format_bytes(changes.came_bytes)} came in {counted(_count(changes.came), 'block')}"
-    went = f"- {format_bytes(changes.went_bytes)} went in {counted(_count(changes.went), 'block')}"
+    came = f"+ {format_bytes(changes.came_bytes)} allocated in {counted(_count(changes.came), 'block')}"
+    went = f"- {format_bytes(changes.went_bytes)} freed in {counted(_count(changes.went), 'block')}"
     return ((fit(f" {came}, {went}, {format_bytes(changes.stayed_bytes)} stayed", width), "head"),)
 
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block
+from gputui.model.analysis import Blocker, SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import Blocker, SegmentRelease
 from gputui.units import format_bytes
 
 SMALLEST_SHARE = 4
-"""A segment smaller than this part of the largest gets a scale of its own: its blocks could not be seen."""
+"""A segment smaller than 1/4 of the largest gets its own scale: on the other its blocks would be too small."""
 
 LINES_OF_FEW = 16
-"""So many lines the segments of one scale share where they are few; where they are more, each has one."""
+"""Up to this many segments of one scale share this many lines; of more, every segment has one line."""
 
 CELLS_A_BLOCK = 2
-"""So many cells a block should have on average."""
+"""Cells that a block should have on average."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SegmentOrder:
     """One way to sort segments: the letter after `o`, and the words in the menu."""
 
     name: str
@@ -34,13 +34,13 @@ class Order:
     is_largest_first: bool = True
 
 
-ORDERS = (
-    Order("address", "a", "address", lambda release: release.segment.address, is_largest_first=False),
-    Order("size", "z", "size", lambda release: release.segment.size_bytes),
-    Order("stuck", "k", "stuck bytes", lambda release: release.stuck_bytes),
-    Order("releasable", "e", "releasable bytes", lambda release: release.releasable_bytes),
+SEGMENT_ORDERS = (
+    SegmentOrder("address", "a", "address", lambda release: release.segment.address, is_largest_first=False),
+    SegmentOrder("size", "z", "size", lambda release: release.segment.size_bytes),
+    SegmentOrder("stuck", "k", "stuck bytes", lambda release: release.stuck_bytes),
+    SegmentOrder("releasable", "e", "releasable bytes", lambda release: release.releasable_bytes),
 )
-ORDER_BY_NAME = {order.name: order for order in ORDERS}
+SEGMENT_ORDER_BY_NAME = {order.name: order for order in SEGMENT_ORDERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ Releases = tuple[SegmentRelease, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Segments that may serve the same requests: one pool, small or large, on one stream."""
+    """Segments that can serve the same requests: one pool, small or large, on one stream."""
 
     pool_id: tuple[int, int]
     stream: int
@@ -65,7 +65,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """In words, with the holder of a private pool."""
+        """Pool and stream, with the holder of a private pool."""
         size = "Small" if self.is_small else "Large"
         return f"{size} pool{self._private}, {stream_name(self.stream)}"
 
@@ -76,26 +76,26 @@ class Group:
         holder = next((release.held_by for release in self.releases if release.held_by), "nobody")
         return f" {self.pool_id[0]},{self.pool_id[1]} of {holder.removeprefix('torch.cuda.')}"
 
-    def bytes_of(self, order: Order) -> int:
-        """The value by which groups are sorted among each other."""
+    def bytes_of(self, order: SegmentOrder) -> int:
+        """The value that groups are sorted by."""
         return sum(order.value(release) for release in self.releases)
 
     @property
     def scales(self) -> list[tuple[int, Releases]]:
-        """Segments drawn on one scale, as (bytes of the largest, segments in order); scales by their first segment."""
-        found: list[tuple[int, Releases]] = []
+        """Segments that share a scale, as (bytes of the largest, segments in order), ordered by first segment."""
+        scales: list[tuple[int, Releases]] = []
         rest = self.releases
         while rest:
             largest = max(release.segment.size_bytes for release in rest)
             smallest = largest / SMALLEST_SHARE
-            found.append((largest, tuple(release for release in rest if release.segment.size_bytes >= smallest)))
+            scales.append((largest, tuple(release for release in rest if release.segment.size_bytes >= smallest)))
             rest = tuple(release for release in rest if release.segment.size_bytes < smallest)
-        return sorted(found, key=lambda scale: self.releases.index(scale[1][0]))
+        return sorted(scales, key=lambda scale: self.releases.index(scale[1][0]))
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The line above a group, or above its segments of one scale, with what a cell is worth there."""
+    """The line above a group, or above its segments of one scale, with the bytes of a cell there."""
 
     title: str
     releases: Releases
@@ -104,7 +104,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A line of a segment: `room` cells of its `cells` from `line * room` on."""
+    """One line of a segment: `room` of its `cells` cells, starting at `line * room`."""
 
     release: SegmentRelease
     cells: int
@@ -117,7 +117,7 @@ class SegmentRow:
         return min(self.room, self.cells - self.line * self.room)
 
     def cells_of_block(self, block: int) -> range:
-        """The cells of this line that a block touches."""
+        """The cells of this line that a block overlaps."""
         size, left = self.release.segment.size_bytes, self.line * self.room
         start = self.release.segment.blocks[block].address - self.release.segment.address
         last = start + self.release.segment.blocks[block].size_bytes - 1
@@ -132,35 +132,35 @@ class SegmentRow:
 
 
 def stream_name(stream: int) -> str:
-    """The default stream, or the handle of another."""
+    """The name of a stream: "default stream", or its handle."""
     return "default stream" if stream == 0 else f"stream {stream:#x}"
 
 
 def groups_of(layout: DeviceLayout, sorting: Sorting = Sorting()) -> tuple[Group, ...]:
     """The device's segments, grouped and sorted.
 
-    By address, groups stand as default pools first, large before small; otherwise the one with the largest sum first.
+    Sorted by address, default pools come first, large before small; otherwise the group with the largest sum.
     """
-    found: dict[tuple[tuple[int, int], int, bool], list[SegmentRelease]] = defaultdict(list)
+    by_group: dict[tuple[tuple[int, int], int, bool], list[SegmentRelease]] = defaultdict(list)
     for release in layout.release.segments:
         segment = release.segment
-        found[segment.pool_id, segment.stream, segment.is_small].append(release)
-    order = ORDER_BY_NAME[sorting.order]
+        by_group[segment.pool_id, segment.stream, segment.is_small].append(release)
+    order = SEGMENT_ORDER_BY_NAME[sorting.order]
     is_descending = order.is_largest_first != sorting.is_reversed
     groups = [
-        Group(*key, _sorted(releases, order, is_descending=is_descending)) for key, releases in sorted(found.items())
+        Group(*key, _sorted(releases, order, is_descending=is_descending)) for key, releases in sorted(by_group.items())
     ]
     if order.is_largest_first:
         groups.sort(key=lambda group: group.bytes_of(order), reverse=is_descending)
     return tuple(groups)
 
 
-def _sorted(releases: Iterable[SegmentRelease], order: Order, *, is_descending: bool) -> Releases:
+def _sorted(releases: Iterable[SegmentRelease], order: SegmentOrder, *, is_descending: bool) -> Releases:
     by_address = sorted(releases, key=lambda release: release.segment.address)
     return tuple(sorted(by_address, key=order.value, reverse=is_descending))
 
 
-def rows_of(groups: Iterable[Group], room: int) -> tuple[Heading | SegmentRow, ...]:
+def map_rows(groups: Iterable[Group], room: int) -> tuple[Heading | SegmentRow, ...]:
     """Headings and segments from top to bottom, `room` cells in a line."""
     return tuple(row for group in groups for row in _rows_of(group, room))
 
@@ -177,16 +177,16 @@ def _rows_of(group: Group, room: int) -> Iterator[Heading | SegmentRow]:
 
 
 def _lines(releases: Releases, room: int) -> int:
-    """How many lines the largest segment of a scale gets: as many as its blocks deserve where segments are few."""
+    """Lines for the largest segment of a scale: enough for its blocks, where there are few segments."""
     blocks = max(len(release.segment.blocks) for release in releases)
     return max(1, min(-(-CELLS_A_BLOCK * blocks // room), LINES_OF_FEW // len(releases)))
 
 
 def blocker_of(release: SegmentRelease, block: Block) -> Blocker | None:
-    """The blocker that a live block is."""
+    """The blocker for a live block, None for any other."""
     number = bisect_left(release.blockers, block.address, key=lambda blocker: blocker.block.address)
-    found = release.blockers[number] if number < len(release.blockers) else None
-    return found if found and found.block.address == block.address else None
+    blocker = release.blockers[number] if number < len(release.blockers) else None
+    return blocker if blocker and blocker.block.address == block.address else None
 
 
 def name_of(blocker: Blocker) -> str:

@@ -1,20 +1,25 @@
-"""The line that says which process and device an attach screen shows, and of which moment."""
+"""The lines below the status of an attach screen: process, device and moment; how it ended; the action in it."""
 
 from __future__ import annotations
 
 import time
 
+from gputui.explain.actions import ACTIONS
+from gputui.explain.disconnects import sentence
+from gputui.model.analysis import Outcome
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
-from gputui.ui.drawing.attach.playback import draw_playback
-from gputui.ui.drawing.line import Line, Piece, fit, paragraph, spread, text_of, width_of
-from gputui.units import format_bytes, format_duration
+from gputui.model.target import ActionName
+from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, spread, text_of, width_of
+from gputui.units import format_duration
 
 ENDING_LINES = 4
-"""An out-of-memory error says a lot, the most important first."""
+"""An out-of-memory error is long, and has the most important part first."""
+
+CLOSES_RESULT = "Esc closes this."
 
 
-def draw_head(
+def draw_target(
     moment: TargetMoment,
     device: DeviceMoment | None,
     width: int,
@@ -23,7 +28,7 @@ def draw_head(
     is_recording: bool = False,
     playback: Playback | None = None,
 ) -> Line:
-    """One line of `width` cells; `is_past` marks a moment that the cursor went back to."""
+    """One line of `width` cells; `is_past`: the cursor is on an earlier moment."""
     greeting = moment.greeting
     left: list[Piece] = [
         (f" {greeting.pid}", "title"),
@@ -45,7 +50,7 @@ def draw_head(
 
 
 def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool) -> list[Piece]:
-    """What there is to say of the moment, in words that get fewer; of a replay, what is dim is left out."""
+    """The state of the moment in words, shorter and shorter; a replay shows only those that are not dim."""
     if moment.ended:
         return [("  ENDED ", "alarm")]
     if is_past:
@@ -62,10 +67,11 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
 
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
-    """How the conversation ended, and that what is shown is the last that was known; nothing while it goes on."""
+    """How the connection ended, and that the screen shows the last known state; nothing while it lasts."""
     if not moment.ended:
         return []
-    lines = paragraph(f"{moment.ended.rstrip('.')}. Below is what was known last.", width, "alarm")
+    text = f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last known state."
+    lines = paragraph(text, width, "alarm")
     if len(lines) > ENDING_LINES:
         lines = [
             *lines[: ENDING_LINES - 1],
@@ -74,6 +80,35 @@ def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     return [((fit(text_of((line,)), width), "alarm"),) for line in lines]
 
 
-def size_with_share(count: int, total: int | None) -> str:
-    """Bytes, with their share of a total where there is one."""
-    return format_bytes(count) if not total else f"{format_bytes(count):>9} {100 * count / total:5.1f}%"
+def draw_playback(playback: Playback) -> list[Piece]:
+    """State, speed, position and length."""
+    times = f"{_clock(playback.position_s)} / {_clock(playback.length_s)} "
+    if playback.is_at_end:
+        return [("  END OF REPLAY ", "fair"), (times, "plain")]
+    sign: Piece = ("  ▶ ", "good") if playback.is_playing else ("  PAUSED ", "fair")
+    return [sign, (f"{_speed(playback.speed)}x ", "accent"), (times, "plain")]
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"
+
+
+def _speed(speed: float) -> str:
+    return f"{speed:g}" if speed >= 1 else f"1/{1 / speed:g}"
+
+
+def draw_action(pending_action: ActionName | None, outcome: Outcome | None, width: int) -> list[Line]:
+    """Lines of at most `width` cells; none where there is no action to report."""
+    if pending_action:
+        text = (
+            f"{ACTIONS[pending_action].call}: waiting for the program's main thread to reach the next line of Python."
+        )
+        return paragraph(text, width, "fair")
+    if outcome is None:
+        return []
+    lines = paragraph(" ".join(outcome.sentences), width, "good" if outcome.is_as_predicted else "fair")
+    if width_of(lines[-1]) + len(CLOSES_RESULT) + 2 <= width:
+        return [*lines[:-1], join((*lines[-1], (f"  {CLOSES_RESULT}", "dim")))]
+    return [*lines, ((f" {CLOSES_RESULT}", "dim"),)]

@@ -1,4 +1,4 @@
-"""All that is known of one block, and what would become of its memory."""
+"""All that is known about one block, and what would free its memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.allocator import Block, BlockState
-from gputui.model.verdict import Blocker, SegmentRelease
+from gputui.model.analysis import Blocker, SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import LIVE, CellKind, spans_of
 from gputui.ui.drawing.attach.groups import blocker_of, name_of
@@ -19,7 +19,7 @@ HOLDERS_SHOWN = 3
 
 STATES = {
     BlockState.ACTIVE_ALLOCATED: "live",
-    BlockState.ACTIVE_PENDING_FREE: "freed, waits for another stream",
+    BlockState.ACTIVE_PENDING_FREE: "freed, waiting for another stream",
     BlockState.INACTIVE: "free",
 }
 
@@ -36,7 +36,7 @@ class Inspection:
 
 
 def inspect(release: SegmentRelease, place: int, page_bytes: int | None) -> Inspection:
-    """The block at a place of its segment; `page_bytes` is the unit in which an expandable segment shrinks."""
+    """The block at an index of its segment; an expandable segment shrinks by `page_bytes`."""
     block = release.segment.blocks[place]
     blocker = blocker_of(release, block)
     kinds = [LIVE[blocker.owner.category]] if blocker else _kinds_of_free(release, place)
@@ -49,7 +49,7 @@ def inspect(release: SegmentRelease, place: int, page_bytes: int | None) -> Insp
             for label, value in (*_block_facts(release, place), *_tensor_facts(blocker), *_segment_facts(release))
             if value
         ),
-        sentences=tuple(_fate(release, block, blocker, kinds, page_bytes)),
+        sentences=tuple(_release_sentences(release, block, blocker, kinds, page_bytes)),
     )
 
 
@@ -60,13 +60,13 @@ def _kinds_of_free(release: SegmentRelease, place: int) -> list[CellKind]:
 def _block_facts(release: SegmentRelease, place: int) -> list[tuple[str, str]]:
     block = release.segment.blocks[place]
     site = block.site
-    is_asked = block.state is not BlockState.INACTIVE  # of a free block it is the size of the last request
+    is_asked = block.state is not BlockState.INACTIVE  # a free block keeps the size of its last request
     return [
         ("address", f"{block.address:#x}"),
         ("size", _exactly(block.size_bytes)),
         ("requested", _requested(block) if is_asked else ""),
         ("state", STATES[block.state]),
-        ("asked at", site.words if site else ""),
+        ("call site", site.words if site else ""),
         ("block", f"{place + 1} of {len(release.segment.blocks)}"),
     ]
 
@@ -105,42 +105,47 @@ def _exactly(count: int) -> str:
     return f"{format_bytes(count)} ({count:,} B)" if count >= 1024 else format_bytes(count)
 
 
-def _fate(
+def _release_sentences(
     release: SegmentRelease, block: Block, blocker: Blocker | None, kinds: Sequence[CellKind], page_bytes: int | None
 ) -> list[Piece]:
     """What holds the memory, and what would free it."""
     if blocker:
-        return [_end_of(release, blocker)]
-    return [piece for kind in kinds for piece in _fate_of_free(release, block, kind, page_bytes)]
+        return [_release_of_live(release, blocker)]
+    return [piece for kind in kinds for piece in _release_of_free(release, block, kind, page_bytes)]
 
 
-def _end_of(release: SegmentRelease, blocker: Blocker) -> Piece:
+def _release_of_live(release: SegmentRelease, blocker: Blocker) -> Piece:
     if blocker.releases_bytes:
         more = format_bytes(blocker.releases_bytes)
-        return (f"Its end alone lets empty_cache() return {more} more.", "good")
+        return (f"Freeing it would let empty_cache() return {more} more.", "good")
     if release.held_by:
-        return (f"Its end returns nothing: {_keeper(release)}.", "fair")
+        return (f"Freeing it returns nothing: {_keeper(release)}.", "fair")
     whole = "its pages" if release.segment.is_expandable else "its segment"
     others = len(release.blockers) - 1
     if others:
         what = "other live blocks hold" if others > 1 else "another live block holds"
-        return (f"Its end alone returns nothing: {what} the rest of {whole}.", "fair")
-    return (f"Its end alone returns nothing: freed blocks in {whole} still wait for another stream.", "fair")
+        return (f"Freeing it returns nothing: {what} the rest of {whole}.", "fair")
+    return (
+        f"Freeing it returns nothing: freed blocks in {whole} are still waiting for another stream.",
+        "fair",
+    )
 
 
-def _fate_of_free(release: SegmentRelease, block: Block, kind: CellKind, page_bytes: int | None) -> list[Piece]:
+def _release_of_free(release: SegmentRelease, block: Block, kind: CellKind, page_bytes: int | None) -> list[Piece]:
     if kind.key == "releasable":
         return [("empty_cache() returns it.", "good")]
     if kind.key == "pending":
-        return [("It is free when the work on another stream that uses it has ended.", "fair")]
+        return [("It becomes free when the work on another stream that uses it has finished.", "fair")]
     if release.held_by:
         then = (
-            f"; without that, {format_bytes(release.held_bytes)} of the segment would go" if release.held_bytes else ""
+            f"; otherwise {format_bytes(release.held_bytes)} of the segment would be returned"
+            if release.held_bytes
+            else ""
         )
-        return [(f"empty_cache() leaves it: {_keeper(release)}{then}.", "fair")]
+        return [(f"empty_cache() does not return it: {_keeper(release)}{then}.", "fair")]
     holders = holders_of(release, block, page_bytes)
     if not holders:
-        return [("Freed blocks that wait for another stream hold it.", "fair")]
+        return [("Freed blocks that are waiting for another stream hold it.", "fair")]
     named = ", ".join(
         f"{LIVE[blocker.owner.category].letter} {name_of(blocker)} ({format_bytes(blocker.block.size_bytes)})"
         for blocker in sorted(holders, key=lambda blocker: -blocker.block.size_bytes)[:HOLDERS_SHOWN]
@@ -156,7 +161,7 @@ def _keeper(release: SegmentRelease) -> str:
 
 
 def holders_of(release: SegmentRelease, block: Block, page_bytes: int | None) -> Sequence[Blocker]:
-    """The live blocks that keep a free one: all of a native segment, those on the same pages of an expandable one."""
+    """The live blocks that keep a free one: all in a native segment, those on the same pages in an expandable one."""
     if not release.segment.is_expandable or not page_bytes:
         return release.blockers
     origin = release.segment.address
@@ -179,11 +184,11 @@ def draw_beside(inspection: Inspection, width: int, appearance: Appearance) -> l
 
 
 def draw_below(inspection: Inspection, width: int, height: int, appearance: Appearance) -> list[Line]:
-    """The inspection in at most `height` lines of `width` cells: the sentences before facts that do not fit."""
+    """The inspection in at most `height` lines of `width` cells; facts are dropped before sentences."""
     room = width - 2
-    fates = [line for text, role in inspection.sentences for line in wrap(text, room, role)][: max(1, height - 3)]
-    facts = _flowed(inspection.facts, room, appearance)[: max(0, height - 1 - len(fates))]
-    return [join(((" ", "plain"), *line)) for line in (_title(inspection, room, appearance), *fates, *facts)]
+    sentences = [line for text, role in inspection.sentences for line in wrap(text, room, role)][: max(1, height - 3)]
+    facts = _flowed(inspection.facts, room, appearance)[: max(0, height - 1 - len(sentences))]
+    return [join(((" ", "plain"), *line)) for line in (_title(inspection, room, appearance), *sentences, *facts)]
 
 
 def _title(inspection: Inspection, width: int, appearance: Appearance) -> Line:

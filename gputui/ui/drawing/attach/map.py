@@ -1,12 +1,12 @@
-"""The allocator's map as rows: segments in groups that never share memory, a line each, to scale within the group."""
+"""The allocator's map as rows: segments in groups that never share memory, drawn to scale within a group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from gputui.explain.release import DEFAULT_POOL
+from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
-from gputui.model.verdict import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import (
     LIVE,
@@ -21,22 +21,22 @@ from gputui.ui.drawing.attach.cells import (
     draw_runs,
     part_of_runs,
 )
-from gputui.ui.drawing.attach.groups import ORDER_BY_NAME, Heading, SegmentRow, Sorting, name_of
+from gputui.ui.drawing.attach.groups import SEGMENT_ORDER_BY_NAME, Heading, SegmentRow, Sorting, name_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread, width_of
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_AT = 28
-"""Before the cells stand the cursor's mark, address, size and stuck bytes."""
+"""Cells for the cursor's mark, address, size and stuck bytes, before those of the segment."""
 
 NOTE_FROM_CELLS = 16
-"""So many blank cells behind a segment have room for a note."""
+"""Blank cells after a segment that are enough for a note."""
 
 
 def draw_map_head(sorting: Sorting, width: int, appearance: Appearance) -> Line:
     """Column titles, the sorted one marked."""
-    order = ORDER_BY_NAME[sorting.order]
+    order = SEGMENT_ORDER_BY_NAME[sorting.order]
     mark = appearance.glyphs.down if order.is_largest_first != sorting.is_reversed else appearance.glyphs.up
-    marks = {name: mark if name == sorting.order else "" for name in ORDER_BY_NAME}
+    marks = {name: mark if name == sorting.order else "" for name in SEGMENT_ORDER_BY_NAME}
     titles = f" {fit('Address' + marks['address'], 12)} {fit('Size' + marks['size'], 6, '>')}"
     titles += f" {fit('Stuck' + marks['stuck'], 6, '>')} "
     extra = f"by releasable bytes{mark}" if sorting.order == "releasable" else ""
@@ -50,31 +50,30 @@ def order_at(x: int) -> str | None:
 
 
 def draw_heading(heading: Heading, width: int) -> Line:
-    """What the group is, its sums as far as there is room, and what a cell is worth."""
+    """The group's name, as many of its sums as fit, and the bytes of a cell."""
     releases = heading.releases
-    sums = [
-        format_bytes(sum(release.segment.size_bytes for release in releases)),
-        *_sum("stuck", sum(release.stuck_bytes for release in releases)),
+    sums: list[Piece] = [
+        (format_bytes(sum(release.segment.size_bytes for release in releases)), "plain"),
+        *_sum("stuck", sum(release.stuck_bytes for release in releases), "part-stuck"),
         *_sum("releasable", sum(release.releasable_bytes for release in releases)),
         *_sum("kept", sum(release.held_bytes for release in releases)),
-        f"in {counted(len(releases), 'segment')}",
+        (f"in {counted(len(releases), 'segment')}", "plain"),
     ]
     scale = f" cell {format_bytes(heading.cell_bytes)} " if heading.cell_bytes else ""
     title = fit(heading.title, min(len(heading.title), max(12, width - len(scale) - 12)))
     pieces: list[Piece] = [(title, "dim" if heading.title.startswith(" ") else "title")]
-    for words in sums:
-        role = "part-stuck" if words.startswith("stuck") else "plain"
+    for words, role in sums:
         if width_of(pieces) + len(words) + 2 + len(scale) <= width:
             pieces.append((f"  {words}", role))
     return spread(pieces, [(scale, "dim")], width)
 
 
-def _sum(word: str, count: int) -> list[str]:
-    return [f"{word} {format_bytes(count)}"] if count else []
+def _sum(word: str, count: int, role: str = "plain") -> list[Piece]:
+    return [(f"{word} {format_bytes(count)}", role)] if count else []
 
 
 def counted(count: int, word: str) -> str:
-    """A number with its noun."""
+    """A number with its noun: "1 block", "2 blocks"."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
@@ -103,7 +102,7 @@ def _columns(release: SegmentRelease, *, is_current: bool) -> Iterable[Piece]:
 
 
 def note_of(release: SegmentRelease) -> str:
-    """Why the segment stays, or that it would go; "" where it is simply in use."""
+    """Why empty_cache() would keep the segment, or that it would release it; "" where it is simply in use."""
     if release.held_by:
         return f"kept by {release.held_by}" if release.segment.pool_id == DEFAULT_POOL else ""
     if release.releasable_bytes == release.segment.size_bytes:
@@ -116,7 +115,7 @@ def note_of(release: SegmentRelease) -> str:
 
 
 def kinds_of(layout: DeviceLayout) -> tuple[CellKind, ...]:
-    """The kinds that the map may show: for the legend."""
+    """The kinds of bytes in this layout, for the legend."""
     sums = layout.release.composition
     present = {kind: layout.by_category.get(category, 0) for category, kind in LIVE.items()} | {
         ROUNDING: sums.rounding_bytes,
@@ -128,8 +127,8 @@ def kinds_of(layout: DeviceLayout) -> tuple[CellKind, ...]:
     return tuple(kind for kind, count in present.items() if count)
 
 
-def draw_legend(kinds: Sequence[CellKind], width: int) -> list[Line]:
-    """What the letters of these kinds mean; in short words where the long do not fit, and then in two lines."""
+def draw_map_legend(kinds: Sequence[CellKind], width: int) -> list[Line]:
+    """What the letters mean; in short words where the long ones do not fit, then in two lines."""
     blocker = (SMALL_BLOCKER, "poor", "small live block in free space")
     long = [_entry(kind.letter, kind.role, kind.word) for kind in kinds]
     short = [_entry(kind.letter, kind.role, kind.short) for kind in kinds]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from gputui.explain.parts import Part, parts_of
+from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Mark
@@ -16,11 +17,11 @@ from gputui.units import format_bytes
 NARROWEST_COLUMN = 38
 
 OUTER = frozenset({"others", "outside", "driver", "free"})
-"""Parts of the device that PyTorch has not reserved."""
+"""Parts of the device's memory that PyTorch has not reserved."""
 
 
 def draw_bar(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
-    """The parts to scale, left to right; each has at least one cell, and its letter stands in its first."""
+    """The parts to scale, left to right; a part has at least one cell, and its letter in the first."""
     if not parts or width < 1:
         return []
     cells = _cells(parts, width)
@@ -30,7 +31,7 @@ def draw_bar(parts: Sequence[Part], width: int, appearance: Appearance) -> list[
 
 
 def _cells(parts: Sequence[Part], width: int) -> list[tuple[Part, int]]:
-    """How many cells each part gets: at least one as long as there are enough, the rest in proportion."""
+    """The cells of every part: at least one as long as there are enough, the rest in proportion."""
     shown = sorted(parts, key=lambda part: -part.bytes)[:width]
     total = sum(part.bytes for part in shown)
     spare = width - len(shown)
@@ -44,13 +45,13 @@ def _cells(parts: Sequence[Part], width: int) -> list[tuple[Part, int]]:
 def draw_legend(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
     """The parts by name with bytes and share, in as many columns as fit."""
     columns = max(1, min(3, width // NARROWEST_COLUMN))
-    each = width // columns
+    cells_each = width // columns
     total = sum(part.bytes for part in parts)
     height = -(-len(parts) // columns)
     lines = []
     for row in range(height):
         cells = [parts[place] for place in range(row, len(parts), height)]
-        lines.append(join(piece for part in cells for piece in _entry(part, total, each, appearance)))
+        lines.append(join(piece for part in cells for piece in _entry(part, total, cells_each, appearance)))
     return lines
 
 
@@ -62,23 +63,23 @@ def _entry(part: Part, total: int, width: int, appearance: Appearance) -> list[P
 
 
 def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
-    """Reserved, active and allocated with peaks, and what was retried or failed."""
+    """Allocated, active and reserved with their peaks; retries and out-of-memory errors."""
     counted = device.statistics
     figures = (
         ("allocated", format_bytes(counted.allocated_bytes), f"peak {format_bytes(counted.peak_allocated_bytes)}"),
         ("active", format_bytes(counted.active_bytes), f"peak {format_bytes(counted.peak_active_bytes)}"),
         ("reserved", format_bytes(counted.reserved_bytes), f"peak {format_bytes(counted.peak_reserved_bytes)}"),
     )
-    told: list[list[Piece]] = [
+    groups: list[list[Piece]] = [
         [(f" {name} ", "dim"), (now, "plain"), (f" ({peak}) ", "dim")] for name, now, peak in figures
     ]
     troubles = (("retries", counted.num_alloc_retries), ("out of memory", counted.num_ooms))
-    told += [[(f" {name} ", "dim"), (f"{count} ", "poor" if count else "plain")] for name, count in troubles]
-    return fill_lines(told, width)
+    groups += [[(f" {name} ", "dim"), (f"{count} ", "poor" if count else "plain")] for name, count in troubles]
+    return fill_lines(groups, width)
 
 
 def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
-    """The groups one behind the other, in as many lines as it takes to cut none that fits into a line."""
+    """The groups one after the other, in as many lines as it takes to cut none that fits into a line."""
     lines: list[list[Piece]] = [[]]
     for group in groups:
         if lines[-1] and width_of(lines[-1]) + width_of(group) > width:
@@ -100,11 +101,11 @@ def fit_line(pieces: Sequence[Piece], width: int) -> Line:
 
 
 STEP_COLUMNS = 8
-"""The timeline moves on by so many columns at once: one by one, each new point would send nearly all its cells."""
+"""The timeline moves by this many columns at once: if it moved with every point, nearly all cells would be sent."""
 
 
 class Axis:
-    """Which point of the timeline stands in which column: the newest at the right, one column each `span_s`."""
+    """The point of the timeline in every column: the newest at the right, `span_s` seconds to a column."""
 
     def __init__(self, points: Sequence[CounterPoint], width: int, span_s: float, end: float) -> None:
         self.columns: list[CounterPoint | None] = [None] * width
@@ -117,7 +118,7 @@ class Axis:
                 self.columns[column] = point
 
     def column_of(self, moment: float) -> int:
-        """The column of a time; outside 0..width-1 where it is not on the axis."""
+        """The column of a time; outside 0..width-1 if it is not on the axis."""
         return int(moment / self._span_s) - self._first
 
 
@@ -132,8 +133,13 @@ def draw_timeline(
     return [*lines, _events(axis, device, at, marks, width)]
 
 
+def _statistics_of(device: int, point: CounterPoint | None) -> AllocatorStatistics | None:
+    statistics = point.statistics if point else ()
+    return next((counters for counters in statistics if counters.device == device), None)
+
+
 def _levels(point: CounterPoint | None, device: int, top: int, steps: int) -> tuple[int, int, int] | None:
-    counted = next((each for each in point.statistics if each.device == device), None) if point else None
+    counted = _statistics_of(device, point)
     if counted is None or not top:
         return None
     values = (counted.allocated_bytes, counted.active_bytes, counted.reserved_bytes)
@@ -162,11 +168,11 @@ def _row(levels: Sequence[tuple[int, int, int] | None], row: int, cursor: int, a
 
 
 def _events(axis: Axis, device: int, cursor: int, marks: Sequence[Mark], width: int) -> Line:
-    """One cell a column: "!" an out-of-memory error, "r" a retry, "m" a mark of the program or the viewer."""
+    """One cell per column: "!" an out-of-memory error, "r" a retry, "m" a mark set by the program or a viewer."""
     cells: list[Piece] = [(" ", "plain")] * width
     before: tuple[int, int] | None = None
     for column, point in enumerate(axis.columns):
-        counted = next((each for each in point.statistics if each.device == device), None) if point else None
+        counted = _statistics_of(device, point)
         if counted is None:
             continue
         now = (counted.num_ooms, counted.num_alloc_retries)
@@ -205,10 +211,10 @@ def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearan
     lines += draw_legend(parts, width, appearance)
     lines += draw_counters(device, width)
     if device.layout is None and not moment.problems:
-        lines.append(((fit(" The allocator's map has not been looked at yet.", width), "dim"),))
+        lines.append(((fit(" There is no look at the allocator's map yet.", width), "dim"),))
     return lines
 
 
 def time_of(moment: float) -> str:
-    """A time as the axis shows it."""
+    """A time of day: 14:03:21."""
     return time.strftime("%H:%M:%S", time.localtime(moment))

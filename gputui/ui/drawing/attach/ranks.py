@@ -1,4 +1,4 @@
-"""All attached processes, a line each; what differs much from the others' is marked, and said in a sentence."""
+"""The Ranks screen: a line for every attached process; what differs much from the others is marked and explained."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gputui.ui.drawing.line import Line, Piece, indented, paragraph
 from gputui.units import format_bytes
 
 SENTENCES = 3
-"""So many odd ranks are told of above the list; all are marked in it."""
+"""The most odd ranks that have a sentence above the list; all odd ranks are marked in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One process on one of its devices, as a row."""
+    """One process on one of its devices."""
 
     rank: Rank
     utilization_percent: Reading[int]
 
 
 def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
-    """Who holds other memory than the rest, by how much; of too few ranks nothing."""
+    """Which ranks hold more or less memory than the rest; nothing where there are too few ranks to compare."""
     odd = sorted((rank for rank in ranks if rank.oddities), key=_largest, reverse=True)
     if len(ranks) < FEWEST:
         return []
     if not odd:
         return paragraph(f"All {len(ranks)} hold about the same memory.", width, "dim")
-    told = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
-    lines = [line for each in told for line in each]
+    paragraphs = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
+    lines = [line for lines in paragraphs for line in lines]
     more = len(odd) - SENTENCES
     return lines + (paragraph(f"  {more} more are marked below.", width, "dim") if more > 0 else [])
 

@@ -1,4 +1,4 @@
-"""The Tensors screen: rows of a tree with bars, a line above that sums up, and what is under the cursor in full."""
+"""The Tensors screen: rows of a tree with bars, a summary above them, and what is under the cursor in full."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from functools import reduce
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import joined
 from gputui.explain.tensor_tree import HOST, LiveBlock, Node, Row, description
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread
 from gputui.ui.drawing.meters import meter
-from gputui.ui.tensor_view import TensorView
 from gputui.units import format_bytes
 
 DETAIL_LINES = 2
 WHAT_FROM_WIDTH = 110
-"""Below this what a tensor is stands behind its name."""
+"""In a narrower table, what a tensor is follows its name."""
 
 LETTERS = {category: letter for category, letter, _ in CATEGORIES}
 
@@ -37,14 +37,14 @@ def tensor_columns(allocated_bytes: int, grouping: str, width: int, appearance: 
         return ((" " * cells, "plain"),) if part is None else meter(part, cells, _role(row.node), appearance.glyphs)
 
     def name(row: Row, cells: int) -> Line:
-        return _name(row, cells, appearance, is_tree=is_tree, is_told_here=is_tree and width < WHAT_FROM_WIDTH)
+        return _name(row, cells, appearance, is_tree=is_tree, has_description=is_tree and width < WHAT_FROM_WIDTH)
 
     columns: tuple[Column[Row], ...] = (
         Column("name", "Name", 20, draw=name, grow=4, most=72),
         Column("what", "Tensor", 30, _what, from_width=WHAT_FROM_WIDTH, grow=2, most=48),
         Column("count", "Count", 7, _count, align=">"),
         Column("bytes", "Bytes", 9, lambda row: (format_bytes(row.node.bytes), "plain"), align=">"),
-        Column("asked", "Asked for", 9, _asked, align=">", from_width=100),
+        Column("requested", "Requested", 9, _requested, align=">", from_width=100),
         Column("share", "%", 6, percent, align=">"),
         Column("bar", "of allocated", 10, draw=bar, from_width=72, grow=1, most=40),
     )
@@ -60,7 +60,7 @@ def _count(row: Row) -> Piece:
     return ("", "plain") if row.node.block else (f"{row.node.count:,}", "plain")
 
 
-def _asked(row: Row) -> Piece:
+def _requested(row: Row) -> Piece:
     block = row.node.block
     return ("", "plain") if block is None or not _is_rounded(block) else (format_bytes(block.requested_bytes), "dim")
 
@@ -73,10 +73,10 @@ def _role(node: Node) -> str:
     return f"part-{node.category.value}" if node.category else "dim"
 
 
-def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, is_told_here: bool) -> Line:
+def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, has_description: bool) -> Line:
     """The category's letter, branches of the tree and the title; a group with its count, as people print them.
 
-    `is_told_here`: with what a tensor is behind its name.
+    `has_description`: what a tensor is follows its name.
     """
     node = row.node
     pieces: list[Piece] = [(f"{_letter(node)} ", _role(node)), (f"{'  ' * row.depth}{_sign(row, appearance)} ", "dim")]
@@ -84,7 +84,7 @@ def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, is_tol
         pieces.append((f"{node.count} x ", "accent"))
     pieces.append((node.title, "title" if is_tree and row.depth == 0 else "plain"))
     what = _what(row)
-    if is_told_here and what[0]:
+    if has_description and what[0]:
         pieces.append((f"  {what[0]}", what[1]))
     return _cut(pieces, width, appearance)
 
@@ -101,7 +101,7 @@ def _sign(row: Row, appearance: Appearance) -> str:
 
 
 def _cut(pieces: list[Piece], width: int, appearance: Appearance) -> Line:
-    """The pieces in exactly `width` cells: the last that fits is cut, or padded."""
+    """The pieces in exactly `width` cells: the last one that fits is cut or padded."""
     cut: list[Piece] = []
     left = width
     for place, (text, role) in enumerate(pieces):
@@ -113,7 +113,7 @@ def _cut(pieces: list[Piece], width: int, appearance: Appearance) -> Line:
 
 
 def draw_summary(view: TensorView, width: int) -> Line:
-    """What the list is: how many blocks, how they are grouped and sorted, and what the filter leaves of them."""
+    """How many blocks there are, how they are grouped and sorted, and how many match the filter."""
     left: list[Piece] = [
         (f" {format_bytes(view.allocated_bytes)}", "title"),
         (f" allocated in {view.count:,} blocks", "plain"),
@@ -127,7 +127,7 @@ def draw_summary(view: TensorView, width: int) -> Line:
 
 
 def draw_detail(row: Row | None, allocated_bytes: int, width: int, appearance: Appearance) -> tuple[Line, ...]:
-    """The full name and all that is known of what is under the cursor, on `DETAIL_LINES` lines."""
+    """The full name and all that is known about what is under the cursor, on `DETAIL_LINES` lines."""
     if row is None:
         return ((),) * DETAIL_LINES
     block = row.node.block
@@ -145,13 +145,13 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
     owner = block.owner
     facts = [description(block)] if owner.dtype else []
     if block.site:
-        facts.append(f"asked for at {block.site.words}")
+        facts.append(f"allocated at {block.site.words}")
     facts.append(f"block {block.address:#x} of {format_bytes(block.bytes)}")
     if block.requested_bytes != block.bytes:
-        facts.append(f"{block.requested_bytes:,} bytes asked for")
+        facts.append(f"{block.requested_bytes:,} bytes requested")
     if owner.saved_by:
         facts.append(f"saved for backward by {owner.saved_by}")
-    name = owner.name or "a block whose owner is not known"
+    name = owner.name or "a block with unknown owner"
     return f"{name}  ({owner.category.value.replace('_', ' ')})", ", ".join(facts)
 
 
@@ -159,6 +159,6 @@ def _of_branch(node: Node, allocated_bytes: int) -> tuple[str, str]:
     what = "storages" if node.key[:1] == HOST else "blocks"
     second = f"{node.count:,} {what}, {format_bytes(node.bytes)}"
     if node.key[:1] != HOST and allocated_bytes:
-        second += f", {100 * node.bytes / allocated_bytes:.1f}% of what is allocated"
+        second += f", {100 * node.bytes / allocated_bytes:.1f}% of allocated memory"
     names = node.key[2:] if node.key[:1] == HOST else node.key[1:]
     return reduce(joined, names) if names else node.title, second

@@ -1,4 +1,4 @@
-"""The Why screen: findings one below the other, each with its evidence and what to do."""
+"""The Why screen: findings one below the other, with evidence and what to do."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ LOOKS: dict[Weight, tuple[str, str, str]] = {
     Weight.ADVICE: ("*", "fair", "piece of advice"),
     Weight.FACT: ("-", "title", "number"),
 }
-"""By weight: a sign, the role of the title, and the word for it."""
+"""By weight: a sign, the role of the title, and the noun."""
 
 PLURALS = {"piece of advice": "pieces of advice"}
-PLACES = {"map": "the map", "tensors": "the tensors"}
-NOTHING = "There is nothing to say about this device: it was not looked at yet, or holds nothing."
+NOTHING = "No findings about this device: there is no look yet, or it holds nothing."
 
 
-def draw_summary(findings: Sequence[Finding], width: int) -> Line:
+def draw_counts(findings: Sequence[Finding], width: int) -> Line:
     """How many findings there are of each weight."""
     counts = Counter(finding.weight for finding in findings)
     pieces: list[Piece] = [(" ", "plain")]
@@ -31,8 +30,8 @@ def draw_summary(findings: Sequence[Finding], width: int) -> Line:
     return join(pieces) if len(pieces) > 1 else ((fit(f" {NOTHING}", width), "dim"),)
 
 
-def draw_finding(finding: Finding, width: int, *, is_current: bool) -> list[Line]:
-    """A finding and an empty line; the current one's title is under the cursor and says where Enter leads."""
+def draw_finding(finding: Finding, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
+    """A finding and an empty line; the current one has the cursor, and says to which screen Enter leads."""
     sign, role, _ = LOOKS[finding.weight]
     title = indented(finding.title, width, f" {sign} ", role)
     if is_current:
@@ -42,6 +41,6 @@ def draw_finding(finding: Finding, width: int, *, is_current: bool) -> list[Line
         lines += indented(sentence, width, "     ", "plain")
     if finding.remedy:
         lines += indented(finding.remedy, width, "   > ", "good")
-    if is_current and finding.screen:
-        lines.append(((fit(f"     Enter shows it on {PLACES[finding.screen]}.", width), "dim"),))
+    if is_current and destination:
+        lines.append(((fit(f"     Enter shows it on the {destination.lower()}.", width), "dim"),))
     return [*lines, ()]

@@ -1,4 +1,4 @@
-"""One segment over as many lines as it takes to see every block; an expandable one page by page."""
+"""One segment over as many lines as it takes to see every block; an expandable segment page by page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gputui.model.verdict import SegmentRelease
+from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, Span, draw_runs, part_of_runs, runs_of_all
 from gputui.ui.drawing.attach.groups import blocker_of
@@ -15,14 +15,14 @@ from gputui.ui.drawing.line import Line, fit, join
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_A_BLOCK = 6
-"""So many cells a block has on average where a segment is drawn as a whole: room for a letter and some of a name."""
+"""Cells per block on average where a segment is drawn as a whole: room for a letter and some of a name."""
 
 CELLS_A_BLOCK_IN_PAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A page of an expandable segment, or a native segment: spans `first_span`..`end_span` over so many lines."""
+    """A page of an expandable segment, or a native segment: spans `first_span`..`end_span` on `lines` lines."""
 
     number: int
     start: int
@@ -46,11 +46,11 @@ def zoom_rows(release: SegmentRelease, spans: Sequence[Span], page_bytes: int | 
     """All lines of a segment, `room` cells each; `page_bytes` is the unit of an expandable segment."""
     is_paged = release.segment.is_expandable and page_bytes is not None
     size = release.segment.size_bytes
-    each = page_bytes if is_paged and page_bytes else size
+    chunk_bytes = page_bytes if is_paged and page_bytes else size
     density = CELLS_A_BLOCK_IN_PAGE if is_paged else CELLS_A_BLOCK
     chunks = [
-        _chunk(number, spans, start, min(start + each, size), density, room)
-        for number, start in enumerate(range(0, size, each))
+        _chunk(number, spans, start, min(start + chunk_bytes, size), density, room)
+        for number, start in enumerate(range(0, size, chunk_bytes))
     ]
     return tuple(ZoomRow(release, chunk, line, is_paged) for chunk in chunks for line in range(chunk.lines))
 
@@ -62,15 +62,15 @@ def _chunk(number: int, spans: Sequence[Span], start: int, end: int, density: in
 
 
 def runs_of_chunk(chunk: Chunk, spans: Sequence[Span], room: int) -> tuple[Run, ...]:
-    """All cells of a chunk, its lines one after the other."""
+    """All cells of a chunk, line after line."""
     inside = spans[chunk.first_span : chunk.end_span]
     return runs_of_all(inside, chunk.start, chunk.end, chunk.lines * room)
 
 
 def cells_of_block(runs: Sequence[Run], row: ZoomRow, block: int, room: int) -> range:
     """The cells of the row that show a block, an empty range where none does."""
-    found = [cell for cell, shown in enumerate(_blocks(runs, row, room)) if shown == block]
-    return range(found[0], found[-1] + 1) if found else range(0)
+    cells = [cell for cell, shown in enumerate(_blocks(runs, row, room)) if shown == block]
+    return range(cells[0], cells[-1] + 1) if cells else range(0)
 
 
 def zoomed_block_at(runs: Sequence[Run], row: ZoomRow, cell: int, room: int) -> int:
@@ -86,7 +86,7 @@ def _blocks(runs: Sequence[Run], row: ZoomRow, room: int) -> list[int]:
 def row_of_block(
     rows: Sequence[ZoomRow], runs_of: Callable[[SegmentRelease, Chunk], Sequence[Run]], block: int, room: int
 ) -> int:
-    """The place of the first row that shows a block."""
+    """The index of the first row that shows a block."""
     segment = rows[0].release.segment
     offset = segment.blocks[block].address - segment.address
     place = bisect_right(rows, offset, key=lambda row: row.chunk.start) - 1
@@ -97,7 +97,7 @@ def row_of_block(
 
 
 def draw_zoom_head(release: SegmentRelease, page_bytes: int | None, width: int) -> Line:
-    """Which segment it is, and how it is cut."""
+    """The segment, its size, its blocks and the size of its pages."""
     segment = release.segment
     words = f" Segment {segment.address:#x}  {format_bytes(segment.size_bytes)}"
     words += f"  {counted(len(segment.blocks), 'block')}"

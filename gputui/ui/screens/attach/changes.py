@@ -1,4 +1,4 @@
-"""The Changes screen: what came and went between two marks, or a mark and now."""
+"""The Changes screen: what was allocated and freed between two marks, or a mark and now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.changes import changes
-from gputui.model.change import Changes
+from gputui.model.analysis import Changes
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.changes import End, draw_changes
 from gputui.ui.drawing.line import Line, paragraph
@@ -16,8 +16,8 @@ from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
 
 NO_MARK = (
-    "No mark is set. m names this moment; in the program, gputui.probe.mark('after forward') does. Then this screen"
-    " shows what came and went since."
+    "No mark is set. m sets one; in the program, gputui.probe.mark('after forward') does. Then this screen shows what"
+    " was allocated and freed since."
 )
 
 MomentChoice = tuple[End, TargetMoment]
@@ -42,18 +42,16 @@ class ChangesScreen(AttachScreen):
     def __init__(self) -> None:
         super().__init__()
         self._compared: tuple[tuple[object, ...], Changes | None] = ((), None)
-        """The two looks that were compared last, and what came of it: many moments show one look."""
+        """The two looks that were compared last, and the result: many moments share a look."""
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Draw the page anew."""
         self.query_one(Page).redraw()
 
     def action_choose(self, end: str, steps: int) -> None:
-        """Another of the marks, or now; it goes round."""
+        """Choose the next mark, or now; after the last comes the first."""
         places = self._places()
         if self.target and len(places) > 1:
             place = (self._index(places, end) + steps) % len(places)
@@ -74,10 +72,9 @@ class ChangesScreen(AttachScreen):
         default = len(places) - (2 if end == "from" else 1)
         if wanted is None:
             return default
-        found = (
-            number for number, (each, _) in enumerate(places) if (each.label, each.time) == (wanted.label, wanted.time)
-        )
-        return next(found, default)
+        chosen = (wanted.label, wanted.time)
+        matches = (number for number, (mark, _) in enumerate(places) if (mark.label, mark.time) == chosen)
+        return next(matches, default)
 
     def _draw_page(self, width: int, _height: int) -> list[Line]:
         moment, places = self.moment, self._places()
@@ -93,11 +90,11 @@ class ChangesScreen(AttachScreen):
 
     def _changes(self, before: DeviceMoment, after: DeviceMoment) -> Changes:
         looks = (before.layout, after.layout)
-        last, found = self._compared
-        if found is None or None in looks or any(one is not other for one, other in zip(looks, last, strict=True)):
-            found = changes(before, after)
-            self._compared = (looks, found)
-        return found
+        last, result = self._compared
+        if result is None or None in looks or any(one is not other for one, other in zip(looks, last, strict=True)):
+            result = changes(before, after)
+            self._compared = (looks, result)
+        return result
 
     def _device_of(self, moment: TargetMoment) -> DeviceMoment | None:
         index = self.device.index if self.device else None

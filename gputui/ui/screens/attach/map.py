@@ -1,4 +1,4 @@
-"""The Map screen: every segment of the device's allocator, drawn, with an inspector of the block under the cursor."""
+"""The Map screen: every segment of the device's allocator, and an inspector of the block under the cursor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from gputui.ui.drawing.attach.inspector import inspect
-from gputui.ui.drawing.attach.map import draw_legend, kinds_of
+from gputui.ui.drawing.attach.map import draw_map_legend, kinds_of
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.inspector import Inspector
@@ -30,16 +30,17 @@ class MapScreen(AttachScreen):
     def compose_body(self) -> ComposeResult:
         """Map and inspector, and the legend below both."""
         appearance = self.monitor.appearance
-        yield Container(MapView(appearance, id="map"), Inspector(appearance, id="inspector"), id="map-body")
-        yield Notes(id="legend")
+        yield Container(
+            MapView(appearance, self._draw_empty, id="map"), Inspector(appearance, id="inspector"), id="map-body"
+        )
+        yield Notes(self._draw_legend, id="legend")
 
     def on_mount(self) -> None:
-        """The map has the keyboard."""
         super().on_mount()
         self.query_one(MapView).focus()
 
     def on_resize(self) -> None:
-        """The inspector goes to where there is room."""
+        """Put the inspector where there is room."""
         self.set_class(self.size.width >= WIDE_FROM, "-wide")
         self.call_after_refresh(self.update_from_monitor)
 
@@ -47,26 +48,30 @@ class MapScreen(AttachScreen):
         """Hand the device's layout to the map."""
         layout = self.device.layout if self.device else None
         map_view = self.query_one(MapView)
-        map_view.set_layout(layout, tuple(self._why_empty()))
-        self.query_one("#legend", Notes).set_lines(draw_legend(kinds_of(layout), self.size.width) if layout else [])
+        map_view.set_layout(layout)
+        self.query_one("#legend", Notes).redraw()
         if layout and self._wanted is not None:
             address, self._wanted = self._wanted, None
             if not map_view.jump(address):
-                self.monitor.say(f"Nothing lies at {address:#x} any more.")
+                self.monitor.say(f"There is nothing at {address:#x} any more.")
 
     def jump(self, address: int) -> None:
-        """Put the cursor on the block that holds an address, at once or with the next moment."""
+        """Put the cursor on the block that contains an address, now or with the next moment."""
         self._wanted = address
         if self.query(MapView):
             self.draw()
 
-    def _why_empty(self) -> list[Line]:
+    def _draw_legend(self, width: int) -> list[Line]:
+        layout = self.device.layout if self.device else None
+        return draw_map_legend(kinds_of(layout), width) if layout else []
+
+    def _draw_empty(self, width: int) -> list[Line]:
+        """Why there is no map."""
         moment, device = self.moment, self.device
-        width = self.size.width
         if moment is None or device is None or moment.ended or moment.problems:
             return self.nothing_yet(width)
         if not moment.look_time:
-            return paragraph("No look at the allocator's map yet; the first comes in a moment.", width, "dim")
+            return paragraph("There is no look at the allocator's map yet; the first is on its way.", width, "dim")
         return paragraph(f"PyTorch holds no memory on device {device.index}.", width, "dim")
 
     @on(MapView.Moved)
@@ -81,4 +86,4 @@ class MapScreen(AttachScreen):
         if message.is_live:
             self.monitor.jump_to("tensors", message.address)
         else:
-            self.monitor.say("This block is free: no tensor lies in it.", is_error=False)
+            self.monitor.say("This block is free: it has no tensor.", is_error=False)

@@ -1,4 +1,4 @@
-"""The Memory screen: where the device's whole memory is, and how that came."""
+"""The Memory screen: where the device's memory is, now and over time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gputui.ui.widgets.page import Page
 from gputui.units import format_bytes
 
 AROUND_TIMELINE = 2
-"""The lines of its title and of its events."""
+"""Its title and its line of events."""
 
 ZOOMS_S = (1.0, *SPANS_S)
 
 
 class MemoryScreen(AttachScreen):
-    """Bar, parts, counters, timeline; left and right move a cursor back in time, and all numbers with it."""
+    """Bar, parts, counters, timeline; left and right move a cursor in time, and all numbers with it."""
 
     NAME = "memory"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "go_back(-1)", "Back", id="memory.back", tooltip="the moment before"),
-        Binding("right,l", "go_back(1)", "Forward", id="memory.forward", tooltip="the moment after"),
+        Binding("left,h", "go_back(-1)", "Back", id="memory.back", tooltip="the previous moment"),
+        Binding("right,l", "go_back(1)", "Forward", id="memory.forward", tooltip="the next moment"),
         Binding("n", "now", "Now", id="memory.now", tooltip="back to the present"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
     ]
 
     def __init__(self) -> None:
@@ -37,15 +37,13 @@ class MemoryScreen(AttachScreen):
         self._zoom = 0
 
     def compose_body(self) -> ComposeResult:
-        """One page."""
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Draw the page anew."""
         self.query_one(Page).redraw()
 
     def action_go_back(self, steps: int) -> None:
-        """Move the cursor over the moments; beyond the newest it is the present again."""
+        """Move the cursor by this many moments; after the newest comes the present."""
         target = self.target
         if target is None or target.timeline.latest is None:
             return
@@ -55,7 +53,6 @@ class MemoryScreen(AttachScreen):
         self.update_from_monitor()
 
     def action_now(self) -> None:
-        """The present."""
         if self.target:
             self.target.cursor = None
         self.update_from_monitor()

@@ -1,13 +1,13 @@
-"""The Ranks screen: all attached processes beside each other."""
+"""The Ranks screen: all attached processes, for comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from textual import on
 from textual.app import ComposeResult
 
-from gputui.explain.ranks import ranks_of
+from gputui.explain.ranks import Rank, ranks_of
 from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
@@ -17,43 +17,47 @@ from gputui.ui.widgets.painted import Notes
 
 
 class RankList(Listing[RankRow]):
-    """One line a process and device."""
+    """A line for every process and device."""
 
     EMPTY = "No process is attached."
 
     def key_of(self, entry: RankRow) -> Hashable:
-        """PID and device."""
         return (entry.rank.moment.pid, entry.rank.device.index)
 
     def draw_head(self, width: int) -> Line:
-        """Column titles."""
         return draw_head(lay_out(COLUMNS, width))
 
     def draw_entry(self, entry: RankRow, width: int) -> Line:
-        """A rank."""
         return draw_row(lay_out(COLUMNS, width), entry)
 
 
 class RanksScreen(AttachScreen):
-    """Enter looks at the process under the cursor."""
+    """Enter opens the process under the cursor."""
 
     NAME = "ranks"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranks: Sequence[Rank] = ()
+
     def compose_body(self) -> ComposeResult:
-        """The odd ones in words, and the list."""
-        yield Notes(id="odd")
+        """Sentences about odd ranks, and the list."""
+        yield Notes(self._draw_odd, id="odd")
         yield RankList(id="ranks")
 
     def draw(self) -> None:
-        """Draw all ranks."""
-        moments = [target.timeline.latest for target in self.monitor.targets.all]
-        ranks = ranks_of([moment for moment in moments if moment])
-        self.query_one(Notes).set_lines(draw_odd(ranks, self.size.width))
-        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in ranks)
+        """Draw the newest moment of every rank."""
+        moments = [target.timeline.latest for target in self.monitor.attached.targets.all]
+        self._ranks = ranks_of([moment for moment in moments if moment])
+        self.query_one("#odd", Notes).redraw()
+        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in self._ranks)
         self.query_one(RankList).set_entries(rows)
+
+    def _draw_odd(self, width: int) -> list[Line]:
+        return draw_odd(self._ranks, width)
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:
         if isinstance(message.entry, RankRow):
-            self.monitor.targets.select(message.entry.rank.moment.pid)
+            self.monitor.attached.targets.select(message.entry.rank.moment.pid)
             self.monitor.show_attach_screen("memory")

@@ -6,19 +6,22 @@ from abc import abstractmethod
 
 from textual.binding import Binding, BindingType
 
-from gputui.ui.targets import Player
+from gputui.ui.attach.targets import Player
 
 SEEK_S = 10.0
 
 REPLAY_BINDINGS: list[BindingType] = [
-    # Before the lists and pages, which scroll by Space.
+    # With priority over lists and pages, which scroll with Space.
     Binding("space,p", "play", "Play", priority=True, id="replay.play", tooltip="play a recording, or pause"),
     Binding(
-        "right_square_bracket", "seek(1)", "10 s on", key_display="]", id="replay.forward", tooltip="10 seconds on"
+        "right_square_bracket",
+        "seek(1)",
+        "+10 s",
+        key_display="]",
+        id="replay.forward",
+        tooltip="10 seconds forward",
     ),
-    Binding(
-        "left_square_bracket", "seek(-1)", "10 s back", key_display="[", id="replay.back", tooltip="10 seconds back"
-    ),
+    Binding("left_square_bracket", "seek(-1)", "-10 s", key_display="[", id="replay.back", tooltip="10 seconds back"),
     Binding(
         "right_curly_bracket",
         "seek_mark(1)",
@@ -35,7 +38,7 @@ REPLAY_BINDINGS: list[BindingType] = [
         show=False,
         key_display="{",
         id="replay.previous-mark",
-        tooltip="to the mark before, or the beginning",
+        tooltip="to the previous mark, or the beginning",
     ),
     Binding(
         "right_parenthesis",
@@ -63,34 +66,33 @@ REPLAY_ACTIONS = frozenset({"play", "seek", "seek_mark", "seek_end", "speed"})
 
 
 class Replaying:
-    """What these keys do; the player answers with a moment, and the screen is drawn with that."""
+    """What these keys do; the player answers with a moment, which redraws the screen."""
 
     @property
     @abstractmethod
     def player(self) -> Player | None:
-        """Who plays the process on screen."""
+        """The player of the process on screen."""
 
     def action_play(self) -> None:
-        """Play, or pause."""
         if self.player:
             self.player.toggle()
 
     def action_seek(self, steps: int) -> None:
-        """So many times 10 seconds on, or back."""
+        """Seek by this many times 10 seconds, below 0 backwards."""
         if self.player:
             self.player.seek(steps * SEEK_S)
 
     def action_seek_mark(self, steps: int) -> None:
-        """To the next mark, or the one before."""
+        """Seek to the next mark, or the previous one."""
         if self.player:
             self.player.seek_mark(steps)
 
     def action_seek_end(self, direction: int) -> None:
-        """To the end, or the beginning."""
+        """Seek to the end, or the beginning."""
         if self.player:
             self.player.seek(direction * self.player.playback.length_s)
 
     def action_speed(self, steps: int) -> None:
-        """Twice as fast, or half."""
+        """Play twice as fast, or half as fast."""
         if self.player:
             self.player.change_speed(steps)

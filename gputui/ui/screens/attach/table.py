@@ -1,15 +1,55 @@
-"""The attach screens by name, in the order of their keys."""
+"""The attach screens, each declared once: keys, help and jumps come from this table."""
 
 from __future__ import annotations
 
-from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.screens.attach.changes import ChangesScreen
-from gputui.ui.screens.attach.map import MapScreen
-from gputui.ui.screens.attach.memory import MemoryScreen
-from gputui.ui.screens.attach.ranks import RanksScreen
-from gputui.ui.screens.attach.tensors import TensorsScreen
-from gputui.ui.screens.attach.why import WhyScreen
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-ATTACH_SCREENS: dict[str, type[AttachScreen]] = {
-    screen.NAME: screen for screen in (MemoryScreen, WhyScreen, MapScreen, TensorsScreen, ChangesScreen, RanksScreen)
+if TYPE_CHECKING:
+    from gputui.ui.screens.attach.base import AttachScreen
+
+
+class AttachScreenEntry(NamedTuple):
+    """An attach screen; calling the entry opens a new one.
+
+    `class_path` is "module:class" below `gputui.ui.screens.attach`: the screens need this table for their keys, so it
+    cannot import them. `title` and `tooltip` describe its key, `help_heading` stands above the keys of its own.
+    """
+
+    name: str
+    title: str
+    tooltip: str
+    class_path: str
+    help_heading: str = ""
+
+    @property
+    def screen_class(self) -> type[AttachScreen]:
+        """Its class, imported now."""
+        module, _, name = self.class_path.partition(":")
+        loaded: type[AttachScreen] = getattr(import_module(f"{__package__}.{module}"), name)
+        return loaded
+
+    def __call__(self) -> AttachScreen:
+        return self.screen_class()
+
+
+ATTACH_SCREENS = {
+    entry.name: entry
+    for entry in (
+        AttachScreenEntry(
+            "memory", "Memory", "one bar of all memory, and over time", "memory:MemoryScreen", "Its memory over time"
+        ),
+        AttachScreenEntry("why", "Why", "findings, and what to do", "why:WhyScreen"),
+        AttachScreenEntry("map", "Map", "segments and blocks, drawn", "map:MapScreen", "The map of its segments"),
+        AttachScreenEntry("tensors", "Tensors", "whose memory it is", "tensors:TensorsScreen", "Its tensors"),
+        AttachScreenEntry(
+            "changes",
+            "Changes",
+            "what was allocated and freed between marks",
+            "changes:ChangesScreen",
+            "What changed in it",
+        ),
+        AttachScreenEntry("ranks", "Ranks", "all attached processes", "ranks:RanksScreen"),
+    )
 }
+"""By name, in the order of their keys: 1, 2, 3, ..."""

@@ -1,31 +1,28 @@
-"""The Tensors screen: whose the allocated memory is, as a tree or by what looks alike."""
+"""The Tensors screen: who owns the allocated memory, as a tree or grouped by shape and type."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.explain.filtering import parse_filter
+from gputui.explain.tensor_request import TENSOR_FIELDS
 from gputui.explain.tensor_tree import HOST, Row
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
 from gputui.ui.drawing.line import Line, paragraph
-from gputui.ui.filtering import parse_filter
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.tensor_fields import TENSOR_FIELDS
-from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.listing import Listing
-from gputui.ui.widgets.painted import Notes, Painted
+from gputui.ui.widgets.painted import Notes
 
 PROBLEM_LINES = 2
-NO_LOOK = "Of this moment there are only the counters: no look at the allocator's map was kept."
-
-
-class TensorDetail(Painted):
-    """The lines below the list: what is under the cursor, in full."""
+NO_LOOK = "This moment has only counters: its look at the allocator's map was not kept."
 
 
 class TensorsScreen(AttachScreen):
@@ -35,10 +32,10 @@ class TensorsScreen(AttachScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open what is under the cursor"),
-        Binding("left,h", "close", "Close", show=False, id="tensors.close", tooltip="close it, or go to what holds it"),
+        Binding("left,h", "close", "Close", show=False, id="tensors.close", tooltip="close it, or go to its parent"),
         Binding("g", "group", "Group", id="tensors.group", tooltip="by module, or by shape and type"),
         Binding("o", "sort", "Sort", id="tensors.sort", tooltip="by bytes, count or name"),
-        Binding("r", "reverse", "Reverse", show=False, id="tensors.reverse", tooltip="turn the order round"),
+        Binding("r", "reverse", "Reverse", show=False, id="tensors.reverse", tooltip="reverse the order"),
         Binding(
             "slash",
             "filter",
@@ -56,32 +53,32 @@ class TensorsScreen(AttachScreen):
         self._wanted: int | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Notes, list, detail, and the filter line where one is typed."""
-        yield Notes(id="tensor-notes")
+        """Notes, list, detail, and the filter line."""
+        yield Notes(self._draw_notes, id="notes")
         yield TensorList(self.monitor.appearance, id="tensor-list")
-        yield TensorDetail(id="tensor-detail")
+        yield Notes(self._draw_detail, id="detail")
         yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
 
     def on_mount(self) -> None:
-        """The list has the keyboard."""
         super().on_mount()
         self.query_one(TensorList).focus()
 
     @property
     def view(self) -> TensorView:
-        """How this process's tensors are looked at."""
+        """The view of this process's tensors."""
         return self.target.tensors if self.target else TensorView()
 
     def draw(self) -> None:
-        """Take the newest look in, and draw."""
+        """Hand the newest look to the view, and draw it."""
         moment, device = self.moment, self.device
         self.view.look_at(device.layout if device else None, moment.host.storages if moment else ())
-        self.query_one(Notes).set_lines(self._notes(self.size.width))
+        self.query_one("#notes", Notes).redraw()
         self.query_one(TensorList).set_view(self.view)
+        self.query_one("#detail", Notes).redraw()
         if self._wanted is not None and self.view.is_current:
             self._go_to(self._wanted)
 
-    def _notes(self, width: int) -> list[Line]:
+    def _draw_notes(self, width: int) -> list[Line]:
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
@@ -91,13 +88,13 @@ class TensorsScreen(AttachScreen):
         return [draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:
-        """Put the cursor on the tensor whose block an address lies in, at once or with the next tree."""
+        """Put the cursor on the tensor whose block contains an address, now or with the next tree."""
         self._wanted = address
         if self.query(TensorList):
             self.draw()
 
     def _go_to(self, address: int) -> None:
-        """Where what leads there is not open yet, the next tree is waited for."""
+        """Move there; if the branches that lead there are still closed, wait for the next tree."""
         key = self.view.show(address)
         if self.view.is_current:
             self._wanted = None
@@ -105,11 +102,13 @@ class TensorsScreen(AttachScreen):
             tensors.set_view(self.view)
             tensors.move_to(key)
 
+    def _draw_detail(self, width: int) -> Sequence[Line]:
+        row = self.query_one(TensorList).current
+        return draw_detail(row, self.view.allocated_bytes, width, self.monitor.appearance)
+
     @on(TensorList.Moved)
     def _moved(self) -> None:
-        row = self.query_one(TensorList).current
-        detail = draw_detail(row, self.view.allocated_bytes, self.size.width, self.monitor.appearance)
-        self.query_one(TensorDetail).show(detail)
+        self.query_one("#detail", Notes).redraw()
 
     @on(TensorList.Turned)
     def _turned(self, message: TensorList.Turned) -> None:
@@ -129,32 +128,31 @@ class TensorsScreen(AttachScreen):
         """Go to the map, to the block of the tensor under the cursor."""
         row = self.query_one(TensorList).current
         if row is None or row.node.block is None:
-            self.monitor.say("A tensor has a block: put the cursor on one.")
+            self.monitor.say("Put the cursor on a tensor: only tensors have a block.")
         elif row.node.key[:1] == HOST:
-            self.monitor.say("This tensor is in host memory, of which there is no map.")
+            self.monitor.say("This tensor is in host memory, which has no map.")
         else:
             self.monitor.jump_to("map", row.node.block.address)
 
     def action_open(self) -> None:
-        """Open what is under the cursor, or go into it."""
+        """Open the row under the cursor, or go to its first child."""
         self.query_one(TensorList).open()
 
     def action_close(self) -> None:
-        """Close what is under the cursor, or go to what holds it."""
+        """Close the row under the cursor, or go to its parent."""
         self.query_one(TensorList).close()
 
     def action_group(self) -> None:
-        """By module, or by what looks alike."""
-        self.view.group_otherwise()
+        """Group by module, or by shape and type."""
+        self.view.next_grouping()
         self.draw()
 
     def action_sort(self) -> None:
-        """The next order."""
-        self.view.sort_otherwise()
+        """Sort by the next order."""
+        self.view.next_order()
         self.draw()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
         self.view.reverse()
         self.draw()
 
@@ -164,7 +162,7 @@ class TensorsScreen(AttachScreen):
         self.draw()
 
     def action_leave(self) -> None:
-        """Drop the filter first, then leave."""
+        """Drop the filter, or if there is none leave."""
         if self.view.filter_text:
             self.view.filter("")
             self.draw()
@@ -172,7 +170,6 @@ class TensorsScreen(AttachScreen):
             super().action_leave()
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open(self.view.filter_text)
 
     @on(FilterLine.Typed)

@@ -15,7 +15,7 @@ B = TypeVar("B")
 
 
 class Blocks(Cursored, Generic[B]):
-    """Shows `head`, then every block, drawn by `draw_block`; what is under the cursor is always in sight."""
+    """Shows `head`, then every block, drawn by `draw_block`; the block under the cursor is always visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown,space", "page(1)", "Page down", show=False, id="list.page-down"),
@@ -28,11 +28,11 @@ class Blocks(Cursored, Generic[B]):
         self._head: Callable[[int], list[Line]] = lambda _: []
         self._blocks: tuple[B, ...] = ()
         self._starts: list[int] = []
-        """The first line of each block, and behind them the number of all lines."""
+        """The first line of every block, then the number of all lines."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many blocks there are."""
         return len(self._blocks)
 
     @property
@@ -48,11 +48,8 @@ class Blocks(Cursored, Generic[B]):
         self._cursor = self.within(places[0] if places else self._cursor)
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw all blocks and show those around the cursor."""
-        width, height = self.size
-        if not width:
-            return
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The lines around the cursor, of all blocks."""
         lines = self._head(width)
         self._starts = []
         for place, block in enumerate(self._blocks):
@@ -60,10 +57,10 @@ class Blocks(Cursored, Generic[B]):
             lines += self._draw_block(block, width, place == self._cursor and self.has_focus)
         self._starts.append(len(lines))
         self._follow_cursor(height)
-        self.show(tuple(lines[self._top : self._top + height]))
+        return lines[self._top : self._top + height]
 
     def _follow_cursor(self, height: int) -> None:
-        """The least movement that brings the block into sight; of one that is too long, its beginning."""
+        """Scroll as little as makes the block visible; of a block that is too long, its beginning."""
         if self._blocks:
             first, end = self._starts[self._cursor], self._starts[self._cursor + 1]
             self._top = min(max(self._top, end - height), first)
@@ -72,7 +69,7 @@ class Blocks(Cursored, Generic[B]):
         self._top = max(0, min(self._top, self._starts[-1] - height))
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor to the first block a page further."""
+        """Move the cursor to the first block that is a page away."""
         if not self._blocks:
             return
         wanted = self._starts[self._cursor] + pages * max(1, self.size.height - 1)
@@ -81,11 +78,11 @@ class Blocks(Cursored, Generic[B]):
         self.action_move(place - self._cursor)
 
     def turn_wheel(self, lines: int) -> None:
-        """The wheel moves the cursor."""
+        """Move the cursor by one block."""
         self.action_move(1 if lines > 0 else -1)
 
     def on_click(self, event: events.Click) -> None:
-        """A click puts the cursor there, a second one chooses."""
+        """Put the cursor on the block there; a second click chooses it."""
         line = self._top + event.y
         under = [place for place, start in enumerate(self._starts[:-1]) if start <= line]
         if under:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.inspector import Inspection, draw_below, draw_beside
+from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 BESIDE_TO_WIDTH = 60
-"""As wide as this it is a column beside the map, wider it lies below."""
+"""Up to this width it is a column beside the map; a wider one lies below the map."""
 
 
 class Inspector(Painted):
@@ -19,20 +22,13 @@ class Inspector(Painted):
         self._inspection: Inspection | None = None
 
     def set_inspection(self, inspection: Inspection | None) -> None:
-        """Show this block."""
         self._inspection = inspection
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw for the present size."""
-        width, height = self.size
-        if self._inspection is None or not width:
-            self.show(())
-        elif width <= BESIDE_TO_WIDTH:
-            self.show(tuple(draw_beside(self._inspection, width, self._appearance)[:height]))
-        else:
-            self.show(tuple(draw_below(self._inspection, width, height, self._appearance)))
-
-    def on_resize(self) -> None:
-        """The size changed."""
-        self.redraw()
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The block in a column, or in lines below the map."""
+        if self._inspection is None:
+            return ()
+        if width <= BESIDE_TO_WIDTH:
+            return draw_beside(self._inspection, width, self._appearance)[:height]
+        return draw_below(self._inspection, width, height, self._appearance)

@@ -1,17 +1,17 @@
-"""The tree of tensors as a list whose entries open and close."""
+"""The tree of tensors as a list whose rows open and close."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from textual.message import Message
 
 from gputui.explain.tensor_tree import Row
+from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import tensor_columns
-from gputui.ui.drawing.columns import Layout, draw_head, draw_row, lay_out
+from gputui.ui.drawing.columns import TableLayout, draw_head, draw_row, lay_out
 from gputui.ui.drawing.line import Line
-from gputui.ui.tensor_view import TensorView
 from gputui.ui.widgets.listing import Listing
 
 
@@ -21,10 +21,10 @@ class TensorList(Listing[Row]):
     EMPTY = "Nothing matches."
 
     class Moved(Message):
-        """The cursor stands on another row, or its row has changed."""
+        """The cursor is on another row, or its row has changed."""
 
     class Turned(Message):
-        """A row is to be opened or closed."""
+        """The user opens or closes a row."""
 
         def __init__(self, row: Row, *, is_open: bool) -> None:
             super().__init__()
@@ -35,11 +35,11 @@ class TensorList(Listing[Row]):
         super().__init__(id=id)
         self._appearance = appearance
         self._view = TensorView()
-        self._layout: Layout[Row] = ()
+        self._layout: TableLayout[Row] = ()
         self._last: Row | None = None
 
     def set_view(self, view: TensorView) -> None:
-        """Show what a view lets be seen; rows that are the same cost nothing."""
+        """Show the visible rows of a view; the same rows again cost nothing."""
         self._view = view
         if view.rows is self.entries:
             self.redraw()
@@ -48,21 +48,23 @@ class TensorList(Listing[Row]):
 
     @property
     def why_empty(self) -> str:
-        """The first tree may take a moment."""
-        return self.EMPTY if self._view.is_current else "The tensors are put in order ..."
+        """That nothing matches, or that the first tree is still being built."""
+        return self.EMPTY if self._view.is_current else "Sorting the tensors ..."
 
-    def redraw(self) -> None:
-        """Draw the visible rows, and tell where the cursor is."""
-        width = self.size.width
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        """The visible rows, in the columns that there is room for."""
         columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._appearance)
         self._layout = lay_out(columns, width)
+        return super().draw(width, height)
+
+    def redraw(self) -> None:
+        """Draw, and report where the cursor is now."""
         super().redraw()
         if self.current is not self._last:
             self._last = self.current
             self.post_message(self.Moved())
 
     def key_of(self, entry: Row) -> Hashable:
-        """A node's key."""
         return entry.node.key
 
     def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
@@ -75,7 +77,7 @@ class TensorList(Listing[Row]):
         return draw_row(self._layout, entry, self._appearance.glyphs.ellipsis)
 
     def open(self) -> None:
-        """Open a closed row; in an open one go to the first below it."""
+        """Open a closed row; from an open one go to the first row below it."""
         row = self.current
         if row is None or not row.node.children:
             return
@@ -85,15 +87,15 @@ class TensorList(Listing[Row]):
             self.post_message(self.Turned(row, is_open=True))
 
     def close(self) -> None:
-        """Close an open row; else go to the row above that holds it."""
+        """Close an open row; from a closed one go to its parent."""
         row = self.current
         if row is None:
             return
         if row.is_open:
             self.post_message(self.Turned(row, is_open=False))
         else:
-            self.action_move(-self._steps_to_holder(row))
+            self.action_move(-self._steps_to_parent(row))
 
-    def _steps_to_holder(self, row: Row) -> int:
+    def _steps_to_parent(self, row: Row) -> int:
         above = reversed(self.entries[: self._cursor])
-        return next((steps for steps, each in enumerate(above, 1) if each.depth < row.depth), 0)
+        return next((steps for steps, other in enumerate(above, 1) if other.depth < row.depth), 0)

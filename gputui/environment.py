@@ -1,0 +1,19 @@
+"""Every environment variable of gputui's own. The probe reads this file too: it imports nothing."""
+
+PREFIX = "GPUTUI_"
+
+CONFIG = "GPUTUI_CONFIG"
+PROBE = "GPUTUI_PROBE"
+PROBE_ACTS = "GPUTUI_PROBE_ACTS"
+
+OF_NO_SETTING = {
+    CONFIG: "the path of another settings file",
+    PROBE: "0 in a program's environment keeps the probe out of it",
+    PROBE_ACTS: "0 in a program's environment makes its probe refuse every action",
+}
+"""Name and meaning of the variables that stand for no setting. `settings.table.VARIABLES` has all of them."""
+
+
+def of_setting(name: str) -> str:
+    """The variable of a setting, by the setting's name in the file: interval is GPUTUI_INTERVAL."""
+    return PREFIX + name.upper()

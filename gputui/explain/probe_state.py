@@ -1,0 +1,183 @@
+"""From a probe's messages to a moment for the screens; all reasoning happens here, in the feed's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gputui.explain.actions import outcome_of, recorder_after
+from gputui.explain.bridge import bridge
+from gputui.explain.earlier_names import with_names_of
+from gputui.explain.limits import disagreement, foreign, look_problems
+from gputui.explain.owners import bytes_by_category, groups, owners_of
+from gputui.explain.release import predict_device
+from gputui.explain.room import room
+from gputui.model.allocator import AllocatorStatistics
+from gputui.model.analysis import DriverFacts, Outcome, Room
+from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
+from gputui.model.reading import Absent, Problem, Reading
+from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Mark, Recorder, Statistics
+from gputui.model.tensors import HOST
+
+MARKS_AT_MOST = 200
+NO_PINNED = Absent("not reported by this version of PyTorch")
+
+Layouts = Mapping[int, DeviceLayout]
+"""By PyTorch's device index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """The newest of what a probe sent: greeting, counters, look and so on; `layouts` are `layouts_of(look)`.
+
+    `named` is the newest look that had time for the tensors: looks without tensors take their names from it.
+    `problems` came with the counters. `pending_action` was asked for and has not been answered yet.
+    """
+
+    greeting: Greeting
+    statistics: tuple[AllocatorStatistics, ...] = ()
+    look: Look | None = None
+    layouts: Layouts = field(default_factory=dict)
+    marks: tuple[Mark, ...] = ()
+    pinned_bytes: int | None = None
+    problems: tuple[Problem, ...] = ()
+    history: Recorder = Recorder.NOBODY
+    pending_action: ActionName | None = None
+    outcome: Outcome | None = None
+    named: Look | None = None
+
+
+def layouts_of(look: Look) -> dict[int, DeviceLayout]:
+    """The layout of each device that the look's map covers."""
+    if look.map is None:
+        return {}
+    layouts = {}
+    for counted in look.statistics:
+        owners = owners_of(look.map, look.inventory, counted.device)
+        layouts[counted.device] = DeviceLayout(
+            statistics=counted,
+            settings=look.map.settings,
+            release=predict_device(look.map, counted.device, owners),
+            owners=owners,
+            by_category=bytes_by_category(look.map, owners, counted.device),
+            groups=groups(look.map, owners, counted.device),
+            storages=tuple(
+                storage
+                for storage in (look.inventory.storages if look.inventory else ())
+                if storage.device == counted.device
+            ),
+            names_time=(look.inventory.time or look.time) if look.inventory else 0.0,
+        )
+    return layouts
+
+
+def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[Problem, ...]:
+    """What could not be known."""
+    if look is None:
+        return ()
+    problems = look_problems(greeting, look)
+    for device, layout in layouts.items():
+        problems += disagreement(layout.statistics, layout.release.composition)
+        problems += foreign(look, device)
+    return tuple(dict.fromkeys(problems))
+
+
+def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult) -> ProbeState:
+    """The state after one more message."""
+    if isinstance(message, Statistics):
+        return replace(
+            state,
+            statistics=message.devices,
+            pinned_bytes=message.pinned_bytes,
+            problems=message.problems,
+            history=message.history,
+        )
+    if isinstance(message, Look):
+        counted = message.statistics or state.statistics
+        look = with_names_of(message, state.named)
+        named = message if message.inventory else state.named
+        return replace(state, statistics=counted, look=look, layouts=layouts_of(look), named=named)
+    if isinstance(message, Mark):
+        return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
+    if isinstance(message, ActionResult):
+        history = state.history if message.reason else recorder_after(message.name, state.history)
+        return replace(state, pending_action=None, outcome=outcome_of(message), history=history)
+    return replace(state, greeting=message)
+
+
+def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
+    """The moment for the screens, from the probe's messages and from what the viewer reads itself."""
+    inventory = state.look.inventory if state.look else None
+    storages = tuple(storage for storage in (inventory.storages if inventory else ()) if storage.device == HOST)
+    pinned: Reading[int] = NO_PINNED if state.pinned_bytes is None else state.pinned_bytes
+    host = HostMoment(
+        rss_bytes=surroundings.rss_bytes,
+        pinned_bytes=pinned,
+        tensor_bytes=sum(storage.size_bytes for storage in storages),
+        storages=storages,
+        workers=surroundings.workers,
+    )
+    return moment_of(surroundings.time, state, dict(surroundings.drivers), host, surroundings.ended)
+
+
+def moment_of(
+    time: float,
+    state: ProbeState,
+    drivers: Mapping[int, DriverFacts],
+    host: HostMoment,
+    ended: Disconnect | None = None,
+) -> TargetMoment:
+    """The moment for the screens."""
+    uuids = {device.index: device.uuid for device in state.greeting.devices}
+    devices = tuple(
+        _device(counted, uuids.get(counted.device, ""), drivers.get(counted.device, NO_FACTS), state)
+        for counted in state.statistics
+    )
+    return TargetMoment(
+        time=time,
+        greeting=state.greeting,
+        devices=devices,
+        host=host,
+        marks=state.marks,
+        look_time=state.look.time if state.look else 0.0,
+        look_cost=state.look.cost if state.look else None,
+        problems=tuple(dict.fromkeys((*state.problems, *problems_of(state.greeting, state.look, state.layouts)))),
+        ended=ended,
+        history=state.history,
+        pending_action=None if ended else state.pending_action,
+        outcome=state.outcome,
+    )
+
+
+def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, state: ProbeState) -> DeviceMoment:
+    layout = state.layouts.get(counted.device)
+    levels = bridge(
+        counted,
+        process_used_bytes=driver.process_used_bytes,
+        device_used_bytes=driver.device_used_bytes,
+        composition=layout.release.composition if layout else None,
+    )
+    return DeviceMoment(
+        index=counted.device,
+        uuid=uuid,
+        statistics=counted,
+        driver=driver,
+        layout=layout,
+        bridge=levels,
+        room=_room(driver, state.look, layout),
+    )
+
+
+def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -> Room | None:
+    """None without the device's free memory or the allocator's map."""
+    free, used = driver.device_free_bytes, driver.device_used_bytes
+    if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
+        return None
+    return room(
+        look.map,
+        layout.release,
+        layout.statistics,
+        device_free_bytes=free,
+        device_total_bytes=free + used,
+        process_used_bytes=driver.process_used_bytes,
+    )

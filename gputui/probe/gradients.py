@@ -1,0 +1,45 @@
+"""A tensor's gradient and autograd node, read without a warning and without creating either."""
+
+from __future__ import annotations
+
+from gputui.probe.storages import UNREADABLE, tensor_base
+from gputui.probe.torch_types import Node, Tensor, Torch
+
+
+class GradientReader:
+    """Reads through the descriptors of PyTorch's base class, so that no code of a subclass runs."""
+
+    def __init__(self, torch: Torch) -> None:
+        base = tensor_base(torch)
+        self._requires_grad = base.requires_grad.__get__
+        self._is_leaf = base.is_leaf.__get__
+        self._retains_grad = base.retains_grad.__get__
+        self._grad = base.grad.__get__
+        self._grad_fn = base.grad_fn.__get__
+        self._is_view = base._is_view
+        self._version = base._version.__get__
+        self._base = base._base.__get__
+
+    def requires_grad(self, tensor: Tensor) -> bool:
+        return bool(self._requires_grad(tensor))
+
+    def gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor's gradient; None if it has none, or if PyTorch would warn about being asked."""
+        if self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor)):
+            return self._grad(tensor)
+        return None
+
+    def node(self, tensor: Tensor) -> Node:
+        """The node that made the tensor, None for a leaf.
+
+        For a view that was modified in place, PyTorch would create a new node: this is the node of its base instead,
+        from which the same graph can be reached.
+        """
+        if not self._requires_grad(tensor):
+            return None
+        try:
+            if self._is_view(tensor) and self._version(tensor):
+                tensor = self._base(tensor)
+            return self._grad_fn(tensor)
+        except UNREADABLE:
+            return None

@@ -1,0 +1,101 @@
+"""PyTorch's memory history, switched on for viewers: each block made from then on keeps the Python stack that made it.
+
+Only the stacks of live blocks are kept (`enabled="state"`) and no list of events, so it takes no memory that grows with
+time, and a snapshot costs little more. History that the program records itself is never touched: nothing is switched on
+while it records or keeps what it has recorded, and when it begins to record, what was switched on here ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from gputui.probe import allocator, process
+
+_SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
+"""The functions of `torch._C` that switch history on and off, by name."""
+
+
+_MODE = {"enabled": "state", "context": "state", "stacks": "python"}
+
+
+class MemoryHistory:
+    """Switches history on and off, and knows whether it was switched on here."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._replaced: dict[str, Callable[..., Any]] = {}
+
+    def recorder(self, torch: ModuleType) -> str:
+        """Who records at this moment: a value of `model.target.Recorder`."""
+        if not allocator.is_history_enabled(torch):
+            return ""
+        return "probe" if self._pid == os.getpid() else "program"
+
+    def switch_on(self, torch: ModuleType) -> str:
+        """Switch history on; returns why it cannot be, "" if it is done."""
+        recorder = self.recorder(torch)
+        if recorder == "program":
+            return "The program records its memory history itself, and that is left alone."
+        if recorder == "probe":
+            return "Memory history is on already."
+        if torch._C._cuda_getAllocatorBackend() != "native":
+            return "Only PyTorch's own allocator records a memory history, and this program uses another."
+        if any(allocator.traces(torch)):
+            return "The program keeps a memory history that it recorded before, and that is left alone."
+        torch.cuda.memory._record_memory_history(**_MODE, **_for_all_threads(torch))
+        self._pid = os.getpid()
+        self._watch(torch)
+        return ""
+
+    def switch_off(self, torch: ModuleType) -> str:
+        """Switch history off; returns why it cannot be, "" if it is done."""
+        recorder = self.recorder(torch)
+        self._unwatch(torch)
+        self._pid = None
+        if recorder == "program":
+            return "The program records its memory history itself, and that is left alone."
+        if not recorder:
+            return "Memory history is off already."
+        torch.cuda.memory._record_memory_history(enabled=None)
+        return ""
+
+    def switch_off_if_ours(self) -> None:
+        """Switch off what was switched on in this very process (and not in the one it was forked from)."""
+        torch = process.loaded_torch()
+        if torch is not None and self._pid == os.getpid() and process.has_cuda(torch):
+            self.switch_off(torch)
+
+    def _watch(self, torch: ModuleType) -> None:
+        for name in _SWITCHES:
+            if hasattr(torch._C, name):
+                self._replaced[name] = getattr(torch._C, name)
+                setattr(torch._C, name, self._giving_way(self._replaced[name]))
+
+    def _unwatch(self, torch: ModuleType) -> None:
+        while self._replaced:
+            name, original = self._replaced.popitem()
+            setattr(torch._C, name, original)
+
+    def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`original` for the program to call: ours is switched off first, so the program finds history off."""
+
+        def record(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
+            self.switch_off_if_ours()
+            return original(*arguments, **keywords)
+
+        return record
+
+
+def _for_all_threads(torch: ModuleType) -> dict[str, bool]:
+    """The argument that hooks all threads: otherwise newer PyTorch warns if another thread switches history off."""
+    parameters = inspect.signature(torch.cuda.memory._record_memory_history).parameters
+    name = "global_record_annotations"
+    return {name: True} if name in parameters else {}
+
+
+memory_history = MemoryHistory()
+"""The only one of this process: history is on or off for all viewers together."""

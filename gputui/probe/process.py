@@ -1,0 +1,91 @@
+"""The process that the probe runs in: PyTorch, rank, devices. Nothing is imported, initialised or asked of a device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+from gputui import environment
+
+_RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+MAX_COMMAND = 4096
+ACTIONS = ("collect", "empty_cache", "history_on", "history_off")
+"""The actions viewers may ask for: values of `model.target.ActionName`."""
+
+
+def loaded_torch() -> ModuleType | None:
+    """PyTorch, once the program has completely imported it."""
+    torch = sys.modules.get("torch")
+    is_unfinished = getattr(getattr(torch, "__spec__", None), "_initializing", False)
+    return None if torch is None or is_unfinished or not hasattr(torch, "_C") else torch
+
+
+def has_cuda(torch: ModuleType | None) -> bool:
+    """Whether the program has initialised CUDA in this very process (and not in the one it was forked from)."""
+    return torch is not None and bool(torch.cuda.is_initialized()) and not torch.cuda._is_in_bad_fork()
+
+
+def takes_actions() -> bool:
+    """Whether actions are allowed: the program's environment can forbid them."""
+    return os.environ.get(environment.PROBE_ACTS) != "0"
+
+
+def greeting() -> dict[str, object]:
+    """The fields of `model.target.Greeting`."""
+    torch = loaded_torch()
+    rank, world_size = _number(_RANK), _number(_WORLD_SIZE)
+    return {
+        "pid": os.getpid(),
+        "command": _command(),
+        "python": sys.version.split()[0],
+        "torch": str(getattr(torch, "__version__", "")),
+        "rank": rank if world_size is not None and world_size > 1 else None,
+        "world_size": world_size if rank is not None and world_size is not None and world_size > 1 else None,
+        "is_cuda_initialized": has_cuda(torch),
+        "devices": _devices(torch),
+        "actions": list(ACTIONS) if takes_actions() else [],
+    }
+
+
+def main_thread_location() -> str:
+    """Where the main thread is now: "train.py:23 in step"; "" if that is not known."""
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return ""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    if frame is None:
+        return ""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def _devices(torch: ModuleType | None) -> list[dict[str, object]]:
+    if torch is None or not has_cuda(torch):
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    entries = [entry.strip() for entry in visible.split(",")] if visible else []
+    devices: list[dict[str, object]] = []
+    for index in range(torch._C._cuda_getDeviceCount()):
+        properties = torch.cuda._get_device_properties(index)
+        entry = entries[index] if index < len(entries) else ""
+        devices.append({"index": index, "uuid": _uuid(properties, entry), "visible_as": entry})
+    return devices
+
+
+def _uuid(properties: object, entry: str) -> str:
+    if entry.startswith("MIG-"):
+        return entry  # PyTorch's properties have the UUID of the whole GPU, not of its MIG instance
+    uuid = str(getattr(properties, "uuid", ""))  # PyTorch 2.5 and newer
+    return f"GPU-{uuid}" if uuid.strip("0-") else ""  # "" or zeros: the driver does not report it
+
+
+def _number(names: tuple[str, ...]) -> int | None:
+    value = next((os.environ[name] for name in names if name in os.environ), "")
+    return int(value) if value.isdecimal() else None
+
+
+def _command() -> str:
+    with open("/proc/self/cmdline", "rb") as file:
+        words = file.read().rstrip(b"\0").split(b"\0")
+    return " ".join(os.fsdecode(word) for word in words).encode("utf-8", "replace").decode()[:MAX_COMMAND]

@@ -1,0 +1,1 @@
+"""The attached processes: what is known of each, and where the user looks."""

@@ -1,0 +1,222 @@
+"""The attached processes as the screens know them: their feeds, what these have delivered, and where the user looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, Union, runtime_checkable
+
+from gputui.errors import GputuiError
+from gputui.explain.actions import ACTIONS
+from gputui.explain.tensor_request import BuildTree, build_tree_now
+from gputui.explain.tensor_view import TensorView
+from gputui.model.analysis import Outcome
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.playback import Playback
+from gputui.model.target import ActionName, Mark
+from gputui.model.timeline import Timeline
+from gputui.ui.drawing.attach.changes import End
+
+
+class Feed(Protocol):
+    """Delivers what is known of one process, and takes requests for it."""
+
+    @property
+    def pid(self) -> int:
+        """The PID of the process."""
+        ...
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        ...
+
+    def stop(self) -> None:
+        """Close the connection without waiting."""
+        ...
+
+    def look(self, how: str = "walk") -> None:
+        """Ask for a look now; "scan" looks at every Python object."""
+        ...
+
+    def mark(self, label: str) -> None:
+        """Give the present moment a name."""
+        ...
+
+
+@runtime_checkable
+class ActionFeed(Protocol):
+    """A feed of a live program, which can run actions there; the feed of a recording cannot."""
+
+    def run_action(self, name: ActionName) -> None:
+        """Ask for an action; a later moment has its outcome."""
+        ...
+
+
+class Player(Protocol):
+    """Plays a recording."""
+
+    @property
+    def playback(self) -> Playback:
+        """The position, the length and the speed."""
+        ...
+
+    def toggle(self) -> None:
+        """Pause or play."""
+        ...
+
+    def seek(self, seconds: float) -> None:
+        """Go forward, or back if `seconds` is negative."""
+        ...
+
+    def seek_mark(self, steps: int) -> None:
+        """Go to the next mark (1) or the previous one (-1)."""
+        ...
+
+    def change_speed(self, steps: int) -> None:
+        """Play faster (1) or slower (-1)."""
+        ...
+
+
+@runtime_checkable
+class Replayed(Protocol):
+    """The feed of a recording."""
+
+    @property
+    def player(self) -> Player:
+        """The player of the recording."""
+        ...
+
+
+FeedMessage = Union[TargetMoment, Timeline]
+"""What a feed delivers: one more moment, or, from a replay, which can go back, everything up to its present moment."""
+
+OpenFeed = Callable[[int, Callable[[FeedMessage], None]], Feed]
+"""Opens the feed of a PID that calls a listener, in a thread of the feed; raises GputuiError where it cannot."""
+
+
+def no_feed(pid: int, _listener: Callable[[FeedMessage], None]) -> Feed:
+    """Opens no feed: raises GputuiError."""
+    cause = f"Process {pid} cannot be attached to from here."
+    raise GputuiError(cause)
+
+
+@dataclass
+class Target:
+    """One attached process, and what the user looks at in it.
+
+    `cursor` is the time (epoch seconds) that the user went back to, None for now. `device` is PyTorch's index of the
+    chosen device, None for the first in use. `compared` holds the two ends of the changes shown: None stands for the
+    last mark and for now.
+    """
+
+    feed: Feed
+    timeline: Timeline = field(default_factory=Timeline)
+    cursor: float | None = None
+    device: int | None = None
+    tensors: TensorView = field(default_factory=TensorView)
+    read_outcome: Outcome | None = None
+    """The last outcome of an action that the user has dismissed."""
+    compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
+
+    @property
+    def moment(self) -> TargetMoment | None:
+        """The moment under the cursor, or the newest."""
+        return self.timeline.latest if self.cursor is None else self.timeline.at(self.cursor)
+
+    @property
+    def device_moment(self) -> DeviceMoment | None:
+        """The chosen device at that moment."""
+        moment = self.moment
+        if moment is None or not moment.devices:
+            return None
+        used = moment.used_devices
+        return next((device for device in used if device.index == self.device), used[0])
+
+    def next_device(self) -> None:
+        """Choose the next of the devices that the process uses."""
+        if self.moment is not None and self.device_moment is not None:
+            indices = [device.index for device in self.moment.used_devices]
+            self.device = indices[(indices.index(self.device_moment.index) + 1) % len(indices)]
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome of the last action, until the user dismisses it."""
+        latest = self.timeline.latest
+        outcome = latest.outcome if latest else None
+        return None if outcome == self.read_outcome else outcome
+
+    @property
+    def actions(self) -> tuple[ActionName, ...]:
+        """What can be done in the process now."""
+        latest = self.timeline.latest
+        if latest is None or latest.ended or not isinstance(self.feed, ActionFeed):
+            return ()
+        offered = (name for name, action in ACTIONS.items() if latest.history in action.recorders)
+        return tuple(name for name in offered if name.value in latest.greeting.actions)
+
+    @property
+    def player(self) -> Player | None:
+        """The player, if this process is from a recording."""
+        return self.feed.player if isinstance(self.feed, Replayed) else None
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """All marks, the newest last."""
+        return self.timeline.latest.marks if self.timeline.latest else ()
+
+
+class Targets:
+    """All attached processes, in the order in which they were attached to; one of them is on screen."""
+
+    def __init__(self, open_feed: OpenFeed, grow: BuildTree = build_tree_now) -> None:
+        self._open_feed = open_feed
+        self._grow = grow
+        self._targets: dict[int, Target] = {}
+        self._current = 0
+
+    def attach(self, pid: int, listener: Callable[[FeedMessage], None]) -> None:
+        """Attach to a process, unless it is attached already, and show it."""
+        if pid not in self._targets:
+            feed = self._open_feed(pid, listener)
+            self._targets[feed.pid] = Target(feed, tensors=TensorView(self._grow))
+            feed.start()
+        self._current = list(self._targets).index(pid)
+
+    def take(self, moment: TargetMoment) -> None:
+        """Add a moment to the timeline of its process."""
+        target = self._targets.get(moment.pid)
+        if target:
+            target.timeline.add(moment)
+
+    def take_all(self, pid: int, timeline: Timeline) -> None:
+        """Replace the timeline of a process."""
+        target = self._targets.get(pid)
+        if target:
+            target.timeline = timeline
+            if target.cursor is not None and (timeline.latest is None or timeline.latest.time <= target.cursor):
+                target.cursor = None  # the replay went back: that time is in the future
+
+    @property
+    def current(self) -> Target | None:
+        """The process on screen."""
+        return self.all[self._current % len(self._targets)] if self._targets else None
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """All of them, in order."""
+        return tuple(self._targets.values())
+
+    def step(self, steps: int) -> None:
+        """Show a neighbour."""
+        if self._targets:
+            self._current = (self._current + steps) % len(self._targets)
+
+    def select(self, pid: int) -> None:
+        """Show this process, if it is attached."""
+        if pid in self._targets:
+            self._current = list(self._targets).index(pid)
+
+    def stop(self) -> None:
+        """Close every feed."""
+        for target in self._targets.values():
+            target.feed.stop()

@@ -1,0 +1,83 @@
+"""The keys that work on every screen, and the names of keys that the settings may use."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+from textual.keys import Keys, key_to_character
+
+APP_BINDINGS: list[BindingType] = [
+    Binding("question_mark,f1", "help", "Help", key_display="?", id="app.help", tooltip="every key"),
+    Binding(
+        "q,f10",
+        "quit",
+        "Quit",
+        key_display="q",
+        priority=False,
+        id="app.quit",
+        tooltip="quit; the terminal is left as it was found",
+    ),
+    Binding("p", "pause", "Pause", id="app.pause", tooltip="stop reading; again: go on"),
+    Binding(
+        "plus,equals_sign",
+        "interval(1)",
+        "Slower",
+        key_display="+",
+        show=False,
+        id="app.slower",
+        tooltip="a longer interval",
+    ),
+    Binding(
+        "minus",
+        "interval(-1)",
+        "Faster",
+        key_display="-",
+        show=False,
+        id="app.faster",
+        tooltip="a shorter interval",
+    ),
+    Binding("f5", "refresh_now", "Refresh now", show=False, id="app.refresh", tooltip="look now"),
+    Binding(
+        "ctrl+l",
+        "repaint",
+        "Repaint the terminal",
+        show=False,
+        id="app.repaint",
+        tooltip="send every cell again, for a terminal that was written over",
+    ),
+    Binding(
+        "D",
+        "demo",
+        "Demonstration",
+        show=False,
+        id="app.demo",
+        tooltip="look at the demonstration instead of this machine",
+    ),
+    Binding("tab", "focus_next", "Next part", show=False, id="app.next", tooltip="the next part of the screen"),
+    Binding(
+        "shift+tab",
+        "focus_previous",
+        "Previous part",
+        show=False,
+        id="app.previous",
+        tooltip="the previous part of the screen",
+    ),
+    Binding(
+        "ctrl+z",
+        "suspend_process",
+        "Suspend",
+        show=False,
+        id="app.suspend",
+        tooltip="suspend to the shell; fg comes back",
+    ),
+    Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt", tooltip="quit", priority=True),
+]
+
+MODIFIERS = frozenset({"ctrl", "shift", "alt", "meta", "super", "hyper"})
+NAMES = frozenset(key.value for key in Keys)
+
+
+def is_key(name: str) -> bool:
+    """Whether a terminal can send a key of this name: "x", "question_mark", "ctrl+g", "f2"."""
+    *modifiers, key = name.split("+") if len(name) > 1 else [name]
+    is_known = len(key) == 1 or key in NAMES or key_to_character(key) is not None
+    return is_known and MODIFIERS.issuperset(modifiers)

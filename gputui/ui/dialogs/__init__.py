@@ -1,0 +1,1 @@
+"""Dialogs over a screen: a menu and a confirmation."""

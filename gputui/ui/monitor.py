@@ -1,0 +1,77 @@
+"""What screens need of the application, which they know only by this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gputui.model.history import History
+from gputui.model.process import Identity
+from gputui.model.snapshot import Snapshot
+from gputui.settings import Settings
+from gputui.ui.attach.attached import Attached
+from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.process_rows import View
+from gputui.ui.drawing.status import MonitorState
+
+
+class Monitor(Protocol):
+    """The application, as its screens see it; `view` and `state` are theirs to replace."""
+
+    view: View
+    """How the user wants the process list."""
+    state: MonitorState
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot."""
+        ...
+
+    @property
+    def history(self) -> History:
+        """The readings that graphs show."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, flags of the command line included."""
+        ...
+
+    @property
+    def appearance(self) -> Appearance:
+        """Glyphs and thresholds."""
+        ...
+
+    @property
+    def keymap(self) -> dict[str, str]:
+        """The keys that the settings change, by the id of their binding."""
+        ...
+
+    @property
+    def attached(self) -> Attached:
+        """The attached processes."""
+        ...
+
+    def attend(self) -> None:
+        """Tell the sampler what the screen on top looks at."""
+        ...
+
+    def say(self, sentence: str, *, is_error: bool = True) -> None:
+        """Show a notice for a few seconds."""
+        ...
+
+    def set_tagged(self, count: int) -> None:
+        """Show in the status line how many processes are tagged."""
+        ...
+
+    def send_signal(self, name: str, identities: Sequence[Identity]) -> None:
+        """Send a signal to processes, and say what came of it."""
+        ...
+
+    def show_attach_screen(self, name: str) -> None:
+        """Go to an attach screen; it takes the place of an attach screen on top."""
+        ...
+
+    def jump_to(self, name: str, address: int) -> None:
+        """Go to an attach screen, with the cursor on what is at an address."""
+        ...

@@ -1,0 +1,136 @@
+"""The filter's language."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputui.errors import UsageError
+from gputui.explain.filtering import UNITS, Predicate
+from gputui.explain.filtering import parse_filter as parse_for
+from gputui.model.reading import Absent
+from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.process_rows import View, rows_of
+from tests.ui import scenes
+
+ROWS = rows_of(scenes.node(), View(), Appearance())
+RANKS, OTHERS, REST = [2010, 2020, 2030, 2040], [3000, 3100, 3100, 3200], [None]
+
+
+def parse_filter(text: str) -> Predicate | None:
+    return parse_for(text, PROCESS_FIELDS)
+
+
+def found(text: str) -> list[int | None]:
+    predicate = parse_filter(text)
+    return [row.process.pid if row.process else None for row in ROWS if predicate is None or predicate(row)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [
+        ("", RANKS + OTHERS + REST),
+        ("   ", RANKS + OTHERS + REST),
+        ("python", [*RANKS, 3000, 3100, 3100]),
+        ("PYTHON Ana", RANKS),
+        ("train 2020", [2020]),
+        ("user==ana", RANKS),
+        ("user=ana", RANKS),
+        ("USER==ana", None),
+        ("user==ANA", RANKS),
+        ("user!=ana", [3000, 3100, 3100]),
+        ("command~vllm", [3000]),
+        ("command!~python", []),
+        ('command~"--port 8000"', [3000]),
+        ("pid==3100", [3100, 3100]),
+        ("pid>3000", [3100, 3100, 3200]),
+        ("pid>=3000 and pid<=3100", [3000, 3100, 3100]),
+        ("gpu==6", [3100, 3200]),
+        ("device==7", REST),
+        ("mem>10GiB", [*RANKS, 3000]),
+        ("mem > 10 GiB", None),
+        ("mem>10g", [*RANKS, 3000]),
+        ("memory<=2048MiB", [3100, 3200, None]),
+        ("mem<1.5GiB", [3100]),
+        ("sm==0", [3100]),
+        ("cpu>50", RANKS),
+        ("cpu<1", [3100, 3100]),
+        ("cpu>50%", RANKS),
+        ("rss>1GiB", [*RANKS, 3000, 3100, 3100]),
+        ("rank==0", [2010]),
+        ("rank>1", [2030, 2040]),
+        ("state==zombie", [3200]),
+        ("type==C", RANKS + OTHERS),
+        ("probe==yes", [2010]),
+        ("not user==ana", [*OTHERS, None]),
+        ("! user==ana", [*OTHERS, None]),
+        ("not (user==ana or user==carla)", [3000, 3200, None]),
+        ("user==llm or user==ana and rank==0", [2010, 3000]),
+        ("(user==llm or user==ana) and rank==0", [2010]),
+        ("user == ana and mem > 10GiB", RANKS),
+    ],
+)
+def test_a_filter_finds(text, pids):
+    if pids is None:
+        with pytest.raises(UsageError):
+            parse_filter(text)
+    else:
+        assert found(text) == pids
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("usr==ana", "has no field 'usr'"),
+        ("user==", "ends where a value after user== is expected"),
+        ("user==ana and", "ends where a field such as command or user is expected"),
+        ("user==ana ben", "has 'ben' where `and` or `or` is expected"),
+        ("mem>lots", "needs a number after mem"),
+        ("mem>10QiB", "needs a number after mem"),
+        ("(user==ana", "lacks a closing parenthesis"),
+        ("user==ana)", "has ')' where"),
+        ("mem (>3)", "needs a comparison"),
+        ("user ana==", "needs a comparison such as == or > after 'user'"),
+        ('command=="unfinished', "has an error at"),
+        ("==", "has no field '=='"),
+        ("not =", "has no field"),
+    ],
+)
+def test_a_wrong_filter_says_what_is_wrong(text, sentence):
+    with pytest.raises(UsageError) as error:
+        parse_filter(text)
+    assert sentence in str(error.value)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="abmemuser<>=!~()\"' 0123456789.GiBandornot%\\\x00宽", max_size=40))
+def test_any_text_is_a_filter_or_a_sentence(text):
+    try:
+        predicate = parse_filter(text)
+    except UsageError as error:
+        sentence = str(error)
+    else:
+        sentence = "The filter is understood."
+        assert predicate is None or all(predicate(row) in (True, False) for row in ROWS)
+    assert sentence.startswith("The filter ")
+
+
+@pytest.mark.parametrize("name", PROCESS_FIELDS.by_name)
+@pytest.mark.parametrize("sign", ["==", "!=", ">", "<=", "~", "!~"])
+def test_what_is_not_known_is_never_found(name, sign):
+    nothing = Absent("insufficient permissions")
+    odd = scenes.process(
+        1, user=nothing, command=nothing, cpu_percent=nothing, rss_bytes=nothing,
+        uses=(scenes.use(0, 1, used_bytes=nothing, sm_percent=nothing),),
+    )  # fmt: skip
+    (row,) = rows_of(scenes.snapshot(scenes.devices(1), (odd,)), View(), Appearance())
+    if PROCESS_FIELDS.by_name[name](row) is None:
+        assert not parse_filter(f"{name}{sign}1")(row)
+
+
+@pytest.mark.parametrize(("unit", "bytes_each"), UNITS.items())
+def test_units(unit, bytes_each):
+    process = scenes.process(1, uses=(scenes.use(0, 1, used_bytes=3 * bytes_each),))
+    (row,) = rows_of(scenes.snapshot(scenes.devices(1), (process,)), View(), Appearance())
+    assert parse_filter(f"mem>=3{unit.upper()}")(row)
+    assert not parse_filter(f"mem>3{unit}")(row)

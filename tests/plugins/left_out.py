@@ -1,0 +1,50 @@
+"""Leaves out, before anything runs, what this machine cannot run, and says at the end how many tests and why."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.torches import NO_CUDA_BUILD
+
+LEFT_OUT = pytest.StashKey[Counter]()
+
+
+def lacks(item: pytest.Item) -> str:
+    """What a test needs and does not have."""
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        return "root, for other users and for mounts"
+    if getattr(item, "callspec", None) and item.callspec.params.get("cuda_path") == NO_CUDA_BUILD:
+        return "a CUDA build of PyTorch"
+    return ""
+
+
+def pytest_configure(config):
+    config.stash[LEFT_OUT] = Counter()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """After -k and -m: what nobody asked for is not counted."""
+    left_out = [item for item in items if lacks(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = Counter(map(lacks, left_out))
+        items[:] = [item for item in items if not lacks(item)]
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Each of xdist's workers has collected, and left out, all tests."""
+    node.config.stash[LEFT_OUT] |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for need, count in config.stash[LEFT_OUT].items():
+        tests = "1 test was" if count == 1 else f"{count} tests were"
+        terminalreporter.write_line(f"{tests} left out: {'it needs' if count == 1 else 'they need'} {need}.")

@@ -1,0 +1,75 @@
+"""The variables of running functions are read without the snapshot that `frame.f_locals` leaves in a frame."""
+
+import sys
+import weakref
+
+from gputui.probe import stacks
+
+
+class Held:
+    """Stands for a tensor."""
+
+
+def test_local_variables_are_read_by_name():
+    first, second = Held(), [1]
+    read = stacks.variables(sys._getframe())
+    assert read["first"] is first
+    assert read["second"] is second
+    assert "read" not in read
+
+
+def test_arguments_and_cells_are_read():
+    outer = Held()
+
+    def function(argument, shared, *rest, key=None, **others):
+        read = stacks.variables(sys._getframe())
+        assert read["argument"] == 1
+        assert read["shared"] is shared
+        assert read["rest"] == (3,)
+        assert read["key"] == 4
+        assert read["others"] == {"more": 5}
+        assert read["outer"] is outer
+        return lambda: shared
+
+    function(1, 2, 3, key=4, more=5)
+
+
+def test_a_variable_without_a_value_is_left_out():
+    if stacks.can_read_variables():
+        read = stacks.variables(sys._getframe())
+    later = 1
+    assert "later" not in read
+    assert later
+
+
+def test_a_deleted_variable_is_gone():
+    held = Held()
+    alive = weakref.ref(held)
+    assert "held" in stacks.variables(sys._getframe())
+    del held
+    assert alive() is None
+
+
+def test_a_dictionary_from_locals_is_not_written_to():
+    held = Held()
+    mine = locals()
+    keys = set(mine)
+    later = held
+    stacks.namespaces()
+    assert set(mine) == keys
+    assert later is held
+
+
+def test_a_place_names_file_line_and_function():
+    held = Held()
+    places = [space.where for space in stacks.namespaces() if space.variables.get("held") is held]
+    line = sys._getframe().f_lineno - 1
+    assert places == [f"test_stacks.py:{line} in test_a_place_names_file_line_and_function"]
+
+
+def test_a_generator_and_a_comprehension_are_frames_as_well():
+    def generator():
+        inside = Held()
+        yield [space.variables["inside"] is inside for space in stacks.namespaces() if "inside" in space.variables]
+
+    assert next(generator()) == [True]

@@ -1,0 +1,6 @@
+"""How much longer than usual the long tests run."""
+
+import os
+
+SCALE = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
+"""Multiplies the counts of long tests: 1 in daily use, more for `python -m benchmarks.nightly`."""

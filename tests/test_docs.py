@@ -1,0 +1,69 @@
+"""The documents against the program: settings, variables, links, and the README's two commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gputui import environment
+from gputui.settings.settings import COLORS, DEFAULTS, GRAPHS, PROCESS_COLUMNS, SORTS, THEMES
+from gputui.settings.table import SETTINGS, Setting
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SETTINGS_PAGE = (REPOSITORY / "docs" / "settings.md").read_text()
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")])
+COMMANDS = (
+    "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gputui",
+    (
+        "python3 -m venv .venv && .venv/bin/pip install -U pip && .venv/bin/pip install -e . --group test"
+        " && .venv/bin/pytest"
+    ),
+)
+
+
+def rows(header: str) -> dict[str, list[str]]:
+    """The table of the settings page that begins with `header`: its cells without backquotes, by the first one."""
+    table = SETTINGS_PAGE.split(f"\n{header}", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    cells = [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in table]
+    return {first: rest for first, *rest in cells}
+
+
+def test_every_setting_and_no_other_has_a_row() -> None:
+    assert list(rows("| setting |")) == [setting.name for setting in SETTINGS]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_row_has_the_variable_the_flag_and_the_default(setting: Setting) -> None:
+    variable, flag, default, _ = rows("| setting |")[setting.name]
+    assert (variable, flag) == (setting.variable, setting.flag.name if setting.flag else "")
+    assert setting.form(default) == getattr(DEFAULTS, setting.field)
+
+
+def test_every_word_a_setting_can_have_is_on_the_page() -> None:
+    words = {*COLORS, *GRAPHS, *PROCESS_COLUMNS, *SORTS, *THEMES}
+    assert words - set(re.findall(r"[\w-]+", SETTINGS_PAGE)) == set()
+
+
+def test_the_variables_of_no_setting_are_those_of_the_list() -> None:
+    assert {name: meaning for name, (meaning,) in rows("| variable |").items()} == environment.OF_NO_SETTING
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text())
+    assert [(path, anchor) for path, anchor in targets if not leads_somewhere(page, path, anchor)] == []
+
+
+def leads_somewhere(page: Path, path: str, anchor: str) -> bool:
+    target = page.parent / path if path else page
+    if not target.exists():
+        return False
+    headings = re.findall(r"^#+ (.*)$", target.read_text(), flags=re.MULTILINE) if anchor else []
+    return not anchor or anchor in {re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings}
+
+
+def test_the_readme_has_its_two_commands_each_on_a_line_of_its_own() -> None:
+    lines = (REPOSITORY / "README.md").read_text().splitlines()
+    assert [line.strip() for line in lines if line.startswith("    python3 -m venv")] == list(COMMANDS)

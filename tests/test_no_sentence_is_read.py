@@ -1,0 +1,100 @@
+"""Texts are for people: with every reason, problem and sentence in another language, the program does the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from gputui.explain import disconnects
+from gputui.explain.advice import findings
+from gputui.model.device import Device, DeviceLook, Lost
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Problem, ProblemKind
+from gputui.model.snapshot import Snapshot
+from gputui.model.target import Disconnect, DisconnectKind
+from gputui.once.document import document
+from gputui.probe import budget
+from gputui.sources.nvml import errors
+from gputui.sources.recording.reader import Recording
+from gputui.sources.recording.story import Story
+from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.attach.head import draw_ending
+from gputui.ui.drawing.devices import DeviceRow, draw_lost
+from gputui.ui.drawing.line import text_of
+from tests.explain.maps import segment
+from tests.explain.moments import moment
+from tests.recording.made import job
+from tests.ui.attach.sitting import sitting
+
+FOREIGN = "un motif: traduit"
+DEVICE = Device(0, "GPU-0", "H100", "")
+
+
+@pytest.mark.parametrize("kind", AbsentKind)
+def test_only_what_failed_is_a_problem_of_the_once_document(kind: AbsentKind) -> None:
+    device = DEVICE._replace(power_w=Absent(FOREIGN, kind))
+    problems = document(Snapshot(devices=DeviceLook(devices=(device,))))["devices"][0]["problems"]
+    assert problems == ([f"power_w: {FOREIGN}"] if kind is AbsentKind.FAILED else [])
+
+
+def test_an_unread_device_has_no_problems_in_the_once_document() -> None:
+    assert {NOT_READ.kind, NOT_LOOKED_AT.kind} == {AbsentKind.NOT_READ_YET, AbsentKind.ON_REQUEST}
+    assert document(Snapshot(devices=DeviceLook(devices=(DEVICE,))))["devices"][0]["problems"] == []
+
+
+def test_what_nvml_says_is_told_apart_by_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "REASONS", dict.fromkeys(errors.REASONS, FOREIGN))
+    kinds = {code: errors.absent_of(code).kind for code in errors.Code}
+    assert [code for code, kind in kinds.items() if kind is not AbsentKind.FAILED] == [errors.Code.NOT_SUPPORTED]
+
+
+def test_a_lost_device_says_its_reason_alone_where_there_is_no_room_for_the_remedy() -> None:
+    lost = DeviceRow(DEVICE._replace(lost=Lost(FOREIGN, "redémarrer")), (), Appearance())
+    assert f"{FOREIGN}: redémarrer" in text_of((draw_lost(lost, 120),))
+    narrow = text_of((draw_lost(lost, 50),))
+    assert FOREIGN in narrow
+    assert "redém" not in narrow
+
+
+@pytest.mark.parametrize("kind", DisconnectKind)
+def test_every_end_of_a_conversation_has_a_sentence_with_the_pid_on_the_screen(kind: DisconnectKind) -> None:
+    ended = replace(moment(segment(("live", 4))), ended=Disconnect(kind, FOREIGN))
+    for pid in (7, 4242):
+        shown = replace(ended, greeting=replace(ended.greeting, pid=pid))
+        assert f"process {pid}" in " ".join(text_of(draw_ending(shown, 400)).lower().split())
+
+
+def test_a_renamed_process_of_a_recording_ends_under_its_new_pid(tmp_path, monkeypatch) -> None:
+    sentences = dict.fromkeys(DisconnectKind, ("{pid} " + FOREIGN, ""))
+    monkeypatch.setattr(disconnects, "_SENTENCES", sentences)
+    recording = Recording(job(4).write(tmp_path / "job.gputui"))
+    *_, last = Story(recording, lambda greeting: replace(greeting, pid=4242)).moments()
+    assert text_of(draw_ending(last, 80)).startswith(f" 4242 {FOREIGN}")
+
+
+@pytest.mark.parametrize("kind", ProblemKind)
+async def test_the_key_for_a_look_stands_where_a_look_helps(kind: ProblemKind) -> None:
+    shown = replace(moment(segment(("live", 40))), problems=(Problem(FOREIGN, kind),))
+    async with sitting(shown) as at:
+        assert FOREIGN in at.text
+        assert ("Press u to look now." in at.text) == (kind is ProblemKind.LOOK_ON_REQUEST)
+
+
+def test_the_probe_says_by_a_kind_that_a_look_helps() -> None:
+    assert budget.on_request(FOREIGN) == {"text": FOREIGN, "kind": ProblemKind.LOOK_ON_REQUEST.value}
+
+
+def test_a_finding_says_by_a_flag_that_a_look_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("gputui.explain.advice.stuck"), "LOOK_FIRST", FOREIGN)
+    fragmented = moment(segment(("live", 1), ("free", 199)))
+    device = fragmented.devices[0]
+    unnamed = replace(device, layout=replace(device.layout, names_time=0.0))
+    seen = {
+        is_named: {finding.kind: finding for finding in findings(fragmented_now, 0)}["stuck"]
+        for is_named, fragmented_now in ((True, fragmented), (False, replace(fragmented, devices=(unnamed,))))
+    }
+    assert {is_named: (finding.remedy == FOREIGN, finding.needs_look) for is_named, finding in seen.items()} == {
+        True: (False, False),
+        False: (True, True),
+    }

@@ -1,0 +1,79 @@
+"""What of a snapshot is kept for graphs."""
+
+from gputui.model.device_readings import GRAPHED
+from gputui.model.history import POINTS, History, Series
+from gputui.model.reading import Absent
+from gputui.ui.drawing.process_page import history_owner
+from gputui.ui.graph_history import record
+from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST, band_graphs
+from gputui.units import GIB
+from tests.ui import scenes
+
+GPU = "GPU-00000000"
+
+
+def recorded(*scenes_seen) -> History:
+    history = History()
+    for scene in scenes_seen:
+        record(history, scene)
+    return history
+
+
+def last(history: History, owner: str, name: str) -> float | None:
+    return history.last(owner, name, 1)[0]
+
+
+def test_every_reading_of_a_device_that_a_graph_shows():
+    history = recorded(scenes.node())
+    for reading in GRAPHED:
+        assert last(history, GPU, reading.series) is not None, reading.series
+
+
+def test_an_absent_reading_is_a_gap_and_no_nought():
+    history = recorded(scenes.snapshot((scenes.device(power_w=Absent("no"), memory=Absent("no")),)))
+    assert last(history, GPU, "power_w") is None
+    assert last(history, GPU, "used_bytes") is None
+
+
+def test_an_old_look_adds_nothing_about_devices_and_forgets_nothing():
+    first, second = scenes.node(1), scenes.node(9)._replace(devices_age_s=8.0)
+    history = recorded(first, second)
+    assert last(history, GPU, "power_w") is None
+    assert history.last(GPU, "power_w", 5)[0] == 400.0
+    assert last(history, HOST, "cpu_percent") == 37.0
+
+
+def test_instances_are_not_counted_twice():
+    board = scenes.device(0)
+    history = recorded(scenes.snapshot((board, *scenes.instances(0, 3))))
+    assert last(history, ALL_DEVICES, "used_bytes") == 10 * GIB
+    assert last(history, ALL_DEVICES, "gpu_utilization_percent") == 90
+    graphs = band_graphs(scenes.snapshot((board, *scenes.instances(0, 3))), history, 10)
+    assert (graphs[1].shown, graphs[1].top) == ("10.0 GiB", 80 * GIB)
+
+
+def test_processes_are_kept_by_identity_and_device():
+    (one,) = (scenes.process(7, 0, 3.0),)
+    history = recorded(scenes.snapshot(scenes.devices(1), (one,)))
+    assert last(history, history_owner(one), f"used_bytes {GPU}") == 3 * GIB
+    assert last(history, history_owner(one), "cpu_percent") == 99.0
+
+
+def test_what_is_gone_is_forgotten():
+    one = scenes.process(7)
+    history = recorded(scenes.snapshot(scenes.devices(2), (one,)), scenes.snapshot(scenes.devices(1), number=2))
+    assert history.last(history_owner(one), "cpu_percent", 5) == [None] * 5
+    assert history.last("GPU-00000001", "power_w", 5) == [None] * 5
+
+
+def all_series(history: History) -> list[Series]:
+    return [each for named in history._series.values() for zooms in named.values() for each in zooms]
+
+
+def test_a_day_of_snapshots_takes_bounded_memory():
+    history = History()
+    for number in range(2000):
+        record(history, scenes.node()._replace(time=scenes.NOW + 2 * number))
+    series = all_series(history)
+    assert POINTS <= max(len(each._means) for each in series) < 2 * POINTS
+    assert len(series) == len(all_series(recorded(scenes.node())))
