@@ -61,8 +61,13 @@ def test_what_cannot_be_meant_is_one_sentence_and_status_2(
     [
         ("run /", 126, "/ cannot be run: it is a folder without a __main__.py. Name a file, such as /train.py."),
         ("attach --job 2147483647", 1, "There is no process 2147483647 here. `gputui attach` lists"),
+        (
+            "replay nothere",
+            1,
+            "nothere cannot be read: No such file or directory. Name a recording made with `gputui attach PID --record",
+        ),
     ],
-    ids=["a folder", "no launcher"],
+    ids=["a folder", "no launcher", "no recording"],
 )
 def test_what_is_not_there_is_a_sentence_with_the_remedy(
     capsys: pytest.CaptureFixture[str], arguments: str, status: int, sentence: str
