@@ -1,4 +1,4 @@
-"""The command line: commands as a table, and the one place where an error becomes a sentence and an exit status."""
+"""The command line: a table of commands, and the one place where an error becomes a message and an exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.settings import Settings, load_settings
 INTERRUPTED = 130
 """128 + SIGINT, as a shell reports it."""
 BROKEN_PIPE = 141
-"""128 + SIGPIPE: whoever read our output has gone (`gputui --once | head -1`)."""
+"""128 + SIGPIPE: the reader of our output has gone (`gputui --once | head -1`)."""
 
 Run = Callable[[list[str], Settings], int]
 
@@ -28,7 +28,7 @@ class Command(NamedTuple):
     needs_settings: bool = True
 
     def load(self) -> Run:
-        """The function behind the command."""
+        """Import the command's module, and return its function."""
         module, function = self.loader.split(":")
         run: Run = getattr(import_module(module), function)
         return run
@@ -36,17 +36,20 @@ class Command(NamedTuple):
 
 MONITOR = Command("", "the monitor", "gputui.commands.monitor:run")
 COMMANDS = (
-    Command("attach", "look inside a training process", "gputui.commands.attach:run"),
-    Command("replay", "look again at what was recorded while attached", "gputui.commands.replay:run"),
+    Command("attach", "look inside a running training process", "gputui.commands.attach:run"),
+    Command("replay", "play back a recording of an attached process", "gputui.commands.replay:run"),
     Command(
         "snapshot",
-        "a process's memory as a file for PyTorch's viewer",
+        "save a process's memory as a file for PyTorch's viewer",
         "gputui.commands.snapshot:run",
         needs_settings=False,
     ),
-    Command("run", "a program with the probe loaded, to attach to", "gputui.commands.run:run", needs_settings=False),
+    Command("run", "run a program so that gputui can attach to it", "gputui.commands.run:run", needs_settings=False),
     Command(
-        "doctor", "what works here, what does not, and the remedy", "gputui.commands.doctor:run", needs_settings=False
+        "doctor",
+        "check what works on this machine, and how to fix the rest",
+        "gputui.commands.doctor:run",
+        needs_settings=False,
     ),
 )
 
@@ -67,13 +70,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command, rest = _command(arguments)
-    asks_first = rest[:1] in (["--help"], ["-h"], ["--version"])  # answered whatever the settings file says
-    settings = load_settings() if command.needs_settings and not asks_first else Settings()
+    wants_help = rest[:1] in (["--help"], ["-h"], ["--version"])  # must work with a broken settings file too
+    settings = load_settings() if command.needs_settings and not wants_help else Settings()
     return command.load()(rest, settings)
 
 
 def _command(arguments: list[str]) -> tuple[Command, list[str]]:
-    """The command meant and its own arguments: a command is the first word, or there is none."""
+    """The command and its arguments: the first word is a command, unless it is an option or missing."""
     if not arguments or arguments[0].startswith("-"):
         return MONITOR, arguments
     name, *rest = arguments
@@ -82,4 +85,4 @@ def _command(arguments: list[str]) -> tuple[Command, list[str]]:
             return command, rest
     names = [command.name for command in COMMANDS]
     cause = f"There is no command {name!r}."
-    raise UsageError(cause, did_you_mean(name, names) or f"There are: {', '.join(names)}. See gputui --help.")
+    raise UsageError(cause, did_you_mean(name, names) or f"The commands are: {', '.join(names)}. See gputui --help.")

@@ -1,4 +1,4 @@
-"""Errors that people can act on: a cause and a remedy; `gputui.cli.main` turns them into an exit status."""
+"""Errors that a person can act on: a cause, a remedy and an exit status, which `gputui.cli.main` alone reports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 class GputuiError(Exception):
     """A failure that ends a command with one sentence on stderr.
 
-    `remedy` is the sentence that says what to do; it may be empty where nothing can be done.
-    `exit_status` is what the command returns to the shell.
+    `remedy` is the sentence that says what to do, "" where nothing can be done. `exit_status` is what the command
+    returns to the shell.
     """
 
     exit_status = 1
@@ -24,13 +24,13 @@ class GputuiError(Exception):
 
 
 class UsageError(GputuiError):
-    """Invalid usage or settings: an unknown option, a value of the wrong form, a wrong setting."""
+    """Invalid usage or settings: an unknown option, a malformed value, an unknown setting."""
 
     exit_status = 2
 
 
 def did_you_mean(typed: str, known: Collection[str], shown: Mapping[str, str] | None = None) -> str:
-    """The remedy for an unknown name: the nearest known one, as spelled in `shown`, or ""."""
+    """The remedy for an unknown name: the most similar of `known`, written as in `shown`; "" where none is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(typed, known, n=1)

@@ -1,4 +1,4 @@
-"""Standard output is data, standard error is narration."""
+"""Writing to standard output (data) and standard error (messages)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gputui.errors import GputuiError
 
 
 def put(text: str) -> None:
-    """Write `text` to standard output, at once, in its encoding ("?" for what it cannot say).
+    """Write `text` to standard output and flush it; a character that its encoding lacks becomes "?".
 
-    A reader that went away is a BrokenPipeError; what else keeps it from being written (a full disk) a `GputuiError`.
+    Raises BrokenPipeError where the reader has gone away, `GputuiError` for any other failure, such as a full disk.
     """
     if sys.stdout is None:
         cause = "Standard output is closed."
@@ -30,9 +30,9 @@ def put(text: str) -> None:
 
 
 def narrate(text: str) -> None:
-    """Write a line to standard error; where that is closed, nobody wants to hear it.
+    """Write a line to standard error, unless it is closed.
 
-    What a terminal would obey becomes "?": a sentence may name a file or a command of somebody else's.
+    Control characters become "?": a message may quote a file name or a command that somebody else chose.
     """
     if sys.stderr is not None:
         line = "".join(character if character.isprintable() else "?" for character in text)

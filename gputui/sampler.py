@@ -14,26 +14,26 @@ Listener = Callable[[Snapshot], None]
 
 
 class Machine(Protocol):
-    """What can be looked at: the real machine or a demonstration."""
+    """What the sampler looks at: the real machine or a demonstration."""
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """One moment of everything; returns in time even where a driver call hangs."""
+        """One snapshot; returns in time even while a driver call hangs."""
         ...
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Send a signal to exactly this process; raises GputuiError with the sentence of a refusal."""
+        """Send a signal to exactly this process. Raises `GputuiError` where it is refused."""
         ...
 
     def close(self) -> None:
-        """Give up handles and threads; never waits."""
+        """Release handles and threads without waiting."""
         ...
 
 
 class Sampler:
     """Takes snapshots of a machine; the methods may be called from any thread and return at once.
 
-    An `Event` paces the thread: waiting is interruptible, and a thread stuck in a driver call is a daemon that
-    quitting does not wait for.
+    The thread waits on an `Event`, which can be interrupted, and it is a daemon: quitting does not wait for a thread
+    that is stuck in a driver call.
     """
 
     def __init__(self, machine: Machine, listener: Listener, interval_s: float) -> None:
@@ -47,11 +47,11 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="gputui-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first snapshot is taken at once."""
+        """Start the thread, which takes the first snapshot at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End without waiting for a look under way."""
+        """Stop without waiting for a look in progress."""
         self._is_stopped = True
         self._wake.set()
 
@@ -66,7 +66,7 @@ class Sampler:
         self._wake.set()
 
     def set_attention(self, attention: Attention) -> None:
-        """Say what is looked at; a look follows at once when something new is."""
+        """Set what the screens look at; a change causes a look at once."""
         changed, self._attention = attention != self._attention, attention
         if changed:
             self._wake.set()
@@ -76,7 +76,7 @@ class Sampler:
         self._wake.set()
 
     def replace(self, machine: Machine) -> None:
-        """Look at another machine from now on."""
+        """Look at `machine` from now on, and close the one before."""
         old, self._machine = self._machine, machine
         old.close()
         self._wake.set()

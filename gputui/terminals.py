@@ -1,4 +1,4 @@
-"""What a terminal can show, as far as its environment tells, and what ends a program on it."""
+"""What a terminal can show, as far as its environment says, and which signals end a program on it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import signal
 from collections.abc import Mapping
 
 CANNOT_SHOW = ("", "dumb", "unknown")
-"""Values of TERM with which no full-screen program can be shown."""
+"""Values of TERM for terminals that cannot show a full-screen program."""
 
 FEW_CHARACTERS = ("linux", "vt100", "vt220")
-"""Terminals whose fonts have no eighths of blocks: the Linux console has 256 or 512 characters."""
+"""Values of TERM for terminals whose fonts lack eighth blocks: the Linux console has 256 or 512 characters."""
 
 PLAIN_LOCALES = ("C", "POSIX")
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-"""Signals that end a full-screen program in order, with the exit status 128 + signal."""
+"""Signals on which a full-screen program restores the terminal and exits with status 128 + signal."""
 
 LAST_WORDS_S = 1.0
-"""So long a terminal that takes no more bytes is waited for at the end."""
+"""Seconds to wait at exit for a terminal that has stopped reading."""
 
 
 def is_utf8(encoding: str) -> bool:
@@ -26,9 +26,9 @@ def is_utf8(encoding: str) -> bool:
 
 
 def draws_unicode(encoding: str, environment: Mapping[str, str]) -> bool:
-    """Whether a terminal draws more than ASCII: it takes UTF-8, has the characters, and nobody asked for plain C.
+    """Whether a terminal draws more than ASCII: it takes UTF-8, has the characters, and the locale is not plain C.
 
-    Python itself takes the locale C for UTF-8 and sets LC_CTYPE (PEP 538), so that only LC_ALL and LANG tell.
+    Python treats the locale C as UTF-8 and sets LC_CTYPE (PEP 538), so only LC_ALL and LANG show what was asked for.
     """
     locale = environment.get("LC_ALL") or environment.get("LANG") or ""
     charset = locale.partition(".")[2].partition("@")[0]

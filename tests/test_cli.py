@@ -45,7 +45,7 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         pytest.param("snapshot 1 -o /", "/ is a folder. Name a file in it: -o /memory.pickle.", id="folder"),
         pytest.param("doctr", "There is no command 'doctr'. Did you mean doctor?", id="command"),
         pytest.param("--once now", "gputui takes no argument 'now'. See gputui --help.", id="argument"),
-        pytest.param("--json", "--json goes with --once. Use gputui --once --json.", id="json alone"),
+        pytest.param("--json", "--json needs --once. Use gputui --once --json.", id="json alone"),
         pytest.param("doctor --jsn", "There is no option --jsn. Did you mean --json?", id="option of a command"),
     ],
 )
@@ -61,8 +61,13 @@ def test_what_cannot_be_meant_is_one_sentence_and_status_2(
     [
         ("run /", 126, "/ cannot be run: it is a folder without a __main__.py. Name a file, such as /train.py."),
         ("attach --job 2147483647", 1, "There is no process 2147483647 here. `gputui attach` lists"),
+        (
+            "replay nothere",
+            1,
+            "nothere cannot be read: No such file or directory. Name a recording made with `gputui attach PID --record",
+        ),
     ],
-    ids=["a folder", "no launcher"],
+    ids=["a folder", "no launcher", "no recording"],
 )
 def test_what_is_not_there_is_a_sentence_with_the_remedy(
     capsys: pytest.CaptureFixture[str], arguments: str, status: int, sentence: str
@@ -124,7 +129,7 @@ def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_the_remedy() -> None:
     result = run([])
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "gputui: The monitor needs a terminal, and standard input is none. For one look, printed, use gputui --once.\n"
+        "gputui: The monitor needs a terminal, and standard input is not one. To print one look, use gputui --once.\n"
     )
 
 

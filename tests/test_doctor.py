@@ -53,7 +53,7 @@ def test_nothing_is_broken_where_all_is_well() -> None:
         pytest.param(on(79, 40), "terminal", Grade.LIMITED, "79x40", id="narrow"),
         pytest.param(on(0, 0), "terminal", Grade.LIMITED, "size", id="no size"),
         pytest.param(on(120, 40, TERM="dumb"), "terminal", Grade.BROKEN, "'dumb'", id="dumb"),
-        pytest.param(replace(FINE, terminal=Terminal(None, "")), "terminal", Grade.FINE, "no terminal", id="a pipe"),
+        pytest.param(replace(FINE, terminal=Terminal(None, "")), "terminal", Grade.FINE, "not a terminal", id="a pipe"),
         pytest.param(on(120, 40), "colors", Grade.FINE, "256", id="256 colours"),
         pytest.param(on(120, 40, COLORTERM="truecolor"), "colors", Grade.FINE, "truecolor", id="truecolor"),
         pytest.param(on(120, 40, TERM="linux"), "colors", Grade.LIMITED, "16", id="16 colours"),
@@ -71,7 +71,10 @@ def test_the_terminal_and_the_settings_are_looked_at(here: Here, check: str, gra
 def test_a_variable_that_means_nothing_is_told() -> None:
     known, unknown = findings(on(120, 40, GPUTUI_TEHME="nord"), "settings")
     assert known.grade is Grade.FINE
-    assert (unknown.text, unknown.remedy) == ("GPUTUI_TEHME is set and means nothing.", "Did you mean GPUTUI_THEME?")
+    assert (unknown.text, unknown.remedy) == (
+        "GPUTUI_TEHME is set, but gputui does not know it.",
+        "Did you mean GPUTUI_THEME?",
+    )
 
 
 def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
@@ -80,7 +83,7 @@ def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
         "driver",
         Grade.BROKEN,
         "No driver. Install one.",
-        "Until then: gputui --demo shows the screens, and the host part works.",
+        "Until then, gputui shows the host alone; gputui --demo shows a simulated machine.",
     )
     assert findings(here, "devices") == []
 
@@ -102,7 +105,7 @@ def test_a_driver_without_a_device_is_broken() -> None:
 def test_memory_that_is_not_told_is_a_limit() -> None:
     uses = (DeviceUse(UUID, 1, "C", Absent("not said")), DeviceUse(UUID, 2, "C", Absent("not said")))
     here = replace(FINE, devices=FINE.devices._replace(uses=uses))
-    assert the(here, "processes").text == "What some processes hold is not told: not said"
+    assert the(here, "processes").text == "The memory of some processes is unknown: not said"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gputui.model.snapshot import Snapshot
 from gputui.model.target import Disconnect, DisconnectKind
 from gputui.once.document import document
 from gputui.probe import budget
-from gputui.sources.nvml import codes
+from gputui.sources.nvml import errors
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
 from gputui.ui.drawing.appearance import Appearance
@@ -44,9 +44,9 @@ def test_an_unread_device_has_no_problems_in_the_once_document() -> None:
 
 
 def test_what_nvml_says_is_told_apart_by_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codes, "REASONS", dict.fromkeys(codes.REASONS, FOREIGN))
-    kinds = {code: codes.absent_of(code).kind for code in codes.Code}
-    assert [code for code, kind in kinds.items() if kind is not AbsentKind.FAILED] == [codes.Code.NOT_SUPPORTED]
+    monkeypatch.setattr(errors, "REASONS", dict.fromkeys(errors.REASONS, FOREIGN))
+    kinds = {code: errors.absent_of(code).kind for code in errors.Code}
+    assert [code for code, kind in kinds.items() if kind is not AbsentKind.FAILED] == [errors.Code.NOT_SUPPORTED]
 
 
 def test_a_lost_device_says_its_reason_alone_where_there_is_no_room_for_the_remedy() -> None:

@@ -12,7 +12,7 @@ from gputui.model.device import DeviceLook, Driver
 from gputui.model.process import Identity
 from gputui.model.snapshot import Attention, Snapshot
 from gputui.sampler import Sampler
-from gputui.sources.machine import DemoMachine, DeviceReader
+from gputui.sources.machine import DemoMachine, DeviceThread
 from gputui.sources.signals import SignalRefused
 
 PATIENCE_S = 120.0
@@ -198,7 +198,7 @@ class Driven:
     def __init__(self) -> None:
         self.source = Source()
         self.now = 100.0
-        self.reader = DeviceReader(lambda: self.source, lambda: self.now)
+        self.reader = DeviceThread(lambda: self.source, lambda: self.now)
 
     def hang(self) -> None:
         """The driver does not answer the next call."""
@@ -267,7 +267,7 @@ def test_closing_waits_for_no_call_and_closes_the_driver_when_it_answers(driven:
 
 
 def test_closing_what_was_never_asked_opens_no_driver() -> None:
-    reader = DeviceReader(lambda: pytest.fail("opened"))
+    reader = DeviceThread(lambda: pytest.fail("opened"))
     reader.close()
 
 

@@ -1,1 +1,1 @@
-"""What the command line can do, one module for each command; each has `run(arguments, settings) -> exit status`."""
+"""One module for each command, with `run(arguments, settings)`, which returns the exit status."""

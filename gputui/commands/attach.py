@@ -1,11 +1,10 @@
-"""`gputui attach`: what can be attached to, and looking inside it."""
+"""`gputui attach`: lists the processes one can attach to, and looks inside them."""
 
 from __future__ import annotations
 
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
@@ -22,16 +21,17 @@ from gputui.output import narrate, put
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
-from gputui.sources.procfs import resident_bytes
+from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 
 INTERVAL_S = 1.0
 
 
 def run(arguments: list[str], settings: Settings) -> int:
-    """List what can be attached to, or show the processes named; 1 where one of them cannot be attached to.
+    """List the processes one can attach to, or attach to those named.
 
-    On a terminal they are shown on the attach screens, elsewhere as a line a second.
+    On a terminal they are shown on the attach screens, otherwise as a line a second. The exit status is 1 where one of
+    them cannot be attached to.
     """
     parsed = _parser().parse(arguments)
     settings = apply_flags(settings, parsed)
@@ -39,16 +39,16 @@ def run(arguments: list[str], settings: Settings) -> int:
     if parsed.job:
         pids += _ranks(pid_of(parsed.job))
     if parsed.record and not pids:
-        cause = "--record keeps what is seen of processes, and none is named."
+        cause = "--record needs a process to record."
         raise UsageError(cause, f"Use gputui attach PID --record {parsed.record}.")
     if not pids:
         return _list(as_json=parsed.json)
     if parsed.json and not parsed.once:
-        cause = "--json goes with --once."
+        cause = "--json needs --once."
         raise UsageError(cause, f"Use gputui attach {' '.join(parsed.pids)} --once --json.")
     if parsed.once and parsed.record:
-        cause = "--record keeps what is seen over time, and --once is one look."
-        raise UsageError(cause, "Leave one of them out.")
+        cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
+        raise UsageError(cause, "Leave out one of them.")
     if parsed.once:
         return _once(pids, as_json=parsed.json)
     if parsed.record:
@@ -58,20 +58,20 @@ def run(arguments: list[str], settings: Settings) -> int:
 
 def _ranks(launcher: int) -> list[int]:
     ranks = listing.children_with_probes(launcher)
-    if not ranks and not Path(f"/proc/{launcher}").exists():
+    if not ranks and ProcFs().stat(launcher) is None:
         cause = f"There is no process {launcher} here."
-        raise GputuiError(cause, "`gputui attach` lists what can be attached to.")
+        raise GputuiError(cause, "`gputui attach` lists the processes you can attach to.")
     if not ranks:
         cause = f"No process below PID {launcher} has a probe."
         remedy = "Start the job with `gputui run torchrun ...`, or put `import gputui.probe` into the program."
-        raise GputuiError(cause, f"{remedy} For one process: gputui attach {launcher}.")
+        raise GputuiError(cause, f"{remedy} To attach to that process itself: gputui attach {launcher}.")
     return list(ranks)
 
 
 def _record(pids: list[int], settings: Settings, path: str) -> int:
-    """Keep what is seen in a file, on the screens or along with lines."""
+    """Record to a file while the screens, or lines, show the processes."""
     for pid in pids:
-        listing.attach(pid).close()  # before a file is made
+        listing.attach(pid).close()  # fails before the file is created
     recorder = FileRecorder(path)
     try:
         return _show_screens(pids, settings, recorder) if is_on_a_terminal() else follow(pids, settings, recorder)
@@ -82,7 +82,7 @@ def _record(pids: list[int], settings: Settings, path: str) -> int:
 
 
 def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEEPER) -> int:
-    """The attach screens over the monitor; what cannot be attached to is said before anything is drawn."""
+    """Open the monitor with the attach screens on top; fail before anything is drawn."""
     for pid in pids:
         listing.attach(pid).close()
     return open_monitor(settings, pids=tuple(pids), recorder=recorder)
@@ -92,28 +92,26 @@ def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
         usage="gputui attach [PID ...] [--job PID] [--record FILE] [--once [--json]]",
-        description="Look inside training processes; without a PID, list those that can be looked into.",
+        description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
-    parser.add_argument("pids", nargs="*", metavar="PID", help="processes with the probe loaded")
+    parser.add_argument("pids", nargs="*", metavar="PID", help="a process with the probe loaded")
     parser.add_argument(
-        "--job", metavar="PID", help="all processes with a probe below this one: the ranks of a launcher"
+        "--job", metavar="PID", help="attach to all processes that this launcher started and that have a probe"
     )
-    parser.add_argument(
-        "--record", metavar="FILE", help="keep what is seen in a new file, which `gputui replay FILE` shows"
-    )
-    parser.add_argument("--once", action="store_true", help="one look, printed")
-    parser.add_argument("--json", action="store_true", help="as JSON: a document for each process, one to a line")
+    parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
+    parser.add_argument("--once", action="store_true", help="print one look and exit")
+    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
     add_flags(parser)
     return parser
 
 
 def _list(*, as_json: bool) -> int:
-    found = listing.list_probes()
+    processes = listing.list_probes()
     if as_json:
-        processes = [asdict(each) for each in found]
-        put(json.dumps({"schema": "gputui.probes/1", "processes": processes}) + "\n")
+        body = [asdict(process) for process in processes]
+        put(json.dumps({"schema": "gputui.probes/1", "processes": body}) + "\n")
     else:
-        put(text.listing(found))
+        put(text.listing(processes))
     return 0
 
 
@@ -147,8 +145,8 @@ def _document(pid: int, devices: DeviceLook) -> str:
         greeting=client.greeting,
         look=look,
         drivers=driver_facts(client.greeting, devices, pid),
-        rss_bytes=resident_bytes(pid),
-        pinned_bytes=Absent("PyTorch does not tell") if pinned is None else pinned,
+        rss_bytes=ProcFs().resident_bytes(pid),
+        pinned_bytes=Absent("not reported by PyTorch") if pinned is None else pinned,
         problems=[*(problem.text for problem in statistics.problems), *_hints(pid, client)],
     )
     return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
@@ -162,13 +160,13 @@ def _plain(pid: int) -> str:
 
 
 def _hints(pid: int, client: ProbeClient) -> list[str]:
-    """Where a launcher was meant, the processes that do its work."""
+    """For a launcher, which holds no device itself: the processes that do its work."""
     children = [] if client.greeting.is_cuda_initialized else listing.children_with_probes(pid)
     return [f"Processes that it started: gputui attach {' '.join(map(str, children))}"] if children else []
 
 
 def _follow(pids: list[int]) -> int:
-    """Print a line for each device every second, until the last process has ended."""
+    """Print a line for each device every second until the last process has ended."""
     with ExitStack() as stack, DefaultSelector() as selector:
         looks: dict[int, Look] = {}
         for pid in pids:

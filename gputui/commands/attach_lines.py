@@ -1,4 +1,4 @@
-"""Lines about processes that can be attached to, and about one that is."""
+"""Lines of text about attached processes, and about those one can attach to."""
 
 from __future__ import annotations
 
@@ -14,71 +14,72 @@ from gputui.units import format_bytes
 
 COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
 NOTHING = (
-    "No process can be attached to. Start one with `gputui run train.py ...`, or put `import gputui.probe` into it.\n"
+    "There is no process to attach to. Start one with `gputui run train.py`, or put `import gputui.probe` into it.\n"
 )
 
 
-def listing(found: Sequence[ProbeInfo]) -> str:
+def listing(processes: Sequence[ProbeInfo]) -> str:
     """A table of processes with a probe."""
-    if not found:
+    if not processes:
         return NOTHING
-    rows = [COLUMNS, *map(_row, found)]
+    rows = [COLUMNS, *map(_row, processes)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
     lines = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
     return "".join("  ".join(line) + "\n" for line in lines)
 
 
 def introduction(greeting: Greeting) -> str:
-    """What process this is, on a line."""
+    """The command and versions of an attached process, on one line."""
     rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
     return f"{greeting.pid}  {greeting.command}  (Python {greeting.python}, {torch}{rank})\n"
 
 
 def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
-    """A line for each device that holds something, of this moment."""
-    devices = [each for each in statistics.devices if each.reserved_bytes]
-    return _lines(pid, statistics.time, [_device(each, _releasable_bytes(each, look)) for each in devices])
+    """A line for each device on which the process holds memory now."""
+    lines = [_device(device, _releasable_bytes(device, look)) for device in statistics.devices if device.reserved_bytes]
+    return _lines(pid, statistics.time, lines)
 
 
 def summary_of(moment: TargetMoment) -> str:
-    """The same of a moment for the screens."""
-    devices = [each for each in moment.devices if each.statistics.reserved_bytes]
+    """The same of a moment as the screens have it."""
     lines = [
-        _device(each.statistics, each.layout.release.releasable_bytes if each.layout else None) for each in devices
+        _device(device.statistics, device.layout.release.releasable_bytes if device.layout else None)
+        for device in moment.devices
+        if device.statistics.reserved_bytes
     ]
     return _lines(moment.pid, moment.time, lines)
 
 
 def _lines(pid: int, when: float, lines: list[str]) -> str:
     moment = time.strftime("%H:%M:%S", time.localtime(when))
-    return "".join(f"{moment}  {pid}  {line}\n" for line in lines or ["no memory of a GPU is held"])
+    return "".join(f"{moment}  {pid}  {line}\n" for line in lines or ["holds no GPU memory"])
 
 
-def _releasable_bytes(counted: AllocatorStatistics, look: Look | None) -> int | None:
+def _releasable_bytes(statistics: AllocatorStatistics, look: Look | None) -> int | None:
     if look is None or look.map is None:
         return None
-    return predict_device(look.map, counted.device).releasable_bytes
+    return predict_device(look.map, statistics.device).releasable_bytes
 
 
-def _device(counted: AllocatorStatistics, releasable_bytes: int | None) -> str:
+def _device(statistics: AllocatorStatistics, releasable_bytes: int | None) -> str:
     parts = [
-        f"cuda:{counted.device}",
-        f"allocated {format_bytes(counted.allocated_bytes)}",
-        f"reserved {format_bytes(counted.reserved_bytes)}",
-        f"peak {format_bytes(counted.peak_allocated_bytes)}",
+        f"cuda:{statistics.device}",
+        f"allocated {format_bytes(statistics.allocated_bytes)}",
+        f"reserved {format_bytes(statistics.reserved_bytes)}",
+        f"peak {format_bytes(statistics.peak_allocated_bytes)}",
     ]
     if releasable_bytes is not None:
         parts.append(f"empty_cache() would release {format_bytes(releasable_bytes)}")
-    if counted.num_alloc_retries or counted.num_ooms:
-        parts.append(f"retries {counted.num_alloc_retries}, out of memory {counted.num_ooms}")
+    if statistics.num_alloc_retries or statistics.num_ooms:
+        parts.append(f"retries {statistics.num_alloc_retries}, out of memory {statistics.num_ooms}")
     return "  ".join(parts)
 
 
-def _row(found: ProbeInfo) -> tuple[str, ...]:
-    greeting = found.greeting
+def _row(process: ProbeInfo) -> tuple[str, ...]:
+    greeting = process.greeting
     if greeting is None:
-        return (str(found.pid), found.user, "-", "-", "-", found.problem)
+        return (str(process.pid), process.user, "-", "-", "-", process.problem)
     rank = f"{greeting.rank}/{greeting.world_size}" if greeting.rank is not None else "-"
-    held = ", ".join(f"cuda:{each.device} {format_bytes(each.reserved_bytes)}" for each in found.held)
-    return (str(found.pid), found.user, rank, greeting.torch or "-", held or "-", greeting.command)
+    held = ", ".join(f"cuda:{device.device} {format_bytes(device.reserved_bytes)}" for device in process.held)
+    return (str(process.pid), process.user, rank, greeting.torch or "-", held or "-", greeting.command)

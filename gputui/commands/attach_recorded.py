@@ -1,4 +1,4 @@
-"""`gputui attach PID --record FILE` without a terminal: lines, while the file is written."""
+"""`gputui attach PID --record FILE` without a terminal: prints lines while it writes the file."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from gputui.sources.machine import LiveMachine
 from gputui.sources.probe.feed import feed_opener
 from gputui.sources.recording.recorder import Keeper
 
-LOOK_EVERY_S = 1.0
-"""So often NVML and the host are read."""
+LOOK_INTERVAL_S = 1.0
+"""Seconds between two looks at NVML and the host."""
 
 
 def follow(pids: list[int], settings: Settings, recorder: Keeper) -> int:
-    """Print a line for each device and moment, until the last process has ended."""
+    """Print a line for each device and moment until the last process has ended."""
     machine = LiveMachine()
-    snapshot = machine.look(Attention(), LOOK_EVERY_S)
-    heard: SimpleQueue[TargetMoment] = SimpleQueue()
+    snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
+    moments: SimpleQueue[TargetMoment] = SimpleQueue()
     open_feed = feed_opener(settings.interval_s, recorder)(lambda: snapshot)
-    feeds = [open_feed(pid, heard.put) for pid in pids]
+    feeds = [open_feed(pid, moments.put) for pid in pids]
     living = {feed.pid for feed in feeds}
     introduced: set[int] = set()
-    due = monotonic() + LOOK_EVERY_S
+    due = monotonic() + LOOK_INTERVAL_S
     problem = ""
     try:
         for feed in feeds:
             feed.start()
         while living:
             with suppress(Empty):
-                moment = heard.get(timeout=max(0.0, due - monotonic()))
+                moment = moments.get(timeout=max(0.0, due - monotonic()))
                 _show(moment, introduced)
                 living -= {moment.pid} if moment.ended else set()
             if monotonic() >= due:
-                due = monotonic() + LOOK_EVERY_S
-                snapshot = machine.look(Attention(), LOOK_EVERY_S)
+                due = monotonic() + LOOK_INTERVAL_S
+                snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
             if recorder.problem != problem:
                 problem = recorder.problem
                 narrate(problem)

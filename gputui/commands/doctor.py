@@ -1,4 +1,4 @@
-"""`gputui doctor`: what works here, what does not, and the remedy."""
+"""`gputui doctor`: checks what works on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from gputui.output import put
 from gputui.settings import Settings
 
 
-def run(arguments: list[str], settings: Settings) -> int:  # noqa: ARG001 - the doctor looks at the settings file itself
-    """Print the findings; 1 where something is broken, else 0."""
+def run(arguments: list[str], settings: Settings) -> int:  # noqa: ARG001 - the doctor reads the settings file itself
+    """Print the findings; the exit status is 1 where something is broken."""
     parser = Parser(
         prog="gputui doctor",
-        description="What works here, what does not, and the remedy. It names no person, host, device or process.",
+        description="Check what works on this machine, and how to fix what does not.\n"
+        "The output names no person, host, device or process.",
     )
-    parser.add_argument("--json", action="store_true", help="as one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parsed = parser.parse(arguments)
     from gputui.doctor import Grade, examine, report
 

@@ -1,4 +1,4 @@
-"""`gputui` itself: the full-screen monitor, or with --once one look, printed."""
+"""`gputui` without a command: the full-screen monitor, or one printed look with --once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str], settings: Settings) -> int:
-    """Open the monitor, or print what the options ask for; the exit status of what was done."""
+    """Open the monitor, or print what the options ask for."""
     parsed = _parser().parse(arguments)
     settings = apply_flags(settings, parsed)
     if parsed.version:
         put(f"gputui {__version__}\n")
         return 0
     if parsed.json and not parsed.once:
-        cause = "--json goes with --once."
+        cause = "--json needs --once."
         raise UsageError(cause, "Use gputui --once --json.")
     return _once(parsed, settings) if parsed.once else open_monitor(settings, demo=parsed.demo)
 
@@ -46,12 +46,12 @@ def _parser() -> Parser:
         prog="gputui",
         usage="gputui [options]\n       gputui COMMAND [options]",
         description="A terminal monitor for NVIDIA GPUs that also sees inside PyTorch.",
-        epilog=f"commands (each has --help of its own):\n{rows}",
+        epilog=f"commands (gputui COMMAND --help shows the options of each):\n{rows}",
     )
-    parser.add_argument("--once", action="store_true", help="print one look and end; status 1: NVML cannot be read")
-    parser.add_argument("--json", action="store_true", help="with --once: as one JSON document")
-    parser.add_argument("--demo", action="store_true", help="a simulated training job, for a machine without a GPU")
-    parser.add_argument("--version", action="store_true", help="print the version and end")
+    parser.add_argument("--once", action="store_true", help="print one look and exit (status 1: NVML cannot be read)")
+    parser.add_argument("--json", action="store_true", help="with --once: print one JSON document")
+    parser.add_argument("--demo", action="store_true", help="show a simulated training job; needs no GPU")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     add_flags(parser)
     return parser
 
@@ -63,22 +63,22 @@ def _once(parsed: Namespace, settings: Settings) -> int:
 
 
 def is_on_a_terminal() -> bool:
-    """Whether a person can see and answer a full-screen program."""
+    """Whether standard input and output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def open_monitor(
     settings: Settings, *, demo: bool = False, pids: tuple[int, ...] = (), recorder: Keeper | None = None
 ) -> int:
-    """Open the monitor, with the attach screens of some processes on top; the exit status of the program.
+    """Open the monitor, with the attach screens of `pids` on top, and return the exit status.
 
-    `recorder` keeps what is seen of processes that are attached to.
+    `recorder` records the processes that are attached to.
     """
     settings = fit_terminal(settings)
 
     from gputui.sources.machine import DemoMachine, LiveMachine
 
-    machine = DemoMachine() if demo else LiveMachine()  # the driver begins to answer while more is imported
+    machine = DemoMachine() if demo else LiveMachine()  # the driver starts to answer while the rest is imported
 
     def open_feeds() -> OpenFeeds:
         from gputui.sources.probe.feed import feed_opener
@@ -95,15 +95,15 @@ def open_monitor(
 
 
 def fit_terminal(settings: Settings) -> Settings:
-    """The settings as this terminal can show them; raises UsageError where there is none that can."""
+    """The settings, limited to what this terminal can show. Raises `UsageError` where it cannot show the monitor."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
-            cause = f"The monitor needs a terminal, and standard {name} is none."
-            raise UsageError(cause, "For one look, printed, use gputui --once.")
+            cause = f"The monitor needs a terminal, and standard {name} is not one."
+            raise UsageError(cause, "To print one look, use gputui --once.")
     kind = os.environ.get("TERM", "")
     if kind in CANNOT_SHOW:
-        cause = f"TERM is {kind!r}: a full-screen program cannot be shown."
-        raise UsageError(cause, "Set TERM to what the terminal is, such as xterm-256color, or use gputui --once.")
+        cause = f"TERM is {kind!r}, which cannot show a full-screen program."
+        raise UsageError(cause, "Set TERM to your terminal's type, such as xterm-256color, or use gputui --once.")
     if not draws_unicode(sys.stdout.encoding, os.environ):
         settings = settings._replace(ascii=True)
     _limit_colors(settings.color)
@@ -113,7 +113,7 @@ def fit_terminal(settings: Settings) -> Settings:
 def _limit_colors(color: str) -> None:
     """Tell Textual, which reads the environment when it is imported, how many colours to use.
 
-    NO_COLOR is in `color` already, unless a more particular wish came before it.
+    NO_COLOR is part of `color` already, unless GPUTUI_COLOR or --color overrides it.
     """
     if color == "none":
         os.environ["NO_COLOR"] = "1"
@@ -129,7 +129,7 @@ def show(
     open_feeds: Callable[[], OpenFeeds],
     prepare: Callable[[GputuiApp], None],
 ) -> int:
-    """Look first, show that, and only then take the time to import the application and what its feeds need."""
+    """Look, draw the first frame, and only then spend the time to import the application."""
     from gputui.model.snapshot import Attention
     from gputui.sources.machine import DemoMachine
     from gputui.ui.backend.first_frame import show_first_frame
@@ -145,7 +145,7 @@ def show(
 
 
 def feeds_or_demo(open_live: OpenFeeds) -> OpenFeeds:
-    """How to attach to a process of this machine, or of the demonstration where that is what is shown."""
+    """Opens feeds to processes of this machine, or of the demonstration while that is shown."""
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> OpenFeed:
         live = open_live(snapshot)

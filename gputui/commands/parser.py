@@ -1,4 +1,4 @@
-"""argparse with this program's manners: an error is a `UsageError`, and a wrong option names the right one."""
+"""argparse, adapted: an error is a `UsageError`, and an unknown option suggests the right one."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from gputui.settings.table import BY_NAME
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-_IN_OUR_WORDS = (
+_REWORDED = (
     (re.compile(r"argument (\S+): ignored explicit argument .*"), r"\1 takes no value."),
     (re.compile(r"argument (\S+): expected one argument"), r"\1 needs a value."),
     (re.compile(r"the following arguments are required: (.*)"), r"Missing: \1."),
 )
-"""What argparse says, and what is said instead."""
+"""argparse's messages, and ours in their place."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that never exits for an error, and takes no abbreviated options (a script would break on new ones)."""
+    """A parser that does not exit on an error, nor take abbreviated options, which a new option can make ambiguous."""
 
     def __init__(self, prog: str, description: str, usage: str | None = None, epilog: str | None = None) -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, usage, description, epilog, formatter_class=layout, allow_abbrev=False)
 
     def option_names(self) -> list[str]:
-        """Every option, in both spellings."""
+        """Every option, in its short and its long form."""
         return [name for action in self._actions for name in action.option_strings]
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        """The parsed arguments; `UsageError` for one that the parser does not know."""
+        """The parsed arguments. Raises `UsageError` for one that the parser does not know."""
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             self.refuse(unknown[0])
         return parsed
 
     def refuse(self, argument: str) -> NoReturn:
-        """Raise the `UsageError` for an argument that is not known here."""
+        """Raise the `UsageError` for an unknown argument."""
         name = argument.split("=", 1)[0]
         if not name.startswith("-"):
             cause = f"{self.prog} takes no argument {argument!r}."
@@ -54,15 +54,15 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(cause, near or f"See {self.prog} --help.")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """As all output: what cannot be written is said."""
+        """Print the help like all output, so that a failure to write it is reported."""
         if file is None:
             put(self.format_help())
         else:
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        """What argparse itself finds wrong, as a `UsageError`."""
-        for pattern, words in _IN_OUR_WORDS:
+        """Raise argparse's own error as a `UsageError`."""
+        for pattern, words in _REWORDED:
             if pattern.fullmatch(message):
                 raise UsageError(pattern.sub(words, message), f"See {self.prog} --help.")
         message = message.removeprefix("argument ")
@@ -71,8 +71,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def pid_of(word: str) -> int:
-    """The PID that was typed; UsageError for what is none."""
+    """The PID that `word` is. Raises `UsageError` where it is not one."""
     if word.isdecimal() and 0 < int(word) < 2**31:
         return int(word)
-    cause = f"{word!r} is no PID."
-    raise UsageError(cause, "`gputui attach` lists the processes that can be attached to.")
+    cause = f"{word!r} is not a PID."
+    raise UsageError(cause, "`gputui attach` lists the processes you can attach to.")

@@ -1,4 +1,4 @@
-"""`gputui replay`: a recording, on the attach screens or as lines."""
+"""`gputui replay`: shows a recording, on the attach screens or as lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str], settings: Settings) -> int:
-    """Show a recording; 1 where the file is none that can be shown.
-
-    On a terminal it is played on the attach screens, elsewhere printed as lines, all at once.
-    """
+    """Play a recording on the attach screens, or print it as lines where there is no terminal."""
     from gputui.sources.recording.reader import Recording
 
     parser = Parser(
         prog="gputui replay",
         usage="gputui replay FILE",
-        description="Look again at what `gputui attach PID --record FILE` has kept. Space plays and pauses, [ and ] go "
-        "10 seconds back and on, { and } to marks, ( and ) to the ends, < and > change the speed.",
+        description="Play back what `gputui attach PID --record FILE` has recorded.\n\n"
+        "Space plays and pauses, [ and ] go 10 seconds back and forward, { and } go to marks,\n"
+        "( and ) to the start and the end, < and > change the speed.",
     )
-    parser.add_argument("file", metavar="FILE", help="a recording")
+    parser.add_argument("file", metavar="FILE", help="the recording")
     add_flags(parser)
     parsed = parser.parse(arguments)
     settings = apply_flags(settings, parsed)

@@ -1,4 +1,4 @@
-"""`gputui run`: the program, with the probe loaded in it and in every Python that it starts.
+"""`gputui run`: runs a program with the probe loaded in it and in every Python that it starts.
 
 This process becomes the program (exec), so its exit status, signals and terminal are the program's own.
 """
@@ -17,6 +17,7 @@ import gputui
 from gputui.errors import GputuiError, UsageError
 from gputui.output import put
 from gputui.settings import Settings
+from gputui.sources.procfs import ProcFs
 
 HELP = """\
 usage: gputui run PROGRAM [argument ...]
@@ -24,12 +25,12 @@ usage: gputui run PROGRAM [argument ...]
 Runs a program with the probe loaded, so that `gputui attach` can look inside it:
 
   gputui run train.py --epochs 3        a Python script
-  gputui run -m package.train           a module; any option of python may stand here
+  gputui run -m package.train           a module, or any other option of python
   gputui run torchrun --nproc-per-node 8 train.py
   gputui run python train.py            any command
 
-Everything after `run` is the program's: its arguments, exit status, signals and terminal are untouched. A script runs
-with the Python that gputui is installed in if that has PyTorch, else with `python` as the shell finds it.
+Everything after `run` belongs to the program; its exit status, signals and terminal are its own too. A script runs
+with the Python that gputui is installed in if that has PyTorch, otherwise with the `python` that the shell finds.
 """
 PRELOAD = Path(gputui.__file__).parent / "probe" / "preload"
 
@@ -37,7 +38,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class NotRunnableError(GputuiError):
-    """The program cannot be started: 126 and 127 are what a shell returns."""
+    """The program cannot be started; the exit status is 126 or 127, as in a shell."""
 
     def __init__(self, cause: str, remedy: str, exit_status: int) -> None:
         super().__init__(cause, remedy)
@@ -53,7 +54,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 def _command_line(arguments: list[str]) -> list[str]:
-    """The command meant: options of Python, a script, or a command with its arguments."""
+    """The command to run, with `python` in front of a script or of options."""
     if not arguments:
         cause = "gputui run needs a program."
         raise UsageError(cause, "For example: gputui run train.py, or gputui run torchrun train.py.")
@@ -64,7 +65,7 @@ def _command_line(arguments: list[str]) -> list[str]:
 
 
 def _is_script(path: Path) -> bool:
-    """Whether `path` is for Python to run: a file that cannot be run by itself, or a folder with a program."""
+    """Whether Python has to run `path`: a file that is not executable, or a folder with a __main__.py."""
     return (path.is_file() and not os.access(path, os.X_OK)) or (path / "__main__.py").is_file()
 
 
@@ -75,8 +76,7 @@ def _python() -> str:
 
 
 def _environment() -> dict[str, str]:
-    given = Path("/proc/self/environ").read_bytes().split(b"\0")  # os.environ has what Python sets in the C locale
-    environment = dict(os.fsdecode(entry).split("=", 1) for entry in given if b"=" in entry)
+    environment = ProcFs().variables(os.getpid())  # os.environ has what Python sets in the C locale
     others = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{PRELOAD}{os.pathsep}{others}" if others else str(PRELOAD)
     return environment
@@ -87,12 +87,13 @@ def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
     if program is None:
         raise _not_found(command[0])
     for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)  # what is ignored stays ignored in the program
+        signal.signal(number, signal.SIG_DFL)  # the program would inherit an ignored signal
     try:
         os.execve(program, command, environment)
     except OSError as error:
         cause = f"{command[0]} cannot be run: {error.strerror}."
-        raise NotRunnableError(cause, "", 126) from error
+        remedy = f"If it is a Python script, put python in front: gputui run python {command[0]}."
+        raise NotRunnableError(cause, remedy, 126) from error
 
 
 def _not_found(name: str) -> NotRunnableError:
@@ -104,7 +105,7 @@ def _not_found(name: str) -> NotRunnableError:
         )
     if Path(name).exists():
         return NotRunnableError(f"{name} cannot be run: it is not executable.", f"Try chmod +x {name}.", 126)
-    cause = f"There is no file and no command {name!r}."
+    cause = f"There is neither a file nor a command {name!r}."
     return NotRunnableError(
-        cause, "Give a script (train.py), a module (-m package.train) or a command of the PATH.", 127
+        cause, "Name a script (train.py), a module (-m package.train) or a command in the PATH.", 127
     )

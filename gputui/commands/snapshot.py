@@ -1,4 +1,4 @@
-"""`gputui snapshot`: the allocator's map of a running process as a file for the viewer at pytorch.org/memory_viz."""
+"""`gputui snapshot`: saves the allocator's map of a running process for the viewer at pytorch.org/memory_viz."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VIEWER = "https://pytorch.org/memory_viz"
 
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
-    """Look at a process, and write what the viewer opens."""
+    """Look at a process, and write the file."""
     parser = Parser(
         prog="gputui snapshot",
         usage="gputui snapshot PID -o FILE",
-        description=f"Write what PyTorch's allocator holds, with the tensors' names, for the viewer at {VIEWER}.",
+        description=f"Save what PyTorch's allocator holds, with the names of the tensors, for the viewer at {VIEWER}.",
     )
     parser.add_argument("pid", metavar="PID", help="a process with the probe loaded")
     parser.add_argument(
@@ -31,24 +31,24 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     parsed = parser.parse(arguments)
     pid = pid_of(parsed.pid)
     path = Path(parsed.output)
-    _check_place(path)
+    _check_path(path)
     with listing.attach(pid) as client:
         look = client.look()
         greeting = client.greeting
     size = _write(path, _file(pid, greeting, look))
-    narrate(f"{parsed.output} is written ({format_bytes(size)}). Drop it on the page {VIEWER}: nothing is uploaded.")
+    narrate(f"{parsed.output} is written ({format_bytes(size)}). Drop it onto {VIEWER}: the page uploads nothing.")
     return 0
 
 
 def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
     if look.map is None:
-        cause = f"There is nothing to write of process {pid}."
+        cause = f"There is nothing to save of process {pid}."
         raise GputuiError(cause, " ".join(problem.text for problem in look_problems(greeting, look)))
     return snapshot_file(look, look.map)
 
 
-def _check_place(path: Path) -> None:
-    """What is plainly no place for a file is said before the process is looked at."""
+def _check_path(path: Path) -> None:
+    """Report a path that cannot be written before the process is interrupted for a look."""
     if path.is_dir():
         cause = f"{path} is a folder."
         raise UsageError(cause, f"Name a file in it: -o {path / 'memory.pickle'}.")

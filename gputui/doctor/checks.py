@@ -1,4 +1,4 @@
-"""The doctor's checks, as a table. None of them says who or where: no user, host, device or process by name."""
+"""The doctor's checks, as a table. Their findings name no user, host, device or process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SMALL_SHM_BYTES = GIB
 
 _PACKAGES = ("textual", "nvidia-ml-py")
 _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
-"""Packages that put their own `pynvml` module in the place of nvidia-ml-py's."""
+"""Packages that replace nvidia-ml-py's module `pynvml` with their own."""
 
 
-def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - each check is given what there is
-    """The interpreter, and the packages that gputui stands on."""
+def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
+    """The interpreter, and the packages that gputui needs."""
     yield fine("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     versions = {package: _version(package) for package in _PACKAGES}
     for package, version in versions.items():
@@ -54,23 +54,21 @@ def check_settings(here: Here) -> Iterator[Diagnosis]:
     except GputuiError as error:
         yield Diagnosis("settings", Grade.BROKEN, error.cause, error.remedy)
     else:
-        yield fine(
-            "settings", shown_path(path) if os.path.exists(path) else f"defaults ({shown_path(path)} is not there)"
-        )
+        yield fine("settings", shown_path(path) if os.path.exists(path) else f"defaults (no {shown_path(path)})")
     for name in here.environment:
         if name.startswith(PREFIX) and name not in VARIABLES:
             yield Diagnosis(
-                "settings", Grade.LIMITED, f"{name} is set and means nothing.", did_you_mean(name, VARIABLES)
+                "settings", Grade.LIMITED, f"{name} is set, but gputui does not know it.", did_you_mean(name, VARIABLES)
             )
 
 
 def check_binding(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
     """Whether another package may have overwritten nvidia-ml-py's module."""
     for package in _FOREIGN_BINDINGS:
-        found = _version(package)
-        if found is None or (package == "pynvml" and int(found.split(".")[0]) >= 12):
+        version = _version(package)
+        if version is None or (package == "pynvml" and int(version.split(".")[0]) >= 12):
             continue  # pynvml from 12 on only depends on nvidia-ml-py
-        text = f"{package} {found} brings a pynvml module of its own, in the place of nvidia-ml-py's."
+        text = f"{package} {version} replaces nvidia-ml-py's module pynvml with its own."
         remedy = f"pip uninstall {package} && pip install --force-reinstall nvidia-ml-py"
         yield Diagnosis("binding", Grade.LIMITED, text, remedy)
 
@@ -78,7 +76,7 @@ def check_binding(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
 def check_driver(here: Here) -> Iterator[Diagnosis]:
     """NVML as a whole."""
     if here.devices.problem:
-        remedy = "Until then: gputui --demo shows the screens, and the host part works."
+        remedy = "Until then, gputui shows the host alone; gputui --demo shows a simulated machine."
         yield Diagnosis("driver", Grade.BROKEN, here.devices.problem, remedy)
         return
     driver = here.devices.driver
@@ -94,7 +92,9 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
     lost = [(device.index, device.lost) for device in here.devices.devices if device.lost is not None]
     answering = len(here.devices.devices) - len(lost)
     if not here.devices.devices:
-        yield Diagnosis("devices", Grade.BROKEN, "The driver works and shows no device.", "In a container: --gpus all")
+        yield Diagnosis(
+            "devices", Grade.BROKEN, "NVML works but reports no devices.", "In a container, start it with --gpus all."
+        )
         return
     yield fine("devices", f"{answering} of {len(here.devices.devices)} answer")
     for index, why in lost:
@@ -105,32 +105,30 @@ def check_devices(here: Here) -> Iterator[Diagnosis]:
 
 
 def check_processes(here: Here) -> Iterator[Diagnosis]:
-    """Whether processes can be told, and what they hold."""
+    """Whether NVML's processes are visible here, with the memory they hold."""
     if here.processes.problem:
         yield Diagnosis("processes", Grade.LIMITED, here.processes.problem)
-    silent = {use.used_bytes.reason for use in here.devices.uses if isinstance(use.used_bytes, Absent)}
-    for reason in sorted(silent):
-        yield Diagnosis("processes", Grade.LIMITED, f"What some processes hold is not told: {reason}")
-    if not here.processes.problem and not silent and not here.devices.problem:
-        yield fine(
-            "processes", f"{len({use.pid for use in here.devices.uses})} on the devices, each with what it holds"
-        )
+    unknown = {use.used_bytes.reason for use in here.devices.uses if isinstance(use.used_bytes, Absent)}
+    for reason in sorted(unknown):
+        yield Diagnosis("processes", Grade.LIMITED, f"The memory of some processes is unknown: {reason}")
+    if not here.processes.problem and not unknown and not here.devices.problem:
+        yield fine("processes", f"{len({use.pid for use in here.devices.uses})} on the devices, all with their memory")
 
 
 def check_namespace(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
-    """Containers: NVML may report PIDs of the host, which mean nothing inside."""
+    """In a container NVML may report PIDs of the host, which mean nothing inside."""
     from gputui.sources.processes.namespace import is_private
     from gputui.sources.procfs import ProcFs
 
     if is_private(ProcFs()):
-        remedy = "Where the list of processes is empty or wrong: start the container with --pid=host."
+        remedy = "If the list of processes is empty or wrong, start the container with --pid=host."
         yield Diagnosis("PID namespace", Grade.LIMITED, "private, as in a container", remedy)
     else:
         yield fine("PID namespace", "the machine's own")
 
 
 def check_shm(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
-    """/dev/shm, where DataLoader workers hand over batches."""
+    """/dev/shm, through which DataLoader workers pass batches."""
     try:
         space = os.statvfs("/dev/shm")
     except OSError as error:
@@ -140,7 +138,9 @@ def check_shm(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
         return
     size = space.f_blocks * space.f_frsize
     if size < SMALL_SHM_BYTES:
-        remedy = "DataLoader workers run out of it (bus error): in a container, --shm-size=8g or --ipc=host."
+        remedy = (
+            "DataLoader workers may run out of it (bus error): start the container with --shm-size=8g or --ipc=host."
+        )
         yield Diagnosis("/dev/shm", Grade.LIMITED, f"{format_bytes(size)} in all", remedy)
     else:
         yield fine("/dev/shm", f"{format_bytes(size)} in all")
@@ -159,10 +159,10 @@ def check_probe_folder(here: Here) -> Iterator[Diagnosis]:
     try:
         fault = fault_of_folder(folder, os.getuid())
     except FileNotFoundError:
-        yield fine("probe folder", f"{shown} (made by the first probe)")
+        yield fine("probe folder", f"{shown} (the first probe creates it)")
         return
     if fault:
-        remedy = "Remove it, or make it yours with mode 700: attaching does not work before."
+        remedy = "Remove it, or make it yours with mode 700; attaching does not work until then."
         yield Diagnosis("probe folder", Grade.BROKEN, fault.replace(folder, shown), remedy)
     else:
         sockets = sum(stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder))

@@ -1,4 +1,4 @@
-"""What the doctor finds, and how it is told."""
+"""The doctor's findings, and how they are printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Grade(str, Enum):
-    """How bad it is: BROKEN means that a part of gputui cannot work."""
+    """How serious a finding is: BROKEN means that a part of gputui cannot work."""
 
     FINE = "ok"
     LIMITED = "limited"
@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one check found; `remedy` is a sentence, empty where there is nothing to do."""
+    """One finding of a check; `remedy` is a sentence, "" where there is nothing to do."""
 
     check: str
     grade: Grade
@@ -26,7 +26,7 @@ class Diagnosis:
 
 
 def fine(check: str, text: str) -> Diagnosis:
-    """It works."""
+    """The finding that it works."""
     return Diagnosis(check, Grade.FINE, text)
 
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at, and what it never repeats."""
+"""What the doctor examines, and what it removes from its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.model.process import ProcessLook
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """Standard output's terminal; `size` is columns and lines, None where it is no terminal."""
+    """Standard output; `size` is columns and lines, None where it is not a terminal."""
 
     size: tuple[int, int] | None
     encoding: str
@@ -31,7 +31,7 @@ class Here:
 
 
 def look_here() -> Here:
-    """Look at everything once."""
+    """Read devices and processes once."""
     from gputui.once.look import read_in_time
     from gputui.sources.nvml import NvmlSource
     from gputui.sources.processes import ProcessSource
@@ -52,7 +52,7 @@ _DEVICE_ID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+")
 
 
 def impersonal(text: str, environment: Mapping[str, str]) -> str:
-    """`text` without home folder, user, host and device identities, whoever wrote the sentence."""
+    """`text` without the home folder, the user, the host and device UUIDs, which an error message may contain."""
     home, user = environment.get("HOME", ""), environment.get("USER") or environment.get("LOGNAME", "")
     text = _DEVICE_ID.sub(r"\1-(UUID)", text)
     text = text.replace(os.uname().nodename, "(host)") if os.uname().nodename else text

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from gputui.model.device import Device, DeviceUse
+from gputui.model.device_readings import READINGS
 from gputui.model.process import Identity, Process, ProcessState
 from gputui.model.reading import Absent, AbsentKind, Reading, value_of
 from gputui.model.snapshot import Snapshot
@@ -23,19 +24,6 @@ T = TypeVar("T")
 
 SCHEMA = "gputui.once/1"
 
-_AS_THEY_ARE = (
-    "gpu_utilization_percent",
-    "memory_utilization_percent",
-    "temperature_c",
-    "fan_percent",
-    "power_w",
-    "power_limit_w",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "pstate",
-    "throttle_reasons",
-)
-_NO_MEMORY = {"total_bytes": None, "used_bytes": None, "free_bytes": None, "driver_reserved_bytes": None}
 _NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, ProcessState.ELSEWHERE, ProcessState.ZOMBIE)
 
 
@@ -80,29 +68,34 @@ def _device(
     device: Device, uses: Iterable[DeviceUse], processes: Mapping[int, Process], unattributed_bytes: int
 ) -> dict[str, Any]:
     values = _Values()
-    link = values.of("pcie", device.pcie)
-    memory = values.of("memory", device.memory)
     body = {
         "index": device.index,
         "uuid": device.uuid or None,
         "name": device.name,
         "bus_id": device.bus_id or None,
         "mig": device.mig._asdict() if device.mig else None,
-        "memory": memory._asdict() if memory else dict(_NO_MEMORY),
-        **{name: _tenths(values.of(name, getattr(device, name))) for name in _AS_THEY_ARE},
-        "pcie": {
-            "generation": link.generation if link else None,
-            "width": link.width if link else None,
-            "tx_bytes_per_s": values.of("pcie_tx_bytes_per_s", device.pcie_tx_bytes_per_s),
-            "rx_bytes_per_s": values.of("pcie_rx_bytes_per_s", device.pcie_rx_bytes_per_s),
-        },
-        "ecc_uncorrected": values.of("ecc_uncorrected", device.ecc_uncorrected),
-        "unattributed_bytes": unattributed_bytes if memory else None,
+        **_readings(device, values),
+        "unattributed_bytes": None if isinstance(device.memory, Absent) else unattributed_bytes,
         "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
     }
     if device.lost is not None:  # one reason for all that is missing, instead of the same one for each
         return body | {"problems": list(dict.fromkeys([device.lost.sentence, *device.problems]))}
     return body | {"problems": [*device.problems, *values.problems]}
+
+
+def _readings(device: Device, values: _Values) -> dict[str, Any]:
+    """The readings that are declared to be in the document, by their names there."""
+    body: dict[str, Any] = {}
+    for reading in READINGS:
+        if reading.document:
+            value = values.of(reading.field, getattr(device, reading.field))
+            *folder, name = reading.document.split(".")
+            place = body.setdefault(folder[0], {}) if folder else body
+            if reading.document_parts:
+                place.setdefault(name, {}).update({part: getattr(value, part, None) for part in reading.document_parts})
+            else:
+                place[name] = _tenths(value)
+    return body
 
 
 def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[str, Any]:

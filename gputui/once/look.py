@@ -1,4 +1,4 @@
-"""One look through the sources, as a snapshot: the sampler's work, once and in the foreground."""
+"""One snapshot, taken in the foreground: what the sampler does, once."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from gputui.model.process import ProcessLook
 from gputui.model.snapshot import Snapshot
 
 DRIVER_LIMIT_S = 30.0
-"""How long the driver may take; without persistence mode it wakes every board first, a second or two each."""
+"""How long the driver may take; without persistence mode it initialises each board first, a second or two each."""
 
 
 class DeviceSource(Protocol):
-    """What reads devices."""
+    """Reads the devices."""
 
     def read(self) -> DeviceLook:
         """One look at all devices."""
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Give NVML back."""
         ...
 
 
 class HostSource(Protocol):
-    """What reads the host."""
+    """Reads the host."""
 
     def read(self) -> Host:
-        """One look; rates and percentages are since the last."""
+        """One look; rates and percentages are since the last look."""
         ...
 
 
 class ProcessSource(Protocol):
-    """What reads the processes that hold something on a device."""
+    """Reads the processes that hold something on a device."""
 
     def read(self, devices: DeviceLook) -> ProcessLook:
         """One look at the processes that `devices` names."""
@@ -45,7 +45,7 @@ class ProcessSource(Protocol):
 
 
 def look(devices: DeviceSource, host: HostSource, processes: ProcessSource) -> Snapshot:
-    """Read everything once, and the host before and after: its percentages are of the time between."""
+    """Read everything once; the host twice, because its percentages are of the time between two looks."""
     host.read()
     device_look = read_in_time(devices)
     process_look = processes.read(device_look)
@@ -53,10 +53,10 @@ def look(devices: DeviceSource, host: HostSource, processes: ProcessSource) -> S
 
 
 def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> DeviceLook:
-    """What `devices` reads, or a look that says that the driver does not answer.
+    """What `devices` reads, or a look with the problem that the driver does not answer.
 
-    A call into the driver can hang for good, and then no signal reaches Python code in the thread that made it: it is
-    made in a daemon thread, so that Ctrl-C and the limit hold.
+    A call into the driver can hang for good, and no signal reaches the Python code of the thread that made it. A daemon
+    thread makes it, so that Ctrl-C and the limit work.
     """
     answers: SimpleQueue[DeviceLook | BaseException] = SimpleQueue()
 
@@ -64,7 +64,7 @@ def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> Devi
         try:
             answers.put(devices.read())
             devices.close()
-        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, and raised there
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             answers.put(error)
 
     Thread(target=read, name="devices", daemon=True).start()
@@ -72,7 +72,7 @@ def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> Devi
         answer = answers.get(timeout=limit_s)
     except Empty:
         problem = (
-            f"The NVIDIA driver has not answered for {limit_s:.0f} s. See the kernel's log (dmesg) for NVRM and Xid."
+            f"The NVIDIA driver has not answered for {limit_s:.0f} s. Look for NVRM and Xid in the kernel log (dmesg)."
         )
         return DeviceLook(problem=problem)
     if isinstance(answer, BaseException):

@@ -1,4 +1,4 @@
-"""`gputui --once`: look, print, and the exit status."""
+"""`gputui --once`: looks, prints, and returns the exit status."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gputui.output import put
 from gputui.settings import Settings
 
 WIDTH_OF_A_PIPE = 100
-"""Columns where standard output is no terminal and COLUMNS says nothing."""
+"""Columns where standard output is not a terminal and COLUMNS is not set."""
 
 
 def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
-    """Print one look; 1 where NVML could not be read (what could be is printed all the same), else 0."""
+    """Print one look; the exit status is 1 where NVML could not be read, and the rest is printed all the same."""
     snapshot = _demo() if demo else _real()
     if as_json:
         import json

@@ -1,4 +1,4 @@
-"""One look as text: devices, host, processes, problems, in as many columns as there are. ASCII, for any terminal."""
+"""One look as text for people: devices, host, processes and problems, in ASCII for any terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gputui.model.device import Device, DeviceMemory, DeviceUse
+from gputui.model.device_readings import READINGS
 from gputui.model.process import Process
 from gputui.model.reading import Absent, Reading, value_of
+from gputui.model.reading_declaration import DeviceReading
 from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
 from gputui.units import format_bytes, format_bytes_short, format_duration
@@ -18,7 +20,7 @@ _NARROWEST = 40
 
 
 class Column(NamedTuple):
-    """A column: its title, what it says of a row, and whether it is text (to the left) or a number."""
+    """A column: its title, the cell of a row, and whether it is text (aligned left) or a number."""
 
     title: str
     text: Callable[[Any], str]
@@ -88,6 +90,14 @@ def _used(row: _Use) -> str:
     return "-" if used is None else format_bytes(used)
 
 
+def _reading_text(reading: DeviceReading) -> Callable[[Device], str]:
+    def text(device: Device) -> str:
+        value = reading.text(device)
+        return "-" if isinstance(value, Absent) else value.replace(" °", "")
+
+    return text
+
+
 _DEVICE_COLUMNS = (
     Column("GPU", _place),
     Column("NAME", lambda device: device.name.removeprefix("NVIDIA "), is_text=True),
@@ -95,8 +105,7 @@ _DEVICE_COLUMNS = (
     Column("MEMORY", _memory),
     Column("TEMP", lambda device: _number(device.temperature_c, "C")),
     Column("POWER", _power),
-    Column("SM CLOCK", lambda device: _number(device.sm_clock_mhz, " MHz")),
-    Column("FAN", lambda device: _number(device.fan_percent, "%")),
+    *(Column(reading.once_title, _reading_text(reading)) for reading in READINGS if reading.once_title),
     Column("NOTES", lambda device: "lost" if device.lost else ", ".join(value_of(device.throttle_reasons) or ()), True),
 )
 _PROCESS_COLUMNS = (
@@ -114,7 +123,7 @@ _PROCESS_COLUMNS = (
 
 
 def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
-    """The whole look, in lines of at most `width` columns; problems are wrapped, everything else is cut."""
+    """The look in lines of at most `width` columns: problems are wrapped, everything else is cut."""
     width = max(width, _NARROWEST)
     bold, plain_again = (_BOLD, _PLAIN) if in_color else ("", "")
     lines = [f"{bold}{_cut(_heading(snapshot), width)}{plain_again}"]
@@ -129,7 +138,7 @@ def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Any], width: int) -> list[str]:
-    """The title line and one for each row, columns as wide as their widest cell, lines cut at `width`."""
+    """A line of titles and a line for each row, with columns as wide as their widest cell, cut at `width`."""
     cells = [[column.title for column in columns], *([_clean(column.text(row)) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -177,7 +186,7 @@ def _uses(snapshot: Snapshot) -> list[_Use]:
 
 
 def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
-    """What the document calls problems, and what no visible process accounts for, in one list."""
+    """The problems of the once document, and the memory that no visible process accounts for, in one list."""
     import textwrap
 
     body = document(snapshot)
@@ -195,7 +204,7 @@ def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """One line without control characters: a command may hold escape sequences that a terminal would obey."""
+    """One line without control characters: a command may contain escape sequences that a terminal would obey."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 

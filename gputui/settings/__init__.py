@@ -1,4 +1,4 @@
-"""Settings: a typed object, built once from file, environment and flags (in that order), and passed in."""
+"""Settings: a typed object, built once from the file, the environment and the flags (the later wins)."""
 
 from gputui.settings.flags import add_flags, apply_flags
 from gputui.settings.keys import KeyChange, keymap

@@ -1,4 +1,4 @@
-"""The settings file: where it is, what it says, and on which line."""
+"""Reading the settings file: its path, its entries, and the line of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
 
 
 class Entry(NamedTuple):
-    """What the file says of one name; `table` is "" at the top and "keys" under [keys]."""
+    """One name and its value in the file; `table` is "" at the top and "keys" under [keys]."""
 
     table: str
     name: str
@@ -41,7 +41,7 @@ def shown_path(path: str) -> str:
 
 
 def entries(path: str, *, is_named: bool) -> list[Entry]:
-    """What the file at `path` says, in its order; nothing where there is no file and the user did not name one.
+    """The entries of the file at `path`, in its order; none where there is no file and the user did not name one.
 
     Raises `UsageError` for a file that cannot be read or is not TOML.
     """
@@ -92,14 +92,13 @@ def _origin(path: str, lines: dict[tuple[str, str], int], table: str, name: str)
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """The line on which each (table, name) first stands; (table, "") is the table's own. The TOML parser knows, but
-    does not tell."""
-    found: dict[tuple[str, str], int] = {}
+    """The first line of each (table, name), which the TOML parser does not report; (table, "") is the table's own."""
+    first_lines: dict[tuple[str, str], int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _TABLE.match(line):
             table = match[1].strip("\"'")
-            found.setdefault((table, ""), number)
+            first_lines.setdefault((table, ""), number)
         elif match := _KEY.match(line):
-            found.setdefault((table, match[1].strip("\"'")), number)
-    return found
+            first_lines.setdefault((table, match[1].strip("\"'")), number)
+    return first_lines

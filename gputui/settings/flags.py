@@ -1,4 +1,4 @@
-"""The settings' flags, for the parser of any command that takes them."""
+"""The flags of settings, for the parser of any command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gputui.settings.table import SETTINGS
 
 
 def add_flags(parser: ArgumentParser) -> None:
-    """Give `parser` the flag of each setting that has one, in a group of their own."""
+    """Add the flag of each setting that has one to `parser`, in a group of their own."""
     group = parser.add_argument_group("settings")
     for setting in SETTINGS:
         flag = setting.flag
@@ -25,7 +25,7 @@ def add_flags(parser: ArgumentParser) -> None:
 
 
 def apply_flags(settings: Settings, parsed: Namespace) -> Settings:
-    """`settings` with what the parsed flags say over it. Raises `UsageError` for a wrong value."""
+    """`settings`, overridden by the parsed flags. Raises `UsageError` for an invalid value."""
     given = {
         setting.field: checked(setting, raw, setting.flag.name)
         for setting in SETTINGS

@@ -1,7 +1,7 @@
-"""The forms a setting's value can have. Each reads what the file, the environment or a flag says.
+"""The forms that a setting's value can have.
 
 A form takes the raw value (text from the environment and from flags, any TOML value from the file) and returns the
-value, or raises `WrongValueError`.
+checked value, or raises `WrongValueError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0}
 
 
 class WrongValueError(ValueError):
-    """`expected` completes "NAME should be ..."; `remedy` is a sentence more, or empty."""
+    """`expected` completes the sentence "NAME should be ..."; `remedy` is another sentence, or empty."""
 
     def __init__(self, expected: str, remedy: str = "") -> None:
         super().__init__(expected)
@@ -30,7 +30,7 @@ class WrongValueError(ValueError):
 
 
 def seconds(raw: object) -> float:
-    """A span: a number of seconds, or text with a unit such as "500ms", "2s", "1min"."""
+    """A time: a number of seconds, or text with a unit such as "500ms", "2s", "1min"."""
     expected = "a time from 0.1 to 3600 seconds, such as 2 or 500ms"
     text = "" if isinstance(raw, bool) else str(raw).strip().lower()
     unit = next((unit for unit in _SECONDS_IN if text.endswith(unit)), "")
@@ -44,7 +44,7 @@ def seconds(raw: object) -> float:
 
 
 def truth(raw: object) -> bool:
-    """Yes or no: a boolean in the file, a word in the environment."""
+    """True or false: a boolean in the file, a word in the environment."""
     expected = "true or false"
     value = raw if isinstance(raw, bool) else _TRUTH.get(str(raw).strip().lower())
     if value is None:
@@ -58,7 +58,7 @@ def whole(lowest: int, highest: int) -> Form:
 
     def read(raw: object) -> int:
         try:
-            value = int(str(raw))  # by way of text, for int() takes True and 1.5
+            value = int(str(raw))  # as text, because int() accepts True and 1.5
         except ValueError:
             raise WrongValueError(expected) from None
         if not lowest <= value <= highest:
@@ -69,7 +69,7 @@ def whole(lowest: int, highest: int) -> Form:
 
 
 def choice(known: Collection[str]) -> Form:
-    """One of some words."""
+    """One of the `known` words."""
     expected = f"one of {', '.join(known)}"
 
     def read(raw: object) -> str:
@@ -82,7 +82,7 @@ def choice(known: Collection[str]) -> Form:
 
 
 def choices(known: Collection[str]) -> Form:
-    """Some words out of some, in the order given: a list in the file, with commas between them elsewhere."""
+    """Some of the `known` words, in the order given: a list in the file, separated by commas elsewhere."""
     read_one = choice(known)
 
     def read(raw: object) -> tuple[str, ...]:

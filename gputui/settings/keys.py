@@ -1,4 +1,4 @@
-"""Remapped keys: what the settings file says under [keys], and its check against the actions there are."""
+"""Remapped keys: the settings file's [keys], checked against the actions that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class KeyChange(NamedTuple):
-    """`action` answers to `keys` instead of its own; `origin` is where that was said, for an error about it."""
+    """`action` gets `keys` in place of its own; `origin` is the file and line, for an error about it."""
 
     action: str
     keys: tuple[str, ...]
@@ -20,13 +20,13 @@ class KeyChange(NamedTuple):
 
 
 def keymap(settings: Settings, actions: Collection[str], is_key: Callable[[str], bool]) -> dict[str, str]:
-    """Action to comma-separated keys, as Textual's `set_keymap` takes them.
+    """Comma-separated keys by action, as Textual's `set_keymap` takes them.
 
-    `actions` are those the program has. Raises `UsageError` for what is no action or no key.
+    `actions` are those the program has. Raises `UsageError` for an unknown action or key.
     """
     for change in settings.keys:
         if change.action not in actions:
-            cause = f"{change.origin}: there is no action {change.action!r} to give a key to."
+            cause = f"{change.origin}: there is no action {change.action!r}."
             raise UsageError(cause, did_you_mean(change.action, actions))
         for key in change.keys:
             if not is_key(key):

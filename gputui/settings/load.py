@@ -1,4 +1,4 @@
-"""From file and environment to one checked `Settings`; flags come later, on top (`flags.apply_flags`)."""
+"""Loads the settings from file and environment; flags override them later (`flags.apply_flags`)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _KEYS_TABLE = "keys"
 
 
 def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings of the file, and over them those of the environment (default: the process's own).
+    """The settings of the file, overridden by those of the environment (default: the process's own).
 
-    Raises `UsageError`, which names the file and line or the variable, for anything unknown or wrong.
+    Raises `UsageError`, which names the file and line or the variable, for anything unknown or invalid.
     """
     environment = os.environ if environment is None else environment
     path = settings_path(environment)
-    said = entries(path, is_named=bool(environment.get(CONFIG)))
-    values = _from_file(said) | _from_environment(environment)
-    return DEFAULTS._replace(**values, keys=_key_changes(said))
+    file_entries = entries(path, is_named=bool(environment.get(CONFIG)))
+    values = _from_file(file_entries) | _from_environment(environment)
+    return DEFAULTS._replace(**values, keys=_key_changes(file_entries))
 
 
 def checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 - as many types as there are forms
-    """The value that `raw` means for `setting`; the error of a wrong one begins with `origin`."""
+    """The checked value of `setting`. The `UsageError` for an invalid one begins with `origin`."""
     try:
         return setting.form(raw)
     except WrongValueError as error:
@@ -38,14 +38,14 @@ def checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 
         raise UsageError(cause, error.remedy) from None
 
 
-def _from_file(said: Iterable[Entry]) -> dict[str, Any]:
+def _from_file(file_entries: Iterable[Entry]) -> dict[str, Any]:
     values = {}
-    for entry in said:
+    for entry in file_entries:
         if entry.table == _KEYS_TABLE:
             continue
         if entry.table:
             cause = f"{entry.origin}: there is no table [{entry.table}]."
-            raise UsageError(cause, f"Settings stand at the top of the file, keys under [{_KEYS_TABLE}].")
+            raise UsageError(cause, f"Settings go at the top of the file, keys under [{_KEYS_TABLE}].")
         if entry.name not in BY_NAME:
             cause = f"{entry.origin}: there is no setting {entry.name!r}."
             raise UsageError(cause, did_you_mean(entry.name, BY_NAME) or f"There are: {', '.join(BY_NAME)}.")
@@ -55,7 +55,7 @@ def _from_file(said: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """NO_COLOR (no-color.org: set and not empty) comes before GPUTUI_COLOR, which is the more particular wish."""
+    """GPUTUI_COLOR overrides NO_COLOR (no-color.org: set and not empty), because it is the more specific setting."""
     values: dict[str, Any] = {"color": "none"} if environment.get("NO_COLOR") else {}
     for setting in SETTINGS:
         if raw := environment.get(setting.variable):
@@ -63,8 +63,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _key_changes(said: Iterable[Entry]) -> tuple[KeyChange, ...]:
-    return tuple(_key_change(entry) for entry in said if entry.table == _KEYS_TABLE and entry.name)
+def _key_changes(file_entries: Iterable[Entry]) -> tuple[KeyChange, ...]:
+    return tuple(_key_change(entry) for entry in file_entries if entry.table == _KEYS_TABLE and entry.name)
 
 
 def _key_change(entry: Entry) -> KeyChange:

@@ -1,4 +1,4 @@
-"""What can be set, with what holds where nothing is. The names, forms and checks are in `table.py`."""
+"""All settings with their defaults; their names, forms and checks are in `table.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROCESS_COLUMNS = (
 
 
 class Settings(NamedTuple):
-    """Everything the user chose, checked; one object for the life of the program."""
+    """The user's checked settings; one object for the life of the program."""
 
     interval_s: float = 1.0
     """Seconds from one look to the next, 0.1 to 3600."""
@@ -33,13 +33,13 @@ class Settings(NamedTuple):
     """How many colours the terminal is given, one of `COLORS`; "auto" asks the terminal, NO_COLOR means "none"."""
 
     ascii: bool = False
-    """Draw meters, graphs and lines with ASCII characters alone."""
+    """Draw meters, graphs and lines with ASCII characters only."""
 
     mouse: bool = True
     """React to the mouse; without it the terminal's own selection works."""
 
     readonly: bool = False
-    """Leave out everything that acts on a process: signals, `empty_cache()`."""
+    """Disable everything that acts on a process: signals, `empty_cache()`."""
 
     graph: str = "utilization"
     """What the history graphs of the overview show, one of `GRAPHS`."""
@@ -48,25 +48,25 @@ class Settings(NamedTuple):
     """What orders the process list, one of `SORTS`."""
 
     reverse: bool = False
-    """The order of the process list turned round."""
+    """Reverse the order of the process list."""
 
     columns: tuple[str, ...] = PROCESS_COLUMNS
-    """The columns of the process list, from left to right; the narrower the terminal, the fewer of them fit."""
+    """The columns of the process list, from left to right; a narrow terminal drops those on the right."""
 
     warm_percent: int = 50
-    """From here on a share (utilisation, memory, processor) has the colour of a busy one."""
+    """From this percentage of utilisation, memory or processor time on, a value has the warm colour."""
 
     hot_percent: int = 90
-    """From here on a share has the colour of a full one."""
+    """From this percentage on, a value has the hot colour."""
 
     warm_c: int = 70
-    """From here on a temperature has the colour of a warm device, in degrees Celsius."""
+    """From this temperature on, in degrees Celsius, a device has the warm colour."""
 
     hot_c: int = 85
-    """From here on a temperature has the colour of a hot device, where the device does not tell its own limit."""
+    """From this temperature on a device has the hot colour; both apply where it does not report its own limit."""
 
     keys: tuple[KeyChange, ...] = ()
-    """Actions with other keys than their own; `keymap` turns them into what the screens take."""
+    """Remapped keys, in the form that `keymap` takes."""
 
 
 DEFAULTS = Settings()

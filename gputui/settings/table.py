@@ -10,7 +10,7 @@ from gputui.settings.settings import COLORS, GRAPHS, PROCESS_COLUMNS, SORTS, THE
 
 
 class Flag(NamedTuple):
-    """A command-line flag: with a value (`metavar`), or one that stands for the value `means`."""
+    """A command-line flag: one that takes a value (`metavar`), or one that stands for the value `means`."""
 
     name: str
     help: str
@@ -34,13 +34,20 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting(
-        "interval", "interval_s", seconds, Flag("--interval", "time between two looks, 0.1 to 3600 s: 2, 500ms", "TIME")
+        "interval",
+        "interval_s",
+        seconds,
+        Flag("--interval", "time between updates, 0.1 to 3600 seconds: 2, 500ms", "TIME"),
     ),
-    Setting("theme", "theme", choice(THEMES), Flag("--theme", "colours: nord, gruvbox, textual-light, ...", "NAME")),
-    Setting("color", "color", choice(COLORS), Flag("--color", "how many: auto, none, 16, 256, truecolor", "DEPTH")),
-    Setting("ascii", "ascii", truth, Flag("--ascii", "draw with ASCII characters alone", means=True)),
+    Setting(
+        "theme", "theme", choice(THEMES), Flag("--theme", "colour theme: nord, gruvbox, textual-light, ...", "NAME")
+    ),
+    Setting(
+        "color", "color", choice(COLORS), Flag("--color", "number of colours: auto, none, 16, 256, truecolor", "DEPTH")
+    ),
+    Setting("ascii", "ascii", truth, Flag("--ascii", "draw with ASCII characters only", means=True)),
     Setting("mouse", "mouse", truth, Flag("--no-mouse", "leave the mouse to the terminal", means=False)),
-    Setting("readonly", "readonly", truth, Flag("--readonly", "nothing that acts on a process", means=True)),
+    Setting("readonly", "readonly", truth, Flag("--readonly", "disable everything that acts on a process", means=True)),
     Setting("graph", "graph", choice(GRAPHS)),
     Setting("sort", "sort", choice(SORTS)),
     Setting("reverse", "reverse", truth),

@@ -1,4 +1,4 @@
-"""The machine around the devices, as psutil reads it; psutil is imported at the first look."""
+"""The host's CPU, memory, disks and network, read through psutil, which is imported at the first look."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""Block devices that live in memory or on other block devices: their bytes would be counted twice."""
+"""Prefixes of block devices that are in memory or on top of others, whose bytes would be counted twice."""
 
 
 class _Traffic(NamedTuple):
@@ -45,12 +45,12 @@ class HostSource:
         *,
         counts_itself: bool = True,
     ) -> None:
-        """Without `counts_itself` the processor time of this program is left out of what all cores did together."""
+        """Without `counts_itself`, `cpu_percent` leaves out the processor time of this program."""
         self._sys, self._clock = os.fspath(sys), clock
         self._cpu = _CpuMeter(own_s=None if counts_itself else time.process_time)
         self._disks, self._links = _Meter(), _Meter()
         self._is_hardware: dict[str, bool] = {}
-        # psutil warns where /proc lacks a field, and a warning would go to the terminal that the screen is drawn on.
+        # psutil warns where /proc lacks a field, and the warning would be written over the screen.
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
 
     def read(self) -> Host:
@@ -79,12 +79,12 @@ class HostSource:
             disk_write_bytes_per_s=disk_write,
             network_receive_bytes_per_s=received,
             network_send_bytes_per_s=sent,
-            # psutil has the moment of the boot alone, in whole seconds; this clock runs since then.
+            # psutil has only the time of the boot, in whole seconds; this clock counts since then.
             uptime_s=time.clock_gettime(time.CLOCK_BOOTTIME),
         )
 
     def _whole_disks(self, disks: Mapping[str, sdiskio]) -> dict[str, _Traffic]:
-        """Neither partitions, which /sys/block lacks, nor what is stacked on disks; a name with / has ! in /sys."""
+        """The disks without partitions, which /sys/block lacks, and stacked devices; /sys writes / in a name as !."""
         return {
             name: _Traffic(disk.read_bytes, disk.write_bytes)
             for name, disk in disks.items()
@@ -92,19 +92,19 @@ class HostSource:
         }
 
     def _cards(self, counters: Mapping[str, snetio]) -> dict[str, _Traffic]:
-        """Bridges, bonds and VLANs carry the traffic of cards once more; a container has nothing but such."""
+        """The network cards: bridges, bonds and VLANs repeat their traffic. A container has only virtual links."""
         links = {name: _Traffic(link.bytes_recv, link.bytes_sent) for name, link in counters.items() if name != "lo"}
         return {name: link for name, link in links.items() if self._exists(f"class/net/{name}/device")} or links
 
     def _exists(self, entry: str) -> bool:
-        """Whether /sys has the entry; asked once for each."""
+        """Whether /sys has the entry, which is checked once."""
         if entry not in self._is_hardware:
             self._is_hardware[entry] = os.path.exists(f"{self._sys}/{entry}")
         return self._is_hardware[entry]
 
 
 class _CpuMeter:
-    """Turns processor times into percentages since the last look."""
+    """Computes CPU percentages since the last look."""
 
     def __init__(self, own_s: Callable[[], float] | None) -> None:
         self._own_s = own_s
@@ -112,7 +112,7 @@ class _CpuMeter:
         self._before: Sequence[_CpuTime] = ()
 
     def percents(self, times: Reading[list[_CpuTime]]) -> tuple[Reading[float], Reading[tuple[float, ...]]]:
-        """All cores together and each; absent at the first look, and when a core came or went."""
+        """All cores together, and each core; absent at the first look and when a core was added or removed."""
         if isinstance(times, Absent):
             return times, times
         before, self._before = self._before, times
@@ -132,14 +132,14 @@ class _CpuMeter:
 
 
 class _Meter:
-    """Turns counters into rates since the last look that gave any."""
+    """Computes rates since the last look that had counters."""
 
     def __init__(self) -> None:
         self._time_s = 0.0
         self._counters: Mapping[str, _Traffic] | None = None
 
     def rates(self, now_s: float, counters: Reading[dict[str, _Traffic]]) -> tuple[Reading[float], Reading[float]]:
-        """Bytes a second in and out over what was there at both looks: a disk that comes or goes is no traffic."""
+        """Bytes a second in and out, of the disks or links that were there at both looks."""
         if isinstance(counters, Absent):
             return counters, counters
         seconds, self._time_s = now_s - self._time_s, now_s
@@ -154,7 +154,7 @@ class _Meter:
 
 
 def _try(read: Callable[[], T]) -> Reading[T]:
-    """What `read` gives, or why not: a file that cannot be read, is not there, or has a form psutil does not know."""
+    """What `read` returns, or why it failed: an unreadable or missing file, or a format that psutil does not know."""
     try:
         return read()
     except OSError as error:
@@ -164,7 +164,7 @@ def _try(read: Callable[[], T]) -> Reading[T]:
 
 
 def _cpu_time(times: scputimes) -> _CpuTime:
-    """Guests' time is in that of users already."""
+    """User time already includes the guests' time."""
     total_s = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return _CpuTime(total_s - times.idle - getattr(times, "iowait", 0.0), total_s)
 

@@ -1,4 +1,4 @@
-"""A machine to look at: the real one, whose driver may hang, or the demonstration."""
+"""The machine that the sampler looks at: the real one, whose driver may hang, or the demonstration."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gputui.sources.processes import ProcessSource
 from gputui.sources.signals import send_signal
 
 PATIENCE_S = 0.7
-"""So long a look waits for the driver before it goes on with what is known; at short intervals, one interval."""
+"""Seconds a look waits for the driver before it uses the last figures; at shorter intervals, one interval."""
 
 
 class LiveMachine:
-    """NVML in a thread of its own, which begins at once; host and processes in the caller's."""
+    """Reads NVML in a thread of its own, which starts at once, and host and processes in the caller's thread."""
 
     def __init__(self) -> None:
-        self._devices = DeviceReader(NvmlSource)
+        self._devices = DeviceThread(NvmlSource)
         self._host = HostSource()
         self._processes = ProcessSource(has_probe=ProbePresence())
         self._number = 0
         self._devices.request(frozenset())
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """One moment of everything; a driver call that hangs delays it by at most `PATIENCE_S`."""
-        if self._number or attention.devices:  # the first was asked for at the beginning
+        """One snapshot; a hanging driver call delays it by at most `PATIENCE_S`."""
+        if self._number or attention.devices:  # the first was requested in the constructor
             self._devices.request(attention.devices)
         host = self._host.read()
         devices, age_s = self._devices.result(min(PATIENCE_S, interval_s))
@@ -52,12 +52,12 @@ class LiveMachine:
         send_signal(identity, number)
 
     def close(self) -> None:
-        """End the driver's thread without waiting for it."""
+        """End the NVML thread without waiting for it."""
         self._devices.close()
 
 
-class DeviceReader:
-    """Reads the devices on request in a daemon thread, so that a driver call that hangs holds up nobody else."""
+class DeviceThread:
+    """Reads the devices on request in a daemon thread, so that a hanging driver call blocks nothing else."""
 
     def __init__(self, open_source: Callable[[], NvmlSource], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_source = open_source
@@ -72,7 +72,7 @@ class DeviceReader:
         self._thread: threading.Thread | None = None
 
     def request(self, watched: frozenset[str]) -> None:
-        """Ask for a look, with the link rates of the `watched` devices; nothing where one is under way."""
+        """Request a look, with the link rates of the `watched` devices, unless one is in progress."""
         self._watched = watched
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="gputui-nvml", daemon=True)
@@ -82,14 +82,14 @@ class DeviceReader:
             self._wanted.set()
 
     def result(self, timeout_s: float) -> tuple[DeviceLook, float]:
-        """The newest look and 0, or after `timeout_s` the last one with its age in seconds."""
+        """The requested look and 0, or after `timeout_s` the last one and its age in seconds."""
         if self._done.wait(timeout_s):
             return self._look, 0.0
         since = self._started_at if self._looked_at is None else self._looked_at
         return self._look, self._clock() - since
 
     def close(self) -> None:
-        """Let the thread end when its call returns."""
+        """End the thread as soon as its call returns."""
         self._is_closed = True
         self._wanted.set()
 
@@ -107,7 +107,7 @@ class DeviceReader:
 
 
 class DemoMachine:
-    """The demonstration; it never changes anything on this machine."""
+    """The demonstration, which changes nothing on this machine."""
 
     def __init__(self) -> None:
         from gputui.sources.demo import DemoSource
@@ -116,7 +116,7 @@ class DemoMachine:
         self._number = 0
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """One moment of the demonstration."""
+        """One snapshot of the demonstration."""
         devices, host, processes = self._source.read()
         self._number += 1
         return Snapshot(
@@ -135,4 +135,4 @@ class DemoMachine:
         self._source.send_signal(identity, number)
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """There is nothing to close."""

@@ -1,6 +1,6 @@
-"""Linux's /proc, read cheaply: one system call in, one line out, and an error that says whose process it was.
+"""Linux's /proc, read cheaply, with errors that say whose process it was; `procfs_formats` parses the files.
 
-It exists beside psutil for what psutil does not tell of a process (what it waits for, its PID in other namespaces, that
+It exists beside psutil for what psutil does not have (what a process waits for, its PID in other namespaces, that
 hidepid hides it) and because a look at a thousand processes with psutil takes several times as long.
 """
 
@@ -12,11 +12,24 @@ import pwd
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gputui.model.process import ProcessState
 from gputui.model.reading import Absent, Reading
-
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+from gputui.sources.procfs_formats import (
+    Mapping,
+    Rollup,
+    Stat,
+    Status,
+    StorageTraffic,
+    parse_boot_time,
+    parse_driver_version,
+    parse_environment,
+    parse_exit,
+    parse_io,
+    parse_maps,
+    parse_rollup,
+    parse_stat,
+    parse_status,
+    printable,
+)
 
 PID_MAX = 4_194_304
 """PID_MAX_LIMIT of Linux's include/linux/threads.h: no process has a higher PID."""
@@ -25,37 +38,14 @@ ENDED = Absent("the process has ended")
 NOT_OFFERED = Absent("not offered by this kernel")
 SECOND_LOOK = Absent("known from the second look on")
 
-STATES = {
-    "R": ProcessState.RUNNING,
-    "S": ProcessState.SLEEPING,
-    "I": ProcessState.SLEEPING,
-    "D": ProcessState.WAITING_FOR_IO,
-    "T": ProcessState.STOPPED,
-    "t": ProcessState.STOPPED,
-    "Z": ProcessState.ZOMBIE,
-    "X": ProcessState.ZOMBIE,
-}
-"""proc(5), field 3 of /proc/PID/stat."""
-
 _CHUNK_BYTES = 65536
 
 
-class Stat(NamedTuple):
-    """/proc/PID/stat: `started` is in epoch seconds, `cpu_s` the user and system time of all its threads."""
+class SystemCall(NamedTuple):
+    """The system call that a process is in: its number and its arguments."""
 
-    pid: int
-    name: str
-    letter: str
-    parent_pid: int
-    cpu_s: float
-    threads: int
-    started: float
-    rss_bytes: int
-
-    @property
-    def state(self) -> ProcessState:
-        """The letter in words; a letter of a newer kernel sleeps."""
-        return STATES.get(self.letter, ProcessState.SLEEPING)
+    number: int
+    arguments: tuple[int, ...]
 
 
 class ProcFs:
@@ -73,22 +63,26 @@ class ProcFs:
     def stat(self, pid: int) -> Stat | None:
         """One process now, or None where it is gone or hidden."""
         try:
-            data = read_file(f"{self._prefix}{pid}/stat")
+            data = self._file(pid, "stat")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return None
-        # The name may hold spaces and parentheses: only the last one closes it.
-        opening, closing = data.find(b"("), data.rfind(b")")
-        fields = data[closing + 2 :].split(None, 22)
-        return Stat(
-            pid=pid,
-            name=data[opening + 1 : closing].decode(errors="replace"),
-            letter=fields[0].decode(),
-            parent_pid=int(fields[1]),
-            cpu_s=(int(fields[11]) + int(fields[12])) / TICKS_PER_S,
-            threads=int(fields[17]),
-            started=boot_time(self._prefix) + int(fields[19]) / TICKS_PER_S,
-            rss_bytes=int(fields[21]) * PAGE_BYTES,
-        )
+        return parse_stat(pid, data, _boot_time(self._prefix))
+
+    def resident_bytes(self, pid: int) -> Reading[int]:
+        """The resident memory of one process now."""
+        stat = self.stat(pid)
+        return stat.rss_bytes if stat else ENDED
+
+    def exit(self, pid: int) -> tuple[str, int] | None:
+        """The state letter, and once the process is a zombie the status that wait() gives; None where it is gone."""
+        try:
+            return parse_exit(self._file(pid, "stat"))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+
+    def status(self, pid: int) -> Status:
+        """What `stat` does not have: the user, the PID in its own namespace, the debugger."""
+        return parse_status(pid, self._file(pid, "status"))
 
     def is_hidden(self, pid: int) -> bool:
         """Whether a PID that `stat` does not know exists all the same: /proc can be mounted with hidepid."""
@@ -102,34 +96,73 @@ class ProcFs:
             return True
         return self.stat(pid) is None
 
-    def file(self, pid: int, name: str) -> bytes:
-        """/proc/PID/name, whole."""
-        return read_file(f"{self._prefix}{pid}/{name}")
-
-    def link(self, pid: int, name: str) -> str:
-        """Where /proc/PID/name points."""
-        return os.readlink(f"{self._prefix}{pid}/{name}")
-
-    def count(self, pid: int, name: str) -> int:
-        """Entries of the folder /proc/PID/name."""
-        with os.scandir(f"{self._prefix}{pid}/{name}") as entries:
-            return sum(1 for _ in entries)
-
     def owner(self, pid: int) -> str:
         """The user a process runs as: from `status`, because the folder of an undumpable process belongs to root."""
-        return user_name(int(fields_of(self.file(pid, "status"))["Uid"].split()[1]))
+        return user_name(self.status(pid).uid)
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """The command line, printable; empty for kernel threads and zombies."""
-        data = self.file(pid, "cmdline").rstrip(b"\0 ")
+        data = self._file(pid, "cmdline").rstrip(b"\0 ")
         return tuple(printable(part) for part in data.split(b"\0")) if data else ()
 
     def environment(self, pid: int) -> Iterator[tuple[str, str]]:
-        """Names and values as the process was started with, in its own order."""
-        for entry in self.file(pid, "environ").split(b"\0"):
-            name, equals, value = entry.partition(b"=")
-            if equals:
-                yield printable(name), printable(value)
+        """Names and values as the process was started with, printable, in its own order."""
+        for name, value in parse_environment(self._file(pid, "environ")):
+            yield printable(name), printable(value)
+
+    def variables(self, pid: int) -> dict[str, str]:
+        """The same for use: what is not UTF-8 is as `os.environ` has it."""
+        return {os.fsdecode(name): os.fsdecode(value) for name, value in parse_environment(self._file(pid, "environ"))}
+
+    def rollup(self, pid: int) -> Rollup | None:
+        """Memory with shared pages divided up; None for a process that has ended. The kernel walks every page."""
+        return parse_rollup(self._file(pid, "smaps_rollup"))
+
+    def storage_traffic(self, pid: int) -> StorageTraffic | None:
+        """Bytes read and written so far; None where this kernel does not count them."""
+        return parse_io(self._file(pid, "io"))
+
+    def system_call(self, pid: int) -> SystemCall | None:
+        """The system call that the main thread is in; None while it runs. ValueError for a process that has ended."""
+        number, *arguments = self._file(pid, "syscall").decode().split()
+        return None if number == "running" else SystemCall(int(number), tuple(int(word, 16) for word in arguments))
+
+    def kernel_function(self, pid: int) -> str:
+        """The kernel's function that a process sleeps in; "" where there is none or it may not be seen."""
+        try:
+            name = self._file(pid, "wchan").decode()
+        except OSError:
+            return ""
+        return "" if name == "0" else name
+
+    def mapped_files(self, pid: int) -> Iterator[Mapping]:
+        """The files that a process maps, once for each mapping."""
+        return parse_maps(self._file(pid, "maps"))
+
+    def is_any_mapped(self, pid: int, parts: tuple[bytes, ...]) -> bool:
+        """Whether a process maps a file with one of `parts` in its path; much faster than to go through them all."""
+        data = self._file(pid, "maps")
+        return any(part in data for part in parts)
+
+    def open_files(self, pid: int) -> int:
+        """How many descriptors a process has open."""
+        with os.scandir(f"{self._prefix}{pid}/fd") as entries:
+            return sum(1 for _ in entries)
+
+    def link(self, pid: int | str, name: str) -> str:
+        """Where /proc/PID/name points: `cwd`, `exe`, `fd/3`, `ns/mnt`."""
+        return os.readlink(f"{self._prefix}{pid}/{name}")
+
+    def root_of(self, pid: int) -> str:
+        """The path under which the files of a process are reached as it sees them."""
+        return f"{self._prefix}{pid}/root"
+
+    def driver_version(self) -> str:
+        """The version of NVIDIA's kernel driver, "" where it is not loaded."""
+        try:
+            return parse_driver_version(read_file(f"{self._prefix}driver/nvidia/version"))
+        except OSError:
+            return ""
 
     def why_unreadable(self, pid: int, error: OSError) -> Absent:
         """A failed read in words: gone, somebody else's, or what the system says."""
@@ -141,6 +174,9 @@ class ProcFs:
             return Absent(f"owned by {self.owner(pid)}: permission denied")
         except OSError:
             return Absent("permission denied")
+
+    def _file(self, pid: int, name: str) -> bytes:
+        return read_file(f"{self._prefix}{pid}/{name}")
 
 
 def read_file(path: str) -> bytes:
@@ -155,32 +191,10 @@ def read_file(path: str) -> bytes:
         os.close(descriptor)
 
 
-def fields_of(data: bytes) -> dict[str, str]:
-    """Lines of the form `Name:   value`, as `status`, `io` and `smaps_rollup` have them."""
-    lines = (line.partition(":") for line in data.decode(errors="replace").splitlines())
-    return {name: value.strip() for name, colon, value in lines if colon}
-
-
-def kib(value: str) -> int:
-    """Bytes in "1234 kB"; the kernel's kB are KiB."""
-    return int(value.split(maxsplit=1)[0]) * 1024
-
-
-def printable(data: bytes) -> str:
-    """Text that cannot move the cursor: what is not printable is escaped."""
-    text = data.decode(errors="replace")
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 @functools.cache
-def boot_time(prefix: str) -> float:
+def _boot_time(prefix: str) -> float:
     """When the machine started, in epoch seconds, asked once: the kernel's answer moves when the clock is set."""
-    for line in read_file(f"{prefix}stat").splitlines():
-        if line.startswith(b"btime "):
-            return float(line.split()[1])
-    return 0.0
+    return parse_boot_time(read_file(f"{prefix}stat"))
 
 
 @functools.cache
@@ -190,9 +204,3 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def resident_bytes(pid: int) -> Reading[int]:
-    """The resident memory of a process."""
-    stat = ProcFs().stat(pid)
-    return stat.rss_bytes if stat else ENDED

@@ -1,4 +1,4 @@
-"""Signals to a process by its identity: never to another one that got its PID."""
+"""Sends signals to a process by its identity, never to another one that has its PID now."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import signal
 from gputui.errors import GputuiError
 from gputui.model.process import Identity, ProcessState
 from gputui.model.reading import Absent
-from gputui.sources.processes.facts import user
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.processes.descriptions import user
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Stat
 
 
-class SignalRefused(GputuiError):  # noqa: N818 - it is a refusal, said to a person
-    """The signal was not sent; the sentence says why."""
+class SignalRefused(GputuiError):  # noqa: N818 - a refusal is not an error of the program
+    """The signal was not sent; the message says why."""
 
 
 def send_signal(identity: Identity, number: int) -> None:
     """Send signal `number` to exactly this process.
 
-    Raises SignalRefused with a sentence: it has ended, its PID is another process now, it is somebody else's.
+    Raises `SignalRefused` where it has ended, its PID is another process now, or it is another user's.
     """
     if identity.pid <= 0 or identity.started is None:
-        raise SignalRefused(f"PID {identity.pid} cannot be told apart from other processes: not sent.")
+        raise SignalRefused(f"PID {identity.pid} cannot be identified for certain: the signal was not sent.")
     descriptor = _hold(identity)
     try:
         _check(identity, ProcFs().stat(identity.pid))
@@ -33,7 +34,7 @@ def send_signal(identity: Identity, number: int) -> None:
 
 
 def _hold(identity: Identity) -> int | None:
-    """A descriptor that goes on meaning this process even if its PID is used again.
+    """A descriptor that keeps referring to this process even if its PID is used again.
 
     None where the kernel (before 5.3), a sandbox or a Python built for older kernels (conda's) does not offer it.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gputui.model.device import Device
+from gputui.model.device_readings import GRAPHED
 from gputui.model.history import SPANS_S, History
 from gputui.model.process import Process
 from gputui.model.reading import Absent
@@ -12,15 +13,6 @@ from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.devices import memory_of
 from gputui.ui.drawing.process_page import history_owner
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST
-
-DEVICE_SERIES = (
-    "gpu_utilization_percent",
-    "power_w",
-    "temperature_c",
-    "sm_clock_mhz",
-    "pcie_rx_bytes_per_s",
-    "pcie_tx_bytes_per_s",
-)
 
 
 def record(history: History, snapshot: Snapshot) -> None:
@@ -44,13 +36,10 @@ def record(history: History, snapshot: Snapshot) -> None:
 
 
 def _device_readings(device: Device) -> Iterator[tuple[str, float]]:
-    for name in DEVICE_SERIES:
-        value = getattr(device, name)
-        if not isinstance(value, Absent):
-            yield name, value
-    memory = memory_of(device)
-    if memory:
-        yield "used_bytes", memory.used_bytes
+    for reading in GRAPHED:
+        point = reading.point(device)
+        if point is not None:
+            yield reading.series, point
 
 
 def _all_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, float]]:

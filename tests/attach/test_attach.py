@@ -145,7 +145,7 @@ def test_a_process_of_another_user(python: Python) -> None:
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["x"], "'x' is no PID"), (["1", "--json"], "--json goes with --once"), (["1", "--onc"], "no option --onc")],
+    [(["x"], "'x' is not a PID"), (["1", "--json"], "--json needs --once"), (["1", "--onc"], "no option --onc")],
     ids=["no PID", "json alone", "a wrong option"],
 )
 def test_what_was_typed_wrong_is_said(words: list[str], sentence: str) -> None:

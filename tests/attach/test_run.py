@@ -127,7 +127,7 @@ def test_the_environment_is_the_programs_but_for_pythonpath(python: Python) -> N
 
 NOT_RUN = {
     "a missing script": (["nothing.py"], 2, "can't open file"),
-    "a missing command": (["no-such-command"], 127, "There is no file and no command 'no-such-command'"),
+    "a missing command": (["no-such-command"], 127, "There is neither a file nor a command 'no-such-command'"),
     "a folder": (["."], 126, "it is a folder without a __main__.py"),
     "nothing": ([], 2, "gputui run needs a program"),
 }

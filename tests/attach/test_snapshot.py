@@ -56,7 +56,7 @@ def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, cap
     told = capsys.readouterr().err
     if device == "cpu":
         assert status == 1
-        assert f"There is nothing to write of process {child.pid}. The process has not initialised CUDA" in told
+        assert f"There is nothing to save of process {child.pid}. The process has not initialised CUDA" in told
         assert not path.exists()
         return
     assert status == 0, told
@@ -92,7 +92,7 @@ def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
     ("arguments", "status", "words"),
     [
         pytest.param(["1234567890", "-o", "x"], 1, "There is no process 1234567890 here.", id="no process"),
-        pytest.param(["train", "-o", "x"], 2, "'train' is no PID.", id="no PID"),
+        pytest.param(["train", "-o", "x"], 2, "'train' is not a PID.", id="no PID"),
         pytest.param(["1234567890"], 2, "Missing: -o/--output.", id="no file"),
     ],
 )
@@ -106,5 +106,5 @@ def test_a_place_that_cannot_be_written_is_said(torch_python: Python, tmp_path: 
     assert cli.main(["snapshot", str(child.pid), "-o", str(tmp_path / "nowhere" / "memory.pickle")]) == 2
     assert f"There is no folder {tmp_path / 'nowhere'}." in capsys.readouterr().err
     assert cli.main(["snapshot", str(child.pid), "-o", "/dev/full"]) == 1
-    words = "There is nothing to write" if device == "cpu" else "/dev/full cannot be written: No space left on device."
+    words = "There is nothing to save" if device == "cpu" else "/dev/full cannot be written: No space left on device."
     assert words in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 
 from gputui.model.device import Device
 from gputui.model.reading import Absent
-from gputui.sources.nvml.table import field_value
+from gputui.sources.nvml.calls import field_value
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 
@@ -138,7 +138,7 @@ def test_a_name_that_is_no_text_costs_the_name(fake_gpus: FakeGpus, looks: Looks
     fake_gpus.state.driver = b"\xff"
     fresh = Looks()
     look = fresh.look()
-    assert look.driver.version == Absent("the driver answered with what is no text")
+    assert look.driver.version == Absent("the driver answered with unreadable text")
     assert (look.devices[0].name, look.devices[0].key, look.devices[1]) == (well[0].name, "index 0", well[1])
     fresh.source.close()
 

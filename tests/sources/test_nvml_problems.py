@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.sources.nvml.versions import versions
+from gputui.sources.nvml.binding import versions
+from gputui.sources.procfs import ProcFs
 from tests.conftest import ROOT, FakeGpus
 from tests.sources.conftest import Looks
 
@@ -61,15 +62,23 @@ def test_a_running_source_survives_that_nvml_goes_away(fake_gpus: FakeGpus, look
 
 
 def test_a_mismatch_names_both_versions(tmp_path: Path) -> None:
-    kernel_driver = tmp_path / "version"
+    maps, kernel_driver = tmp_path / str(os.getpid()) / "maps", tmp_path / "driver" / "nvidia" / "version"
+    for file in (maps, kernel_driver):
+        file.parent.mkdir(parents=True)
+    library = "7f31c7a00000-7f31c7a1e000 r--p 00000000 08:01 1320981    /usr/lib/libnvidia-ml.so.580.95.05 (deleted)\n"
+    maps.write_text(library)
     kernel_driver.write_text(
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 23:38:43 UTC 2025\n"
     )
-    libraries = [Path("/usr/lib/libnvidia-ml.so.580.95.05")]
-    assert versions(libraries, kernel_driver) == "Kernel driver 570.86.15, library 580.95.05."
+    proc = ProcFs(tmp_path)
+    assert versions(proc) == "Kernel driver 570.86.15, library 580.95.05."
     kernel_driver.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n")
-    assert versions(libraries, kernel_driver) == "Kernel driver 580.95.05, library 580.95.05."
-    assert versions([], kernel_driver) == versions(libraries, tmp_path / "absent") == ""
+    assert versions(proc) == "Kernel driver 580.95.05, library 580.95.05."
+    maps.write_text("")
+    assert versions(proc) == ""
+    maps.write_text(library)
+    kernel_driver.unlink()
+    assert versions(proc) == ""
 
 
 def test_while_there_is_a_problem_nvml_is_tried_every_three_seconds(fake_gpus: FakeGpus, looks: Looks) -> None:
@@ -113,7 +122,10 @@ def test_a_machine_without_the_driver_library_says_so() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("class NVMLError(Exception): pass\nnvmlLib = None\n", "pynvml.py is not that of nvidia-ml-py 12.535 or newer"),
+        (
+            "class NVMLError(Exception): pass\nnvmlLib = None\n",
+            "does not belong to nvidia-ml-py 12.535 or newer",
+        ),
         ("print 'for Python 2'\n", "cannot be imported"),
         ("import a_module_that_is_not_there\n", "cannot be imported"),
     ],

@@ -78,10 +78,10 @@ def test_io_rates_are_absent_at_the_first_look_and_count_what_was_written_since(
         source = ProcessSource(clock=lambda: now[0])
         first = details_of(child.pid, source)
         os.kill(child.pid, signal.SIGUSR1)
-        wait_until(lambda: int(ProcFs().file(child.pid, "io").split()[3]) >= 8 * MIB)
+        wait_until(lambda: int(Path(f"/proc/{child.pid}/io").read_bytes().split()[3]) >= 8 * MIB)
         now[0] += 2.0
         second = details_of(child.pid, source)
-        storage = int(ProcFs().file(child.pid, "io").split(b"\nwrite_bytes:")[1].split()[0])
+        storage = int(Path(f"/proc/{child.pid}/io").read_bytes().split(b"\nwrite_bytes:")[1].split()[0])
     assert first.write_bytes_per_s == Absent("known from the second look on")
     assert second.write_bytes_per_s == pytest.approx(storage / 2.0)
     assert second.read_bytes_per_s >= 0.0

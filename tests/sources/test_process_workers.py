@@ -8,9 +8,10 @@ import pytest
 from gputui.model.process import Rank
 from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
-from gputui.sources.processes.facts import JobPlace, is_launcher, place_in_job
-from gputui.sources.processes.rollup import Rollup, Rollups
+from gputui.sources.processes.ranks import JobPlace, is_launcher, place_in_job
+from gputui.sources.processes.rollups import Rollups
 from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Rollup
 from gputui.units import MIB
 from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, as_nobody, look_at, running, wait_until
 
@@ -84,10 +85,10 @@ def test_rollups_are_read_seldom_and_no_more_at_once_than_the_budget_allows():
     read = []
 
     class Counting(ProcFs):
-        def file(self, pid, name):
+        def rollup(self, pid):
             read.append(pid)
             now[0] += 0.1
-            return super().file(pid, name)
+            return super().rollup(pid)
 
     proc = Counting()
     rollups = Rollups(proc, interval_s=10.0, share=0.01, budget_s=0.15, clock=lambda: now[0])
@@ -108,15 +109,15 @@ def test_rollups_are_read_seldom_and_no_more_at_once_than_the_budget_allows():
         assert all(isinstance(rollups.of(stat), Rollup) for stat in stats)
 
 
-def test_a_rollup_that_was_dear_is_read_again_later():
+def test_a_rollup_that_took_long_is_read_again_later():
     now = [0.0]
     read = []
 
     class Slow(ProcFs):
-        def file(self, pid, name):
+        def rollup(self, pid):
             read.append(pid)
             now[0] += 1.0
-            return super().file(pid, name)
+            return super().rollup(pid)
 
     rollups = Rollups(Slow(), interval_s=10.0, share=0.01, clock=lambda: now[0])
     stat = ProcFs().stat(os.getpid())

@@ -181,7 +181,8 @@ def test_a_pid_used_again_is_another_process():
 import os, signal, time
 from gputui.model.device import DeviceLook, DeviceUse
 from gputui.sources.processes import ProcessSource
-from gputui.sources.procfs import ProcFs, TICKS_PER_S
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import TICKS_PER_S
 
 def start():
     return os.fork() or signal.pause()

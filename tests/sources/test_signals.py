@@ -79,7 +79,7 @@ def test_a_pid_used_again_is_refused():
 
 @pytest.mark.parametrize("identity", [Identity(os.getpid(), None), Identity(0, 1.0), Identity(-1, 1.0)])
 def test_what_is_not_one_process_for_certain_is_refused(identity):
-    assert "cannot be told apart" in refusal(identity)
+    assert "cannot be identified" in refusal(identity)
 
 
 @pytest.mark.root

@@ -32,7 +32,7 @@ def test_a_file_that_is_none_is_said_before_anything_is_drawn(terminal: Open, tm
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     session = terminal(f"exec {GPUTUI} replay {path}", size=(200, 24))
-    session.wait_for("is not a recording of gputui. A recording is made by: gputui attach PID --record FILE.")
+    session.wait_for("is not a recording of gputui. Name a recording made with `gputui attach PID --record FILE`.")
     assert session.end() == 1
     assert session.left_behind() == []
 

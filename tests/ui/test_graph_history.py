@@ -1,9 +1,10 @@
 """What of a snapshot is kept for graphs."""
 
+from gputui.model.device_readings import GRAPHED
 from gputui.model.history import POINTS, History, Series
 from gputui.model.reading import Absent
 from gputui.ui.drawing.process_page import history_owner
-from gputui.ui.graph_history import DEVICE_SERIES, record
+from gputui.ui.graph_history import record
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST, band_graphs
 from gputui.units import GIB
 from tests.ui import scenes
@@ -24,8 +25,8 @@ def last(history: History, owner: str, name: str) -> float | None:
 
 def test_every_reading_of_a_device_that_a_graph_shows():
     history = recorded(scenes.node())
-    for name in (*DEVICE_SERIES, "used_bytes"):
-        assert last(history, GPU, name) is not None, name
+    for reading in GRAPHED:
+        assert last(history, GPU, reading.series) is not None, reading.series
 
 
 def test_an_absent_reading_is_a_gap_and_no_nought():

@@ -85,7 +85,7 @@ async def test_a_reading_that_fails_is_a_dash_and_its_reason(
         assert "93%" in other
         assert "40%" in other
         await monitor.press("tab", "down", "enter")
-        reason = "not told by the driver" if name == "UUID" else REASONS[error]
+        reason = "not reported by the driver" if name == "UUID" else REASONS[error]
         shown = [line for line in monitor.lines if name in line and reason[:18] in line]
         assert shown, monitor.text
         await monitor.press("escape")

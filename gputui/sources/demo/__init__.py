@@ -1,4 +1,4 @@
-"""A demonstration for a machine without a GPU: a training node that could be, and is said not to be."""
+"""A demonstration for a machine without a GPU: a simulated training node."""
 
 from gputui.sources.demo.source import DemoSource
 

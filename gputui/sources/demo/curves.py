@@ -1,4 +1,4 @@
-"""How the demonstration's figures move: smooth functions of time alone, so that a moment always looks the same."""
+"""How the demonstration's figures change: functions of time alone, so that a moment always looks the same."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import zlib
 from collections.abc import Callable
 
 Curve = Callable[[float], float]
-"""A value at a time in seconds since the demonstration began; earlier times are negative and as good."""
+"""A value by time, in seconds since the demonstration began; negative times are valid, too."""
 
 _PERIODS_S = (7.3, 19.1, 53.7)
 
 
 def noise(seed: int, name: str) -> Curve:
-    """Wanders between -1 and 1, another way for each name."""
+    """Wanders between -1 and 1, differently for each name."""
     phases = [zlib.crc32(f"{seed} {name} {period}".encode()) / 2**32 * math.tau for period in _PERIODS_S]
     terms = tuple(zip(_PERIODS_S, phases, strict=True))
 
@@ -24,20 +24,20 @@ def noise(seed: int, name: str) -> Curve:
 
 
 def constant(value: float) -> Curve:
-    """Does not move."""
+    """Always the same value."""
     return lambda _: value
 
 
 def around(value: float, spread: float, wander: Curve) -> Curve:
-    """Wanders about a value, never below zero."""
+    """Wanders around a value, never below zero."""
     return lambda time_s: max(0.0, value + spread * wander(time_s))
 
 
 def training(high: float, wander: Curve, pause_every_s: float = 75.0, pause_s: float = 7.0) -> Curve:
-    """Busy, with a short pause at regular times, as an evaluation or a checkpoint makes one."""
+    """Busy, with a short regular pause, as for an evaluation or a checkpoint."""
 
     def at(time_s: float) -> float:
-        # A sine's flanks, so that the pause begins and ends within two seconds.
+        # A sigmoid, so that the pause begins and ends within two seconds.
         phase = (time_s + pause_every_s / 2) % pause_every_s - pause_every_s / 2
         depth = 1 / (1 + math.exp(3.0 * (abs(phase) - pause_s / 2)))
         return max(0.0, min(1.0, (high + 0.03 * wander(time_s)) * (1 - 0.9 * depth)))
@@ -46,10 +46,10 @@ def training(high: float, wander: Curve, pause_every_s: float = 75.0, pause_s: f
 
 
 def staircase(low: float, high: float, step_s: float, steps: int) -> Curve:
-    """Grows by one step at a time and begins again: memory that a program does not give back."""
+    """Grows step by step and starts again: a memory leak."""
     return lambda time_s: low + (high - low) * (int(time_s // step_s) % steps) / (steps - 1)
 
 
 def bursts(high: float, wander: Curve) -> Curve:
-    """Quiet, and busy when somebody asks: what a server does."""
+    """Quiet, with bursts of work: a server that gets requests."""
     return lambda time_s: high * max(0.0, wander(time_s) + 0.15) ** 0.7

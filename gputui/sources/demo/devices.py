@@ -1,4 +1,4 @@
-"""The demonstration's devices: readings that follow from the load, as they do on a board."""
+"""The demonstration's devices, whose readings follow from the load as on a real board."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MEMORY_MHZ = 2619
 _IDLE_SM_MHZ = 345
 
 _HUNGRY = 2
-"""The device whose work asks for more power than the limit allows."""
+"""The device whose work needs more power than the limit allows."""
 
 _MIG_PARENT = 7
 _INSTANCES = (
@@ -77,12 +77,12 @@ def _load(jobs: Sequence[Job]) -> Curve:
 
 
 def _wanted_power_w(index: int, load: float) -> float:
-    """What the work would draw without a limit."""
+    """The power that the work would draw without a limit."""
     return _IDLE_W + 3.0 * index % 7 + (690.0 if index == _HUNGRY else 585.0) * math.pow(load, 0.8)
 
 
 def _temperature_c(index: int, time_s: float, load: Curve) -> int:
-    """Follows the power of the last minute: a heat sink has a memory."""
+    """The temperature follows the power of the last minute, because a heat sink reacts slowly."""
     ages_s = (0, 5, 10, 20, 30, 45, 60)
     powers = [min(_LIMIT_W, _wanted_power_w(index, load(time_s - age))) for age in ages_s]
     return round(25 + (index * 5) % 7 + 0.056 * sum(powers) / len(powers))
@@ -143,7 +143,7 @@ def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
 
 
 def _sm_clock_mhz(wanted_w: float, wander: float, *, is_idle: bool) -> int:
-    """Steps of 15 MHz, lower the more the limit holds back."""
+    """The SM clock in steps of 15 MHz, lower the more the power limit throttles."""
     if is_idle:
         return _IDLE_SM_MHZ
     held_back = max(0.0, wanted_w - _LIMIT_W) * 4.5
@@ -151,7 +151,7 @@ def _sm_clock_mhz(wanted_w: float, wander: float, *, is_idle: bool) -> int:
 
 
 def _nvlinks(index: int, busy: float) -> NvLinks:
-    """18 links a board; the ranks exchange gradients, the others have nobody to talk to."""
+    """18 links a board; only the ranks of the distributed job exchange gradients."""
     rate = 62 * GIB * busy if index < 4 else 0.0
     return NvLinks(active=18, total=18, tx_bytes_per_s=rate, rx_bytes_per_s=rate * 0.98)
 

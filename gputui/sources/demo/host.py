@@ -1,4 +1,4 @@
-"""The demonstration's host: a node of 128 cores whose cores are busy with the jobs' work."""
+"""The demonstration's host: a node with 128 cores, busy with the jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def look(seed: int, time_s: float, jobs: Sequence[Job]) -> Host:
 
 
 def _core_percent(seed: int, core: int, time_s: float, worked_percent: float) -> float:
-    """The scheduler's choice, made up: the work fills the cores from the first, with an untidy edge."""
+    """The work fills the cores from the first on, with some noise."""
     share = worked_percent - 85.0 * core
     base = 88.0 if share > 85 else max(2.0, share)
     return round(max(0.0, min(100.0, base + 8 * noise(seed, f"core {core}")(time_s))), 1)

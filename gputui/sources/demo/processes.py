@@ -1,4 +1,4 @@
-"""The demonstration's processes: the rows, and the details of one."""
+"""The demonstration's processes, and the details of one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look(begin: float, time_s: float, jobs: Sequence[Job], devices: DeviceLook) 
 
 
 def identity_of(begin: float, job: Job) -> Identity:
-    """The same for as long as the job lives."""
+    """The job's identity, which does not change while it runs."""
     return Identity(job.pid, round(begin - job.age_s, 2))
 
 
@@ -61,7 +61,7 @@ def _row(begin: float, time_s: float, job: Job, devices: DeviceLook) -> Process:
 
 
 def _workers(time_s: float, job: Job) -> Workers:
-    """Workers fetch the next batch while the device computes, so they are as busy as it is."""
+    """Workers load the next batch while the device computes, so they are as busy as it is."""
     return Workers(
         count=job.workers,
         cpu_percent=round(job.workers * _WORKER_CPU_PERCENT * job.load(time_s), 1),
@@ -71,7 +71,7 @@ def _workers(time_s: float, job: Job) -> Workers:
 
 
 def details(begin: float, time_s: float, jobs: Sequence[Job], identity: Identity) -> ProcessDetails:
-    """All about one process of the demonstration."""
+    """Everything about one process of the demonstration."""
     job = next((job for job in jobs if identity_of(begin, job) == identity), None)
     if job is None:
         return without_process(identity, ENDED)

@@ -1,4 +1,4 @@
-"""Who does what on the demonstration's node: eight devices, their jobs, and the processes that started them."""
+"""The demonstration's jobs on eight devices, and the processes that started them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gputui.sources.demo.curves import Curve, around, bursts, constant, noise, s
 from gputui.sources.procfs import PID_MAX
 
 FIRST_PID = PID_MAX + 1
-"""A process of the demonstration is never a real one."""
+"""Higher than the PID of any real process."""
 
 SYSTEMD, SLURMSTEPD, SCRIPT, TORCHRUN, SHELL, DOCKER, JUPYTER = range(FIRST_PID, FIRST_PID + 7)
 RANKS = range(FIRST_PID + 20, FIRST_PID + 60, 10)
 FINETUNE, SERVER, KERNEL, PPO, NOTEBOOK = range(FIRST_PID + 100, FIRST_PID + 600, 100)
 EVALUATION = FIRST_PID + 1000
-"""The first of its PIDs: every run of the evaluation is a process of its own."""
+"""The PID of the evaluation's first run; every run is a process of its own."""
 
 PIPE = "data from pipe:[88213] (read)"
 EVENTS = "an event on its files or sockets (epoll_wait)"
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A process without a device that stands above one with."""
+    """A process without a device that is an ancestor of a job."""
 
     parent_pid: int
     user: str
@@ -70,11 +70,11 @@ RELATIVES = {
 _EVALUATION_EVERY_S, _EVALUATION_FROM_S, _EVALUATION_TO_S, _EVALUATION_GONE_S = 150.0, 15.0, 96.0, 102.0
 
 HIDDEN_GIB = {"GPU-4": 0.62, "GPU-7": 0.17}
-"""Held by no process of the list: one in somebody's container, and what MIG itself costs."""
+"""Memory that no listed process holds: of a process in a container, and of MIG itself."""
 
 
 def jobs(seed: int, time_s: float) -> list[Job]:
-    """The jobs of a moment."""
+    """The jobs that run at `time_s`."""
     return [*_ranks(seed), *_others(seed), *_evaluation(seed, time_s)]
 
 

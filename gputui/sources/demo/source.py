@@ -1,4 +1,4 @@
-"""The demonstration's source: the same three looks and details as the real ones."""
+"""The demonstration's source, with the looks and details of the real sources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gputui.sources.demo.scenario import jobs
 from gputui.sources.signals import SignalRefused
 
 _LEAD_IN_S = 1094.0
-"""How long it has been going on when somebody starts to look: every job is busy at that moment."""
+"""How long the simulation has been running when the demonstration starts: every job is busy then."""
 
 
 class DemoSource:
-    """A training node, made up: what it shows follows from `seed` and the time since it was made alone.
+    """A simulated training node, which depends only on `seed` and the time since this source was created.
 
-    `clock` gives epoch seconds. The host is called "demo" and no process of it exists.
+    `clock` gives epoch seconds. The host is called "demo", and none of its processes exists.
     """
 
     def __init__(self, seed: int = 0, clock: Callable[[], float] = time.time) -> None:
@@ -27,18 +27,18 @@ class DemoSource:
         self._begin = clock() - _LEAD_IN_S
 
     def read(self) -> tuple[DeviceLook, Host, ProcessLook]:
-        """All of it at this moment."""
+        """The devices, the host and the processes now."""
         time_s = self._clock() - self._begin
         running = jobs(self._seed, time_s)
         look = devices.look(self._seed, time_s, running)
         return look, host.look(self._seed, time_s, running), processes.look(self._begin, time_s, running, look)
 
     def details(self, identity: Identity) -> ProcessDetails:
-        """All about one process of the demonstration."""
+        """Everything about one process of the demonstration."""
         time_s = self._clock() - self._begin
         return processes.details(self._begin, time_s, jobs(self._seed, time_s), identity)
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: there is nobody to send it to."""
+        """Always refused: the processes do not exist."""
         cause = f"This is a demonstration: there is no process {identity.pid}, and signal {number} was not sent."
         raise SignalRefused(cause)

@@ -1,4 +1,4 @@
-"""NVIDIA's management library as a source: a table of readings (`table`), read into `gputui.model.device`."""
+"""NVIDIA's management library as a source: reads `gputui.model.device` through a table of calls (`calls`)."""
 
 from gputui.sources.nvml.source import NvmlSource
 

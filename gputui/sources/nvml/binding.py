@@ -1,15 +1,17 @@
-"""nvidia-ml-py, found out to be the right one, initialised, and asked one call at a time."""
+"""nvidia-ml-py: checked to be the right package, initialised, and called; its errors become ours."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
 import os
+import re
 import sys
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
-from gputui.sources.nvml.codes import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
+from gputui.sources.nvml.errors import KINDS, CallError, Code, NvmlError, NvmlGoneError, NvmlUnusableError, problem_of
+from gputui.sources.procfs import ProcFs
 
 Handle = object
 """A device's handle: opaque, and good for nothing but further calls."""
@@ -17,18 +19,19 @@ Raw: TypeAlias = Any
 """What nvidia-ml-py returns: numbers, strings and structures without types."""
 
 _LIBRARY = "libnvidia-ml.so.1"
+_LIBRARY_VERSION = re.compile(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)$")
 
 _NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "nvmlDeviceGetComputeRunningProcesses_v3")
-"""What nvidia-ml-py has since 12.535 and the other packages that bring a module `pynvml` lack."""
+"""Names that nvidia-ml-py has since 12.535, and that other packages with a module `pynvml` lack."""
 
 _WITNESSES = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
-"""Calls that go down to the kernel driver; the second is asked where the first is in question."""
+"""Calls that reach the kernel driver; the second is made where the first is the one in doubt."""
 
 _REPAIR = "Run `pip uninstall pynvml nvidia-ml-py3` and then `pip install --force-reinstall nvidia-ml-py`."
 
 
 class Nvml:
-    """NVML, initialised; `close` ends it. Raises `NvmlUnusableError` where it cannot be used."""
+    """NVML, initialised until `close`. Raises `NvmlUnusableError` where it cannot be used."""
 
     def __init__(self) -> None:
         self._module = _with_current_library(_binding())
@@ -36,7 +39,7 @@ class Nvml:
             self.call("nvmlInit")
         except NvmlError as error:
             is_mismatch = error.code == Code.LIB_RM_VERSION_MISMATCH
-            raise problem_of(error, _versions() if is_mismatch else "") from error
+            raise problem_of(error, versions(ProcFs()) if is_mismatch else "") from error
 
     def call(self, function: str, *arguments: object) -> Raw:
         """What `function` returns. Raises `CallError`, `GpuLostError` or `NvmlGoneError`."""
@@ -71,7 +74,7 @@ class Nvml:
         return True
 
     def close(self) -> None:
-        """Give NVML back. What does not answer any more has nothing left to give back."""
+        """Shut NVML down; that it no longer answers is no error here."""
         try:
             self.call("nvmlShutdown")
         except NvmlError:
@@ -90,17 +93,17 @@ def _binding() -> ModuleType:
     if all(hasattr(module, name) for name in _NEEDED):
         return module
     where = module.__file__ or "an unknown place"
-    cause = f"The Python module pynvml at {where} is not that of nvidia-ml-py 12.535 or newer."
+    cause = f"The Python module pynvml at {where} does not belong to nvidia-ml-py 12.535 or newer."
     raise NvmlUnusableError(cause, _REPAIR)
 
 
 def _with_current_library(module: ModuleType) -> ModuleType:
-    """`module`, or after a driver upgrade a fresh copy of it that has the library on disk, not the one it had loaded.
+    """`module`, or after a driver upgrade a fresh copy of it that uses the library now on disk.
 
-    The loader answers the library's name with what is loaded already, so the new file is named by its path. The old
-    library and module stay as they are: another thread may be in a call.
+    The loader resolves the library's name to the one loaded already, so the new file is loaded by its path. The old
+    library and module stay untouched: another thread may be in a call.
     """
-    mapped = _mapped_libraries()
+    mapped = _mapped_libraries(ProcFs())
     for folder in {os.path.dirname(path) for path in mapped}:
         current = f"{folder}/{_LIBRARY}"
         if not os.path.exists(current) or os.stat(current).st_ino in mapped.values():
@@ -116,21 +119,20 @@ def _with_current_library(module: ModuleType) -> ModuleType:
     return module
 
 
-def _versions() -> str:
-    from pathlib import Path
+def versions(proc: ProcFs) -> str:
+    """A sentence such as "Kernel driver 570.86.15, library 580.95.05.", or "" where either is unknown.
 
-    from gputui.sources.nvml.versions import versions
+    The driver's library has its version in its name.
+    """
+    kernel = proc.driver_version()
+    libraries = [match for path in _mapped_libraries(proc) if (match := _LIBRARY_VERSION.search(path))]
+    return f"Kernel driver {kernel}, library {libraries[-1][1]}." if kernel and libraries else ""
 
-    return versions(map(Path, _mapped_libraries()))
 
-
-def _mapped_libraries() -> dict[str, int]:
-    """Path and inode of each NVML library in this process, also of those whose file is gone by now."""
-    found = {}
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        lines = maps.read().splitlines()
-    for line in lines:
-        fields = line.removesuffix(" (deleted)").split(maxsplit=5)
-        if len(fields) == 6 and os.path.basename(fields[5]).startswith("libnvidia-ml.so"):
-            found[fields[5]] = int(fields[4])
-    return found
+def _mapped_libraries(proc: ProcFs) -> dict[str, int]:
+    """Path and inode of each NVML library that this process maps, deleted files included."""
+    return {
+        file.path: file.inode
+        for file in proc.mapped_files(os.getpid())
+        if os.path.basename(file.path).startswith("libnvidia-ml.so")
+    }

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from gputui.model.device import Device, MigPlace
+from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.codes import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, NvmlGoneError
+from gputui.sources.nvml.calls import LIFETIME_S, MIG_MODE, Call
+from gputui.sources.nvml.device_reader import DeviceReader
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, NvmlGoneError
 from gputui.sources.nvml.nvlink import NvLinkReader
 from gputui.sources.nvml.processes import Listed, Processes
-from gputui.sources.nvml.reader import Reader
-from gputui.sources.nvml.table import MIG_MODE, SELDOM, Ask
 
-_INSTANCES_AT_MOST = Ask("nvmlDeviceGetMaxMigDeviceCount")
+_INSTANCES_AT_MOST = Call("nvmlDeviceGetMaxMigDeviceCount")
 _EMPTY_SLOT = (Code.NOT_FOUND, Code.INVALID_ARGUMENT)
 
 
@@ -25,11 +26,11 @@ class Gpu:
         self._nvlinks = NvLinkReader()
         self._instances_hold_until = float("-inf")
         self._mig_problems: tuple[str, ...] = ()
-        self._slots: dict[int, Reader] = {}
+        self._slots: dict[int, DeviceReader] = {}
         self.gone: NvmlGoneError | None = None
-        """What NVML said when it answered no more about this GPU; None once it does again."""
-        self.whole = Reader(nvml, Device(index, "", f"GPU {index}", ""), self._open)
-        self.instances: list[Reader] = []
+        """NVML's error when it stopped answering about this GPU; None once it answers again."""
+        self.whole = DeviceReader(nvml, Device(index, "", f"GPU {index}", ""), self._open)
+        self.instances: list[DeviceReader] = []
 
     def read(self, now: float) -> None:
         """Bring `whole` and `instances` up to date."""
@@ -57,7 +58,7 @@ class Gpu:
         return listed
 
     def look_at_links(self, now: float, *, is_watched: bool) -> None:
-        """Read NVLink where somebody looks at the GPU."""
+        """Read NVLink while somebody looks at the GPU."""
         if not is_watched or self.whole.answers is None:
             self._nvlinks.rest()
             return
@@ -77,26 +78,26 @@ class Gpu:
         return self._nvml.call("nvmlDeviceGetHandleByIndex", self.whole.device.index)
 
     def _find_instances(self, now: float) -> None:
-        """MIG instances come and go while the GPU runs. Those that were there stay while NVML cannot tell."""
+        """MIG instances come and go while the GPU runs; the known ones stay while NVML cannot list them."""
         answers = self.whole.answers
         if answers is None or now < self._instances_hold_until:
             return
-        self._instances_hold_until = now + SELDOM
+        self._instances_hold_until = now + LIFETIME_S[Cadence.SELDOM]
         mode, at_most = answers.answer(MIG_MODE, now), answers.answer(_INSTANCES_AT_MOST, now)
         if any(answer.error is not None and answer.error.code not in UNSUPPORTED for answer in (mode, at_most)):
             return
-        is_cut = mode.value is not None and mode.value[0] == 1
+        is_partitioned = mode.value is not None and mode.value[0] == 1
         known = {reader.device.uuid: reader for reader in self.instances}
-        found, problems = {}, []
-        for slot in range(at_most.value or 0) if is_cut else ():
+        slots, problems = {}, []
+        for slot in range(at_most.value or 0) if is_partitioned else ():
             device = self._instance_or_error(slot)
             if isinstance(device, Device):
-                found[slot] = known.get(device.uuid) or Reader(self._nvml, device, partial(self._slot, slot))
+                slots[slot] = known.get(device.uuid) or DeviceReader(self._nvml, device, partial(self._slot, slot))
             elif device.code not in _EMPTY_SLOT:
                 problems.append(f"MIG instance {slot} of this GPU cannot be read: {device.reason}.")
                 if slot in self._slots:
-                    found[slot] = self._slots[slot]
-        self._slots, self.instances, self._mig_problems = found, list(dict.fromkeys(found.values())), tuple(problems)
+                    slots[slot] = self._slots[slot]
+        self._slots, self.instances, self._mig_problems = slots, list(dict.fromkeys(slots.values())), tuple(problems)
 
     def _slot(self, slot: int) -> Handle:
         if self.whole.handle is None:
@@ -110,7 +111,7 @@ class Gpu:
             return error
 
     def _instance(self, slot: int) -> Device:
-        """What identifies the instance in a slot; NVML gives its slots to other instances after a change."""
+        """The instance in a slot as far as it identifies it; after a change, NVML reuses slots for other instances."""
         handle, whole = self._slot(slot), self.whole.device
         uuid = self._nvml.call("nvmlDeviceGetUUID", handle)
         place = MigPlace(
@@ -121,8 +122,8 @@ class Gpu:
         return Device(whole.index, uuid, f"{whole.name} MIG", whole.bus_id, place)
 
 
-def _read_instance(instance: Reader, now: float) -> None:
-    """An instance alone does not say that NVML is gone."""
+def _read_instance(instance: DeviceReader, now: float) -> None:
+    """That NVML is gone is not concluded from an instance alone."""
     try:
         instance.read(now)
     except NvmlGoneError as error:

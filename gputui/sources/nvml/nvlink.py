@@ -1,4 +1,4 @@
-"""NVLink: which links of a device are up, and how much goes through all of them."""
+"""NVLink: how many links of a device are up, and the data rates of all together."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 from gputui.model.device import NvLinks
 from gputui.model.reading import Absent, Reading
-from gputui.sources.nvml.answers import Answers
-from gputui.sources.nvml.codes import UNSUPPORTED, Code
-from gputui.sources.nvml.table import EVERY_LOOK, SELDOM, Ask, field_value
+from gputui.model.reading_declaration import Cadence
+from gputui.sources.nvml.calls import Call, field_value
+from gputui.sources.nvml.device_reader import AnswerCache
+from gputui.sources.nvml.errors import UNSUPPORTED, Code
 
 _ALL_LINKS = 0xFFFFFFFF
-_COUNT = Ask("nvmlDeviceGetFieldValues", ((91,),))
+_COUNT = Call("nvmlDeviceGetFieldValues", ((91,),))
 """NVML_FI_DEV_NVLINK_LINK_COUNT."""
-_TRAFFIC = Ask("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),), EVERY_LOOK)
+_TRAFFIC = Call("nvmlDeviceGetFieldValues", (((138, _ALL_LINKS), (139, _ALL_LINKS)),)).at(Cadence.EACH_LOOK)
 """NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: despite the name, KiB since the driver was loaded."""
 _NO_LINK = {*UNSUPPORTED, Code.INVALID_ARGUMENT}
-"""How NVML answers about a link that the board does not have."""
+"""The errors of a link that the board does not have."""
 _NO_LINKS = Absent("this device has no NVLinks")
 
 
@@ -32,31 +33,34 @@ class NvLinkReader:
     def __init__(self) -> None:
         self._last: _Traffic | None = None
 
-    def read(self, answers: Answers, now: float) -> Reading[NvLinks]:
-        """The links there are now; the rates are None at the first look and where NVML does not count."""
+    def read(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
+        """The links now; the rates are None at the first look and where NVML does not count."""
         answer = answers.answer(_COUNT, now)
         count = answer.error.absent if answer.error else field_value(answer.value[0])
         if isinstance(count, Absent):
             return count
         if not count:
             return _NO_LINKS
-        states = [answers.answer(Ask("nvmlDeviceGetNvLinkState", (link,), SELDOM), now) for link in range(int(count))]
+        states = [
+            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,)).at(Cadence.SELDOM), now)
+            for link in range(int(count))
+        ]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down
             return unknown[0].absent
-        there = [state.value for state in states if state.error is None]
-        if not there:
+        link_states = [state.value for state in states if state.error is None]
+        if not link_states:
             return _NO_LINKS
         last, self._last = self._last, _traffic(answers, now)
         tx, rx = _rates(last, self._last)
-        return NvLinks(there.count(1), len(there), tx, rx)
+        return NvLinks(link_states.count(1), len(link_states), tx, rx)
 
     def rest(self) -> None:
-        """Nobody looks at the device for now, so that the next look is the first again."""
+        """Nobody looks at the device for now: the next look is a first one again."""
         self._last = None
 
 
-def _traffic(answers: Answers, now: float) -> _Traffic | None:
+def _traffic(answers: AnswerCache, now: float) -> _Traffic | None:
     answer = answers.answer(_TRAFFIC, now)
     if answer.error is not None:
         return None
@@ -68,6 +72,6 @@ def _traffic(answers: Answers, now: float) -> _Traffic | None:
 
 def _rates(last: _Traffic | None, this: _Traffic | None) -> tuple[float | None, float | None]:
     if last is None or this is None or this.time <= last.time or this.tx_bytes < last.tx_bytes:
-        return None, None  # counters start again where the driver was loaded anew
+        return None, None  # the counters start at 0 when the driver is loaded again
     seconds = this.time - last.time
     return (this.tx_bytes - last.tx_bytes) / seconds, (this.rx_bytes - last.rx_bytes) / seconds

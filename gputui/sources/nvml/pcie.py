@@ -1,4 +1,4 @@
-"""PCIe throughput on a thread of its own: NVML counts bytes for 20 ms in each call, which no look may wait for."""
+"""PCIe throughput, read in a thread of its own: each NVML call counts bytes for 20 ms, too long for a look."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 
 from gputui.model.reading import Reading
 from gputui.sources.nvml.binding import Handle, Nvml
-from gputui.sources.nvml.codes import UNSUPPORTED, NvmlError
+from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
 
 Rates = tuple[Reading[int], Reading[int]]
 """Bytes a second sent and received."""
 
 _TX, _RX = 0, 1
 _KB = 1024
-"""NVML documents "KB/s" and says no more; nvitop takes them for KiB as well."""
+"""NVML documents "KB/s" without a definition; nvitop takes them for KiB as well."""
 _LAST_CALL_S = 0.5
-"""How long `close` waits for a call that is under way; a driver that hangs must not keep the program from ending."""
+"""How long `close` waits for a call in progress; a hanging driver must not keep the program from exiting."""
 
 
 class PcieRates:
     """Reads the PCIe throughput of the devices that somebody looks at, every `interval_s` seconds.
 
-    Where nobody looks, the thread sleeps without waking up; it is started by the first who looks.
+    While nobody looks, the thread sleeps without waking up; the first look starts it.
     """
 
     def __init__(self, interval_s: float = 1.0) -> None:
@@ -35,7 +35,7 @@ class PcieRates:
         self._unsupported: set[str] = set()
         self._thread: threading.Thread | None = None
         self._is_new = False
-        """Somebody looks at other devices than before, so the next reading is due now."""
+        """The watched devices have changed, so the next reading is due now."""
         self._is_closed = False
 
     def watch(self, keys: frozenset[str]) -> None:
@@ -51,7 +51,7 @@ class PcieRates:
             self._changed.notify()
 
     def serve(self, nvml: Nvml | None, handles: Mapping[str, Handle]) -> None:
-        """Take the handles of the devices that answer, by key; none where NVML is out of order."""
+        """Take the handles of the devices that answer, by key; none while NVML does not work."""
         with self._changed:
             if nvml is not self._nvml:
                 self._unsupported.clear()
@@ -89,7 +89,7 @@ class PcieRates:
         return {key: handle for key, handle in self._handles.items() if key in wanted}
 
     def _read(self, nvml: Nvml, key: str, handle: Handle) -> None:
-        """Ask NVML, 20 ms each, without the lock, and publish the answer if it is still wanted."""
+        """Call NVML without the lock, 20 ms for each counter, and publish the rates if they are still wanted."""
         sent, received = (self._rate(nvml, key, handle, counter) for counter in (_TX, _RX))
         with self._changed:
             if key in self._watched and nvml is self._nvml:

@@ -1,4 +1,4 @@
-"""Which processes are on a device, how much of its memory they hold and how much of its time they take."""
+"""The processes on a device: how much of its memory they hold, and how much of its time they take."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import NamedTuple
 
 from gputui.model.device import DeviceUse
 from gputui.model.reading import Absent, AbsentKind, Reading, value_of
-from gputui.sources.nvml.answers import Answer
+from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
-from gputui.sources.nvml.codes import UNSUPPORTED, CallError, Code
-from gputui.sources.nvml.reader import Reader
-from gputui.sources.nvml.table import OFTEN, ONCE, SELDOM, Ask
+from gputui.sources.nvml.calls import LIFETIME_S, Call
+from gputui.sources.nvml.device_reader import Answer, DeviceReader
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code
 
 
-def _list(function: str, lifetime_s: float) -> Ask:
-    """A list by its versions: nvidia-ml-py's function without one ends with an error of its own on older drivers."""
-    return Ask(f"{function}_v3", (), lifetime_s, Ask(f"{function}_v2", (), lifetime_s))
+def _list(function: str, cadence: Cadence) -> Call:
+    """The versions of a list: nvidia-ml-py's function without one fails with an error of its own on older drivers."""
+    return Call(f"{function}_v3", otherwise=Call(f"{function}_v2")).at(cadence)
 
 
 _LISTS = (
-    ("C", _list("nvmlDeviceGetComputeRunningProcesses", OFTEN)),
-    ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", SELDOM)),
-    ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", SELDOM)),
+    ("C", _list("nvmlDeviceGetComputeRunningProcesses", Cadence.OFTEN)),
+    ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", Cadence.SELDOM)),
+    ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
-_MEMORY_NOT_SAID = Absent("NVML does not say how much memory this process holds")
+_MEMORY_UNKNOWN = Absent("NVML does not say how much memory this process holds")
 _NOT_SAMPLED = Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
 _NO_SAMPLES = (Code.SUCCESS, Code.NOT_FOUND)
-"""How nvidia-ml-py ends where there are no samples; it takes NVML's success with none for an error."""
+"""The errors of nvidia-ml-py where there are no samples; it raises NVML's success without samples as one."""
 
 
 class _Entry(NamedTuple):
-    """A line of one of NVML's lists; `device` is the key of the GPU or the MIG instance it is about."""
+    """An entry of one of NVML's lists; `device` is the key of the GPU or MIG instance."""
 
     device: str
     pid: int
@@ -52,13 +52,13 @@ class Processes:
     def __init__(self, nvml: Nvml) -> None:
         self._sm_use = _SmUse(nvml)
 
-    def read(self, whole: Reader, instances: Sequence[Reader], now: float) -> Listed:
+    def read(self, whole: DeviceReader, instances: Sequence[DeviceReader], now: float) -> Listed:
         """The processes there are now. `GpuLostError` and `NvmlGoneError` are raised."""
         keys = {_place(reader): reader.device.key for reader in instances}
         entries: list[_Entry] = []
         problems = []
-        for kind, ask in _LISTS:
-            for reader, answer in _asked(ask, whole, instances, now):
+        for kind, call in _LISTS:
+            for reader, answer in _answers_to(call, whole, instances, now):
                 if answer.error is None:
                     entries += [_entry(kind, it, keys, reader.device.key) for it in answer.value]
                 elif kind == "C" or answer.error.code not in UNSUPPORTED:
@@ -83,7 +83,7 @@ class _SmUse:
     def read(self, handle: Handle, now: float) -> Reading[Mapping[int, int]]:
         """Percent by PID since the last reading; what is not in it is idle."""
         if now >= self._holds_until:
-            self._holds_until = now + OFTEN
+            self._holds_until = now + LIFETIME_S[Cadence.OFTEN]
             self._percents = self._ask(handle)
         return self._percents
 
@@ -92,7 +92,7 @@ class _SmUse:
             samples = self._nvml.call_about(handle, "nvmlDeviceGetProcessUtilization", self._seen_until_us)
         except CallError as error:
             if error.code in UNSUPPORTED:
-                self._holds_until = ONCE
+                self._holds_until = LIFETIME_S[Cadence.ONCE]
             if error.code not in _NO_SAMPLES:
                 return error.absent
             return {} if self._seen_until_us else _NOT_SAMPLED
@@ -101,18 +101,20 @@ class _SmUse:
         return {sample.pid: sample.smUtil for sample in sound}
 
 
-def _asked(ask: Ask, whole: Reader, instances: Sequence[Reader], now: float) -> list[tuple[Reader, Answer]]:
-    """Who was asked for a list and the answer: the GPU, or its MIG instances where its own list takes more rights."""
-    answers = _answers([whole], ask, now)
+def _answers_to(
+    call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float
+) -> list[tuple[DeviceReader, Answer]]:
+    """The GPU with its answer, or its MIG instances with theirs where its own list needs more permissions."""
+    answers = _answers([whole], call, now)
     refused = any(answer.error is not None and answer.error.code == Code.NO_PERMISSION for _, answer in answers)
-    return (_answers(instances, ask, now) or answers) if refused else answers
+    return (_answers(instances, call, now) or answers) if refused else answers
 
 
-def _answers(readers: Sequence[Reader], ask: Ask, now: float) -> list[tuple[Reader, Answer]]:
-    return [(reader, reader.answers.answer(ask, now)) for reader in readers if reader.answers is not None]
+def _answers(readers: Sequence[DeviceReader], call: Call, now: float) -> list[tuple[DeviceReader, Answer]]:
+    return [(reader, reader.answers.answer(call, now)) for reader in readers if reader.answers is not None]
 
 
-def _place(reader: Reader) -> tuple[int, int] | None:
+def _place(reader: DeviceReader) -> tuple[int, int] | None:
     mig = reader.device.mig
     return (mig.gpu_instance, mig.compute_instance) if mig else None
 
@@ -124,14 +126,14 @@ def _entry(kind: str, info: Raw, keys: Mapping[tuple[int, int] | None, str], key
 
 
 def _merged(entries: list[_Entry], sm_percents: Reading[Mapping[int, int]]) -> tuple[DeviceUse, ...]:
-    """One use for each process and device."""
+    """One `DeviceUse` for each process and device."""
     merged: dict[tuple[str, int], DeviceUse] = {}
     for entry in entries:
         place = (entry.device, entry.pid)
-        used_bytes = _MEMORY_NOT_SAID if entry.used_bytes is None else entry.used_bytes
+        used_bytes = _MEMORY_UNKNOWN if entry.used_bytes is None else entry.used_bytes
         sm_percent = sm_percents if isinstance(sm_percents, Absent) else sm_percents.get(entry.pid, 0)
         known = merged.get(place)
-        if known is not None:  # each list has all that the process holds, so the entries are not added up
+        if known is not None:  # every list has the process's total, so entries are not added up
             used_bytes = max((known.used_bytes, used_bytes), key=lambda reading: value_of(reading) or 0)
             merged[place] = known._replace(kind=f"{known.kind}+{entry.kind}", used_bytes=used_bytes)
         else:

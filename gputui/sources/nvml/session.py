@@ -1,4 +1,4 @@
-"""NVML from one initialisation to the next: the GPUs there are, and one look at all of them."""
+"""NVML between initialisation and shutdown: the GPUs, and looks at all of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from gputui.model.device import DeviceLook, Driver
 from gputui.model.reading import Absent, Reading
+from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
-from gputui.sources.nvml.codes import UNSUPPORTED, NvmlError
+from gputui.sources.nvml.calls import LIFETIME_S
+from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
 from gputui.sources.nvml.gpu import Gpu
-from gputui.sources.nvml.table import ONCE, SELDOM
 
 
 class Session:
-    """Looks at all devices. `nvml` is initialised; `NvmlGoneError` is raised where it does not answer any more."""
+    """Looks at all devices. `nvml` is initialised; `look` raises `NvmlGoneError` when it no longer answers."""
 
     def __init__(self, nvml: Nvml) -> None:
         self.nvml = nvml
@@ -25,8 +26,8 @@ class Session:
     def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
         """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
 
-        A GPU has NVML's index. Instances have none of their own there and are numbered on from the last GPU, in the
-        order of the list: a number holds until instances are made or removed, and the key for good.
+        A GPU has NVML's index. Instances have none in NVML and are numbered after the last GPU, in the order of the
+        list: the number holds until instances are created or removed, the key for good.
         """
         if now >= self._driver_holds_until:
             self._driver = self._read_driver(now)
@@ -47,13 +48,13 @@ class Session:
         return {reader.device.key: reader.handle for reader in readers if reader.handle is not None}
 
     def close(self) -> None:
-        """Give NVML back."""
+        """Shut NVML down."""
         self.nvml.close()
 
     def _count(self, now: float) -> None:
         if now < self._count_holds_until:
             return
-        self._count_holds_until = now + SELDOM
+        self._count_holds_until = now + LIFETIME_S[Cadence.SELDOM]
         count = self.nvml.call("nvmlDeviceGetCount")
         if count != len(self._gpus):
             self._gpus = [Gpu(self.nvml, index) for index in range(count)]
@@ -64,26 +65,26 @@ class Session:
             reader.device = reader.device._replace(index=number)
 
     def _check_that_some_answer(self) -> None:
-        """What one GPU says about NVML as a whole is not true while another GPU answers."""
+        """Raise that NVML is gone only where no GPU answers: one GPU may claim it while others work."""
         gone = [gpu.gone for gpu in self._gpus if gpu.gone is not None]
         if gone and all(gpu.whole.answers is None for gpu in self._gpus):
             raise gone[0]
 
     def _read_driver(self, now: float) -> Driver:
-        self._driver_holds_until = ONCE
+        self._driver_holds_until = LIFETIME_S[Cadence.ONCE]
         cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2", now)
         return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
 
     def _system(self, function: str, now: float) -> Raw:
-        """The answer of a call about the driver; none of its errors says that GPUs cannot be read.
+        """The answer of a call about the driver; GPUs may be readable although it fails.
 
-        The CUDA version, for one, is asked of libcuda.so.1, which containers that only watch do not have.
+        NVML takes the CUDA version from libcuda.so.1, for example, which monitoring containers lack.
         """
         try:
             return self.nvml.call(function)
         except NvmlError as error:
             if error.code not in UNSUPPORTED:
-                self._driver_holds_until = now + SELDOM
+                self._driver_holds_until = now + LIFETIME_S[Cadence.SELDOM]
             return error.absent
 
 

@@ -1,4 +1,4 @@
-"""The NVML source: one look at all devices, about once a second, whatever state the driver is in."""
+"""The NVML source: looks at all devices, whatever state the driver is in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from gputui.model.device import Device, DeviceLook
 from gputui.model.reading import NOT_READ
 from gputui.sources.nvml.binding import Nvml
-from gputui.sources.nvml.codes import NvmlError, NvmlUnusableError, problem_of
+from gputui.sources.nvml.errors import NvmlError, NvmlUnusableError, problem_of
 from gputui.sources.nvml.pcie import PcieRates, Rates
 from gputui.sources.nvml.session import Session
 
@@ -19,8 +19,7 @@ _RETRY_S = 2.8
 class NvmlSource:
     """Reads all devices through NVML.
 
-    `read` and `close` belong to one thread; `watch` may be called from any. A call into a driver that hangs makes
-    `read` hang: that is for its caller to expect.
+    Call `read` and `close` from one thread, `watch` from any. While the driver hangs, `read` hangs too.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,30 +28,30 @@ class NvmlSource:
         self._watched: frozenset[str] = frozenset()
         self._session: Session | None = None
         self._retry_at = float("-inf")
-        self._trouble = DeviceLook()
+        self._failed_look = DeviceLook()
 
     def watch(self, keys: frozenset[str]) -> None:
-        """Read what is dear, PCIe and NVLink rates, for the devices with these keys (`Device.key`) from now on."""
+        """From now on, read the expensive PCIe and NVLink rates of the devices with these keys (`Device.key`)."""
         self._watched = keys
         self._pcie.watch(keys)
 
     def read(self) -> DeviceLook:
-        """All devices and their processes now, or no devices and the problem. It raises nothing that NVML can cause."""
+        """All devices and their processes, or no devices and the problem; no NVML error is raised."""
         now = self._clock()
         if self._session is None and now < self._retry_at:
-            return self._trouble
+            return self._failed_look
         try:
             return self._look(now)
         except NvmlUnusableError as problem:
-            self._trouble = DeviceLook(problem=str(problem))
+            self._failed_look = DeviceLook(problem=str(problem))
         except NvmlError as error:
-            self._trouble = DeviceLook(problem=str(problem_of(error)))
+            self._failed_look = DeviceLook(problem=str(problem_of(error)))
         self._end()
         self._retry_at = now + _RETRY_S
-        return self._trouble
+        return self._failed_look
 
     def close(self) -> None:
-        """End the thread that reads PCIe rates, and give NVML back."""
+        """End the thread that reads PCIe rates, and shut NVML down."""
         self._pcie.close()
         self._end()
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 from gputui.model.target import Disconnect, DisconnectKind, Ending
+from gputui.sources.procfs import ProcFs
 
 _EXIT_TAKES_S = 3.0
 """How long a process may take from closing its sockets to its end: it frees its CUDA context in between."""
-
-_EXIT_CODE = 49
-"""The place of the exit code among the fields of /proc/PID/stat after the name."""
 
 
 def exit_reason(pid: int, ending: Ending | None) -> Disconnect:
@@ -22,12 +19,13 @@ def exit_reason(pid: int, ending: Ending | None) -> Disconnect:
         return Disconnect(DisconnectKind.PROBE_STOPPED)
     if ending is not None:
         return Disconnect(DisconnectKind.ERROR, ending.error) if ending.error else Disconnect(DisconnectKind.EXITED)
-    fields = _last_fields(pid)
-    if fields is None:
+    last_state = _last_state(pid)
+    if last_state is None:
         return Disconnect(DisconnectKind.VANISHED)
-    if fields[0] not in ("Z", "X"):
+    letter, wait_status = last_state
+    if letter not in ("Z", "X"):
         return Disconnect(DisconnectKind.PROBE_GONE)
-    return _by_status(int(fields[_EXIT_CODE]))
+    return _by_status(wait_status)
 
 
 def _by_status(status: int) -> Disconnect:
@@ -42,15 +40,12 @@ def _by_status(status: int) -> Disconnect:
     return Disconnect(DisconnectKind.EXITED_AT_ONCE, str(code) if code else "")
 
 
-def _last_fields(pid: int) -> list[str] | None:
-    """The fields after the name in /proc/PID/stat once it is a zombie, None once it is gone."""
+def _last_state(pid: int) -> tuple[str, int] | None:
+    """The state letter and the wait status of a process once it is a zombie, None once it is gone."""
+    proc = ProcFs()
     deadline = time.monotonic() + _EXIT_TAKES_S
     while True:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        except OSError:
-            return None
-        fields = text.rpartition(")")[2].split()
-        if fields[0] in ("Z", "X") or time.monotonic() > deadline:
-            return fields
+        state = proc.exit(pid)
+        if state is None or state[0] in ("Z", "X") or time.monotonic() > deadline:
+            return state
         time.sleep(0.01)

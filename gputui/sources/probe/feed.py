@@ -15,7 +15,7 @@ from gputui.model.reading import Problem
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
-from gputui.sources.procfs import resident_bytes
+from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
@@ -150,7 +150,7 @@ def read_surroundings(
     return Surroundings(
         time=time.time(),
         drivers=tuple(driver_facts(greeting, snapshot.devices, pid).items()),
-        rss_bytes=resident_bytes(pid),
+        rss_bytes=ProcFs().resident_bytes(pid),
         workers=next((process.workers for process in processes if process.pid == pid), None),
         ended=ended,
     )

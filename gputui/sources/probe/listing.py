@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
 from gputui.protocol import places
 from gputui.sources.probe.client import ProbeClient, ProbeDeadError, ProbeError
+from gputui.sources.procfs import ProcFs, user_name
+from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
 
@@ -32,16 +33,6 @@ class ProbeInfo:
     greeting: Greeting | None
     held: tuple[AllocatorStatistics, ...] = ()
     problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Status:
-    """From /proc/PID/status: state letter, effective user, and the PID inside the process's own namespace."""
-
-    state: str
-    uid: int
-    inner_pid: int
-    parent_pid: int
 
 
 def attach(pid: int) -> ProbeClient:
@@ -72,44 +63,29 @@ def children_with_probes(pid: int) -> tuple[int, ...]:
     return tuple(probe.pid for probe in list_probes() if pid in _ancestors(probe.pid))
 
 
-def user_name(uid: int) -> str:
-    """The name of a user, or the number if there is none."""
+def _status_of(pid: int) -> Status:
     try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _status_of(pid: int) -> _Status:
-    try:
-        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        return ProcFs().status(pid)
     except OSError as error:
         cause = f"There is no process {pid} here."
         raise CannotAttachError(
             cause, "`gputui attach` lists what can be attached to; in a container, PIDs differ from the host's."
         ) from error
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return _Status(
-        state=fields["State"].split()[0],
-        uid=int(fields["Uid"].split()[1]),
-        inner_pid=int(fields.get("NSpid", str(pid)).split()[-1]),
-        parent_pid=int(fields["PPid"]),
-    )
 
 
-def _check_state(pid: int, status: _Status) -> None:
-    if status.state in "ZX":
+def _check_state(pid: int, status: Status) -> None:
+    if status.letter in "ZX":
         cause = f"Process {pid} has ended: only its exit status is left."
         raise CannotAttachError(cause)
     if status.uid != os.geteuid() and os.geteuid() != 0:
         cause = f"Process {pid} belongs to {user_name(status.uid)}."
         raise CannotAttachError(cause, f"Attach as that user, or as root: sudo gputui attach {pid}.")
-    if status.state in "Tt":
+    if status.letter in "Tt":
         cause = f"Process {pid} is stopped (Ctrl-Z or a debugger), and cannot answer."
         raise CannotAttachError(cause, f"Continue it first: kill -CONT {pid}.")
 
 
-def _folders_of(pid: int, status: _Status) -> Iterator[tuple[Path, int]]:
+def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
     """The folders where the socket of a process can be, each with the user who must own it.
 
     They follow the process's environment and the usual places, also for our own user, as whom it may have started.
@@ -123,22 +99,23 @@ def _folders_of(pid: int, status: _Status) -> Iterator[tuple[Path, int]]:
             yield root / folder.lstrip("/"), owner
 
 
-def _root_of(pid: int, status: _Status) -> Path:
+def _root_of(pid: int, status: Status) -> Path:
     """`/`, or the process's own root if it has another mount namespace, as in a container."""
+    proc = ProcFs()
     try:
-        if os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
+        if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt"):
             return Path("/")
-        os.listdir(f"/proc/{pid}/root")
+        os.listdir(proc.root_of(pid))
     except OSError as error:
         if status.inner_pid == pid:  # no container, but a process that has changed its user and is hidden from it
             return Path("/")
         inside = f", where it has PID {status.inner_pid}" if status.inner_pid != pid else ""
         cause = f"Process {pid} runs in another container, whose files cannot be reached from here."
         raise CannotAttachError(cause, f"Run gputui inside that container{inside}, or as root on the host.") from error
-    return Path(f"/proc/{pid}/root")
+    return Path(proc.root_of(pid))
 
 
-def _connect(folder: Path, owner: int, pid: int, status: _Status) -> ProbeClient | None:
+def _connect(folder: Path, owner: int, pid: int, status: Status) -> ProbeClient | None:
     fault = places.fault_of_folder(str(folder), owner)
     if fault and not _is_own(folder):
         if owner != status.uid:
@@ -187,7 +164,7 @@ def _without_probe(pid: int) -> CannotAttachError:
 
 def _is_free_threaded(pid: int) -> bool:
     try:
-        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        name = os.path.basename(ProcFs().link(pid, "exe"))
     except OSError:
         return False
     return name.startswith("python3.") and name.endswith("t")
@@ -204,10 +181,9 @@ def _ancestors(pid: int) -> Iterator[int]:
 
 def _environment_of(pid: int) -> dict[str, str]:
     try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return ProcFs().variables(pid)
     except OSError:
         return {}
-    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
 
 
 def _all_folders() -> list[Path]:

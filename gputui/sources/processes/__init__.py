@@ -1,4 +1,4 @@
-"""Processes on devices: who they are on the host, what they cost it, and what no process accounts for."""
+"""Processes on devices: what the host knows of them and what they cost it; memory that no process accounts for."""
 
 from gputui.sources.processes.cpu import MeanShares
 from gputui.sources.processes.source import ProcessSource, no_probe

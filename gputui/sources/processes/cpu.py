@@ -1,4 +1,4 @@
-"""CPU percent of processes: a difference between two looks, or for a lone look the mean of their lives."""
+"""CPU percentages of processes: between two looks, or for a single look the mean over their lives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gputui.model.reading import Reading
-from gputui.sources.procfs import SECOND_LOOK, Stat
+from gputui.sources.procfs import SECOND_LOOK
+from gputui.sources.procfs_formats import Stat
 
 
 class Shares(Protocol):
-    """How much of a core processes take."""
+    """Computes CPU percentages."""
 
     def look(self, stats: Iterable[Stat]) -> dict[int, Reading[float]]:
         """Percent of one core by PID."""
@@ -19,7 +20,7 @@ class Shares(Protocol):
 
 
 class MeanShares:
-    """The mean over the life of each process, as ps has it: known at the first look."""
+    """The mean over the life of each process, like ps: known at the first look."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -31,7 +32,7 @@ class MeanShares:
 
 
 class CpuShares:
-    """Remembers the CPU seconds of the processes of the last look, and of no others."""
+    """Percentages since the last look, whose CPU seconds it keeps."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

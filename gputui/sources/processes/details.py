@@ -1,4 +1,4 @@
-"""All about one process: its tree, its environment, its memory to the page, what it waits for."""
+"""Everything about one process: its tree, its environment, its memory to the page, what it waits for."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import NamedTuple, TypeVar
 from gputui.model.process import Identity, ProcessDetails, TreeEntry
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares
-from gputui.sources.processes.facts import command
+from gputui.sources.processes.descriptions import command
 from gputui.sources.processes.family import Family
-from gputui.sources.processes.rollup import Rollup, Rollups
+from gputui.sources.processes.rollups import Rollups
 from gputui.sources.processes.waiting import waiting_for
-from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs, Stat, fields_of
+from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat, StorageTraffic
 
 T = TypeVar("T")
 
 
-class _Traffic(NamedTuple):
-    """Bytes that a process caused to be read from and written to storage so far, at a moment."""
+class _TrafficAt(NamedTuple):
+    """The storage traffic of a process so far, at a moment of the clock."""
 
     identity: Identity
     time_s: float
-    read_bytes: int
-    written_bytes: int
+    traffic: StorageTraffic
 
 
 class DetailsReader:
-    """Reads the details of the process that somebody looks at, one at a time."""
+    """Reads the details of one process at a time, the one on screen."""
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._clock = proc, clock
         self._family = Family(proc, clock)
         self._cpu = CpuShares(clock)
-        # Somebody looks: every two seconds, and for up to a twentieth of the time.
+        # On screen now: every two seconds, taking up to a twentieth of the time.
         self._rollups = Rollups(proc, interval_s=2.0, share=0.05)
         self._commands: dict[tuple[int, float, str], str] = {}
-        self._traffic: _Traffic | None = None
+        self._traffic: _TrafficAt | None = None
 
     def read(self, identity: Identity) -> ProcessDetails:
-        """The process as it is now; every field is absent with the reason if it is not the same any more."""
+        """The process now; every field is absent, with the reason, if it is gone or its PID has another process."""
         pid, stat = identity.pid, self._proc.stat(identity.pid)
         if stat is None or stat.started != identity.started:
             return without_process(identity, self._why_not_here(identity, stat))
@@ -55,7 +55,7 @@ class DetailsReader:
             command_line=self._try(pid, lambda: self._proc.arguments(pid)),
             waiting_for=waiting_for(self._proc, stat),
             threads=stat.threads,
-            open_files=self._try(pid, lambda: self._proc.count(pid, "fd")),
+            open_files=self._try(pid, lambda: self._proc.open_files(pid)),
             pss_bytes=memory if isinstance(memory, Absent) else memory.pss_bytes,
             shared_bytes=memory if isinstance(memory, Absent) else memory.shared_bytes,
             swap_bytes=memory if isinstance(memory, Absent) else memory.swap_bytes,
@@ -70,7 +70,7 @@ class DetailsReader:
             return Absent("the process has ended, and its PID is another process now")
         return Absent("hidden: /proc is mounted with hidepid") if self._proc.is_hidden(identity.pid) else ENDED
 
-    def _try(self, pid: int, read: Callable[[], T]) -> Reading[T]:
+    def _try(self, pid: int, read: Callable[[], Reading[T]]) -> Reading[T]:
         try:
             return read()
         except OSError as error:
@@ -81,12 +81,10 @@ class DetailsReader:
         return self._rollups.of(stat) or NOT_READ
 
     def _io_rates(self, identity: Identity) -> tuple[Reading[float], Reading[float]]:
-        fields = self._try(identity.pid, lambda: fields_of(self._proc.file(identity.pid, "io")))
-        if isinstance(fields, Absent):
-            return fields, fields
-        if "read_bytes" not in fields:  # a kernel without CONFIG_TASK_IO_ACCOUNTING
-            return NOT_OFFERED, NOT_OFFERED
-        now = _Traffic(identity, self._clock(), int(fields["read_bytes"]), int(fields["write_bytes"]))
+        traffic = self._try(identity.pid, lambda: self._proc.storage_traffic(identity.pid) or NOT_OFFERED)
+        if isinstance(traffic, Absent):
+            return traffic, traffic
+        now = _TrafficAt(identity, self._clock(), traffic)
         before, self._traffic = self._traffic, now
         if before is None or before.identity != identity:
             return SECOND_LOOK, SECOND_LOOK
@@ -94,8 +92,8 @@ class DetailsReader:
         if seconds <= 0:
             return SECOND_LOOK, SECOND_LOOK
         return (
-            (now.read_bytes - before.read_bytes) / seconds,
-            (now.written_bytes - before.written_bytes) / seconds,
+            (traffic.read_bytes - before.traffic.read_bytes) / seconds,
+            (traffic.written_bytes - before.traffic.written_bytes) / seconds,
         )
 
     def _tree(self, stat: Stat) -> tuple[TreeEntry, ...]:
@@ -106,13 +104,13 @@ class DetailsReader:
         return tuple(self._entry(member, depth, cpu, last) for member, depth in places)
 
     def _places(self, stat: Stat) -> Iterator[tuple[Stat, int]]:
-        """The members of the tree that are here, with their depth below the first ancestor."""
-        above = [found for pid in self._family.ancestors(stat.pid) if (found := self._proc.stat(pid))]
-        yield from ((ancestor, depth) for depth, ancestor in enumerate(reversed(above)))
-        yield stat, len(above)
+        """The living members of the tree, with their depth below the first ancestor."""
+        ancestors = [ancestor for pid in self._family.ancestors(stat.pid) if (ancestor := self._proc.stat(pid))]
+        yield from ((ancestor, depth) for depth, ancestor in enumerate(reversed(ancestors)))
+        yield stat, len(ancestors)
         for pid, depth in self._family.descendants(stat.pid):
             if descendant := self._proc.stat(pid):
-                yield descendant, len(above) + depth
+                yield descendant, len(ancestors) + depth
 
     def _entry(
         self, stat: Stat, depth: int, cpu: Mapping[int, Reading[float]], last: Mapping[tuple[int, float, str], str]
@@ -136,7 +134,7 @@ class DetailsReader:
 
 
 def without_process(identity: Identity, why: Absent) -> ProcessDetails:
-    """The details of a process that is not there: every field is absent."""
+    """The details of a process that is gone: every field is absent."""
     return ProcessDetails(
         identity=identity,
         environment=why,

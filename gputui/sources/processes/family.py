@@ -1,22 +1,28 @@
-"""Who is whose child: the one thing about processes that needs a look at all of them."""
+"""Parents and children of processes, which only a look at all of them shows, and the workers of GPU processes.
+
+Workers are the descendants of a GPU process that are not GPU processes themselves, such as DataLoader workers.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+from gputui.model.process import ProcessState, Workers
+from gputui.model.reading import Absent, Reading
 from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat
 
 _NEW_INTERVAL_S = 3.0
 _ALL_INTERVAL_S = 30.0
 
 
 class Family:
-    """The parent of every process, kept up to date at little cost.
+    """The parent of every process, kept up to date cheaply.
 
-    A refresh lists /proc and reads only the PIDs that were not there before; all are read again every 30 s, which
-    catches what a list of PIDs cannot show: a PID used again between two lists, a child handed to init.
+    A refresh lists /proc and reads only new PIDs; all are read again every 30 s, which catches what a list of PIDs
+    cannot show: a PID reused between two lists, a child inherited by init.
     """
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +32,7 @@ class Family:
         self._next_new = self._next_all = -1.0
 
     def refresh(self, *, now: bool = False) -> bool:
-        """Bring the relation up to date where it is due, or `now`; says whether it was."""
+        """Update the parents if that is due, or `now`; returns whether it was done."""
         time_s = self._clock()
         if not now and time_s < self._next_new:
             return False
@@ -67,3 +73,45 @@ class Family:
             if child not in stop:
                 yield child, depth
                 rest += [(grandchild, depth + 1) for grandchild in reversed(self._children.get(child, ()))]
+
+
+class WorkerPids:
+    """The workers of each GPU process, kept until the family is read again or the GPU processes change."""
+
+    def __init__(self, proc: ProcFs, family: Family) -> None:
+        self._proc, self._family = proc, family
+        self._pids: dict[int, tuple[int, ...]] = {}
+
+    def refresh(self, gpu_pids: frozenset[int], *, relation_is_new: bool) -> None:
+        """Find the descendants of each; those of a GPU process below another belong to the lower one."""
+        if relation_is_new or gpu_pids != self._pids.keys():
+            self._pids = {
+                pid: tuple(worker for worker, _ in self._family.descendants(pid, stop=gpu_pids)) for pid in gpu_pids
+            }
+
+    def stats(self) -> dict[int, list[Stat]]:
+        """The workers of each GPU process as they are now, without those that have ended."""
+        looks = {pid: [self._proc.stat(worker) for worker in workers] for pid, workers in self._pids.items() if workers}
+        return {
+            pid: alive
+            for pid, stats in looks.items()
+            if (alive := [stat for stat in stats if stat and stat.state is not ProcessState.ZOMBIE])
+        }
+
+
+def sum_of(
+    stats: Sequence[Stat], cpu: Mapping[int, Reading[float]], rollups: Mapping[int, Reading[Rollup] | None]
+) -> Workers:
+    """The cost of these workers together: PSS where it has been read, RSS otherwise."""
+    proportional = [rollup.pss_bytes for rollup in map(rollups.get, _pids(stats)) if isinstance(rollup, Rollup)]
+    resident = sum(stat.rss_bytes for stat in stats if not isinstance(rollups.get(stat.pid), Rollup))
+    return Workers(
+        count=len(stats),
+        cpu_percent=sum(percent for percent in map(cpu.__getitem__, _pids(stats)) if not isinstance(percent, Absent)),
+        resident_bytes=sum(proportional) + resident,
+        is_proportional=len(proportional) == len(stats),
+    )
+
+
+def _pids(stats: Sequence[Stat]) -> list[int]:
+    return [stat.pid for stat in stats]

@@ -1,12 +1,12 @@
-"""Containers: NVML may name PIDs of the host that mean nothing, or something else, in this PID namespace."""
+"""Containers: NVML may report PIDs of the host, which in this PID namespace mean nothing or other processes."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gputui.sources.procfs import ProcFs, Stat
+from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs_formats import Stat
 
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of Linux's include/linux/proc_ns.h: the namespace that contains all others."""
@@ -15,16 +15,19 @@ _DRIVER_MAPPINGS = (b"libcuda", b"libnvidia", b"/dev/nvidia")
 
 
 def is_private(proc: ProcFs) -> bool:
-    """Whether this process lives in a PID namespace below the machine's own; unknown counts as no."""
+    """Whether this process is in a PID namespace below the machine's own; unknown counts as no."""
     try:
-        namespace = os.readlink(f"{proc.root}/self/ns/pid")
+        namespace = proc.link("self", "ns/pid")
     except OSError:
         return False
     return namespace != _INITIAL_NAMESPACE
 
 
 class Strangers(NamedTuple):
-    """What NVML's PIDs are worth here: `pids` exist but are other processes; `missing_are` too, or have ended."""
+    """NVML's PIDs that are not processes of this namespace: `pids` exist here as other processes.
+
+    `missing_are` says whether PIDs that do not exist here are of another namespace, too, and have not simply ended.
+    """
 
     pids: frozenset[int]
     missing_are: bool
@@ -34,7 +37,7 @@ NO_STRANGERS = Strangers(frozenset(), missing_are=False)
 
 
 class Namespace:
-    """Tells NVML's PIDs of another namespace from ours. Remembers what each process maps."""
+    """Distinguishes NVML's PIDs of another namespace from ours; remembers which processes map the driver."""
 
     def __init__(self, proc: ProcFs, *, private: bool | None) -> None:
         self._proc = proc
@@ -42,11 +45,11 @@ class Namespace:
         self._uses_driver: dict[tuple[int, float], bool | None] = {}
 
     def strangers(self, named: Mapping[int, Stat | None]) -> Strangers:
-        """Which of the PIDs that NVML names are not the processes they seem.
+        """Which of the PIDs that NVML reports are not the processes that have them here.
 
-        A driver that speaks this namespace names processes that map its libraries; then a missing one has ended. If
-        none of those we may look into does, and one is missing or maps nothing of the driver's, the whole list is the
-        host's, and a PID that exists in both is an accident.
+        If NVML reports PIDs of this namespace, the processes map its libraries, and a missing PID has ended. If none of
+        those we may inspect does, and one is missing or does not map the driver, the whole list is the host's, and a
+        PID that exists in both is a coincidence.
         """
         if not self.private:
             return NO_STRANGERS
@@ -67,7 +70,6 @@ class Namespace:
     def _maps_driver(self, pid: int) -> bool | None:
         """None where the process is somebody else's and its mappings are not shown."""
         try:
-            maps = self._proc.file(pid, "maps")
+            return self._proc.is_any_mapped(pid, _DRIVER_MAPPINGS)
         except OSError:
             return None
-        return any(mapping in maps for mapping in _DRIVER_MAPPINGS)

@@ -1,29 +1,66 @@
-"""Ranks of a distributed job, grouped by the launcher that started them."""
+"""Ranks of distributed jobs: from the variables that launchers set, grouped by the launcher that started them."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gputui.model.process import Rank
-from gputui.sources.processes.facts import JobPlace, is_launcher
 from gputui.sources.processes.family import Family
 from gputui.sources.procfs import ProcFs
 
+_RANK_VARIABLES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+)
+"""Of torchrun, Open MPI and a SLURM step; not SLURM_NTASKS, which the lone process of a batch script has too."""
+
+_LAUNCHERS = frozenset(
+    (
+        "torchrun",
+        "accelerate",
+        "deepspeed",
+        "mpirun",
+        "mpiexec",
+        "orterun",
+        "prterun",
+        "horovodrun",
+        "srun",
+        "slurmstepd",
+    )
+)
+_LAUNCHER_MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher",
+)
+
+
+class JobPlace(NamedTuple):
+    """A process's place in a distributed job."""
+
+    rank: int
+    world_size: int
+    local_rank: int | None
+
 
 class Ranks:
-    """Finds the launchers; remembers which ancestors are some until the relation is read again."""
+    """Finds the launchers, and remembers which ancestors are launchers until the family is read again."""
 
     def __init__(self, proc: ProcFs, family: Family) -> None:
         self._proc, self._family = proc, family
         self._is_launcher: dict[int, bool] = {}
 
     def forget(self) -> None:
-        """PIDs may mean other processes now."""
+        """Forget the launchers: their PIDs may be other processes now."""
         self._is_launcher.clear()
 
     def of(self, places: Mapping[int, JobPlace], parents: Mapping[int, int]) -> dict[int, Rank]:
-        """The rank of each process that has a place in a job, by PID; `parents` are the parents of those."""
+        """The rank of each process that has a place in a job, by PID; `parents` has their parents."""
         places = {pid: place for pid, place in places.items() if not self._inherits(pid, place, places)}
         ranks_below = Counter(parents[pid] for pid in places)
         ranks = {}
@@ -36,7 +73,7 @@ class Ranks:
         return ranks
 
     def _inherits(self, pid: int, place: JobPlace, places: Mapping[int, JobPlace]) -> bool:
-        """Whether it is a child of that rank, with the rank's variables, and no rank itself."""
+        """Whether a process is not a rank itself, but has inherited the variables of the rank that started it."""
         return any(places.get(ancestor) == place for ancestor in self._family.ancestors(pid))
 
     def _launcher(self, pid: int, places: Mapping[int, JobPlace]) -> int | None:
@@ -47,6 +84,29 @@ class Ranks:
         if pid not in self._is_launcher:
             try:
                 self._is_launcher[pid] = is_launcher(self._proc.arguments(pid))
-            except OSError:  # hidden or gone: it cannot be known to be one
+            except OSError:  # hidden or gone: unknown
                 self._is_launcher[pid] = False
         return self._is_launcher[pid]
+
+
+def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
+    """Rank and world size, from the variables that the launcher set."""
+    for rank_name, size_name, local_name in _RANK_VARIABLES:
+        rank, size = _number(environment, rank_name), _number(environment, size_name)
+        if rank is None or size is None or not 0 <= rank < size:
+            continue
+        if size > 1 or rank_name == "RANK":
+            return JobPlace(rank, size, _number(environment, local_name))
+    return None
+
+
+def is_launcher(arguments: tuple[str, ...]) -> bool:
+    """Whether a command line is that of torchrun, srun or the like, possibly after an interpreter."""
+    names = [os.path.basename(argument) for argument in arguments[:3]]
+    is_module = any(argument.startswith(_LAUNCHER_MODULES) for argument in arguments[:6])
+    return is_module or not _LAUNCHERS.isdisjoint(name.rstrip(":") for name in names)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""The process source: joins what NVML says of PIDs with what the host knows of them."""
+"""The process source: joins what NVML and the host know about each PID."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gputui.model.device import DeviceLook, DeviceUse
 from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares, Shares
-from gputui.sources.processes.facts import Facts, FactsOfProcesses
-from gputui.sources.processes.family import Family
+from gputui.sources.processes.descriptions import Description, Descriptions
+from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.ranks import Ranks
-from gputui.sources.processes.rollup import Rollup, Rollups, pss_of
+from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
-from gputui.sources.processes.workers import WorkerPids, sum_of
-from gputui.sources.procfs import ENDED, ProcFs, Stat
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat
 
 if TYPE_CHECKING:
     from gputui.sources.processes.details import DetailsReader
@@ -29,19 +29,19 @@ _MISSING = {
     ProcessState.HIDDEN: Absent("hidden: /proc is mounted with hidepid"),
     ProcessState.ELSEWHERE: Absent("a process outside this PID namespace"),
 }
-"""Why nothing is known of a PID that is not here."""
+"""Why nothing is known about a PID that is not visible here."""
 
 
 def no_probe(_pid: int, _user: Reading[str]) -> bool:
-    """Where nobody looks for probes."""
+    """For looks that do not ask for probes."""
     return False
 
 
 class _HostLook(NamedTuple):
-    """What the host says of the GPU processes and their workers at one look."""
+    """What the host knows about the GPU processes and their workers at one look."""
 
     stats: Mapping[int, Stat]
-    facts: Mapping[int, Facts]
+    descriptions: Mapping[int, Description]
     cpu: Mapping[int, Reading[float]]
     workers: Mapping[int, list[Stat]]
     rollups: Mapping[int, Reading[Rollup] | None]
@@ -49,10 +49,10 @@ class _HostLook(NamedTuple):
 
 
 class ProcessSource:
-    """Called from one thread, about once a second; remembers what does not change and what rates need.
+    """Reads processes about once a second, from one thread; keeps what does not change and what rates need.
 
-    `has_probe` is asked at every look for each process and must be cheap. `cpu` gives processor shares, by default of
-    the time since the last look. `in_private_namespace` overrules what `/proc/self/ns/pid` says.
+    `has_probe` is called at every look for each process and must be cheap. `cpu` computes CPU percentages, by default
+    of the time since the last look. `in_private_namespace` overrides what `/proc/self/ns/pid` says.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ProcessSource:
         self._has_probe = has_probe
         self._namespace = Namespace(self._proc, private=in_private_namespace)
         self._family = Family(self._proc, clock)
-        self._facts = FactsOfProcesses(self._proc, clock)
+        self._descriptions = Descriptions(self._proc, clock)
         self._cpu = cpu or CpuShares(clock)
         self._workers = WorkerPids(self._proc, self._family)
         self._rollups = Rollups(self._proc)
@@ -78,7 +78,7 @@ class ProcessSource:
         self._last: dict[int, Process] = {}
 
     def read(self, devices: DeviceLook) -> ProcessLook:
-        """One row for each PID that NVML names, in NVML's order, and what no row accounts for."""
+        """One process for each PID that NVML reports, in its order, and the memory that none accounts for."""
         uses: dict[int, list[DeviceUse]] = defaultdict(list)
         for use in devices.uses:
             uses[use.pid].append(use)
@@ -98,7 +98,7 @@ class ProcessSource:
         )
 
     def details(self, identity: Identity) -> ProcessDetails:
-        """All about one process; rates and CPU are absent at the first call for it."""
+        """Everything about one process; rates and CPU are absent at the first call for it."""
         if self._details is None:
             from gputui.sources.processes.details import DetailsReader
 
@@ -114,11 +114,11 @@ class ProcessSource:
         members = [stat for stats in workers.values() for stat in stats]
         families = [*(here[pid] for pid in workers), *members]
         self._rollups.refresh(families)
-        facts = self._facts.look(here.values())
-        places = {pid: fact.place for pid, fact in facts.items() if fact.place}
+        descriptions = self._descriptions.look(here.values())
+        places = {pid: description.place for pid, description in descriptions.items() if description.place}
         return _HostLook(
             stats=here,
-            facts=facts,
+            descriptions=descriptions,
             cpu=self._cpu.look([*here.values(), *members]),
             workers=workers,
             rollups={stat.pid: self._rollups.of(stat) for stat in families},
@@ -126,25 +126,26 @@ class ProcessSource:
         )
 
     def _present(self, stat: Stat, uses: tuple[DeviceUse, ...], look: _HostLook) -> Process:
-        pid, facts, workers = stat.pid, look.facts[stat.pid], look.workers.get(stat.pid)
+        pid, workers = stat.pid, look.workers.get(stat.pid)
+        description = look.descriptions[pid]
         rollup = look.rollups.get(pid)
         return Process(
             identity=Identity(pid, stat.started),
             state=stat.state,
             uses=uses,
             parent_pid=stat.parent_pid,
-            user=facts.user,
-            command=facts.command,
+            user=description.user,
+            command=description.command,
             cpu_percent=look.cpu[pid],
             rss_bytes=stat.rss_bytes,
             pss_bytes=NOT_READ if rollup is None else pss_of(rollup),
             workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
             rank=look.ranks.get(pid),
-            has_probe=self._has_probe(pid, facts.user),
+            has_probe=self._has_probe(pid, description.user),
         )
 
     def _missing(self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers) -> Process:
-        """A PID that is not here; one that was keeps its identity, its user and its command."""
+        """A PID that is not visible here; one that was visible keeps its identity, user and command."""
         last = self._last.get(pid)
         was_here = last is not None and last.identity.started is not None
         if pid in strangers.pids:
@@ -175,6 +176,6 @@ def _problem(processes: tuple[Process, ...]) -> str | None:
         return None
     they = "1 process on the devices is" if count == 1 else f"{count} processes on the devices are"
     return (
-        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in a PID namespace of its "
-        "own. Start the container with --pid=host (Kubernetes: hostPID: true)."
+        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in the container's "
+        "own PID namespace. Start the container with --pid=host (Kubernetes: hostPID: true)."
     )

@@ -1,4 +1,4 @@
-"""What a device holds that no visible process accounts for, and why that is likely so."""
+"""Memory of a device that no visible process accounts for, and the likely cause."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gputui.model.process import Process, ProcessState, Unattributed
 from gputui.model.reading import Absent, Reading
 from gputui.units import GIB, MIB
 
-WORTH_SAYING_BYTES = 16 * MIB
-"""The driver's own bookkeeping is below; no process has a CUDA context that small."""
+WORTH_REPORTING_BYTES = 16 * MIB
+"""The driver's own bookkeeping takes less; no process has a CUDA context that small."""
 
-INSTANCE_WORTH_SAYING_BYTES = 64 * MIB
+INSTANCE_WORTH_REPORTING_BYTES = 64 * MIB
 """A MIG instance holds some tens of MiB without any process."""
 
 _RESERVE_AT_MOST_BYTES = 2 * GIB
-"""The driver reserves up to about a hundredth of a board's memory for itself; more has another cause."""
+"""The driver reserves up to about 1 % of a board's memory for itself; more has another cause."""
 
 
 class Case(NamedTuple):
@@ -31,11 +31,11 @@ class Case(NamedTuple):
 
     @property
     def unknown(self) -> list[DeviceUse]:
-        """Uses whose memory NVML does not give."""
+        """Uses whose memory NVML does not report."""
         return [use for use, _ in self.holders if isinstance(use.used_bytes, Absent)]
 
     def pids(self, *states: ProcessState) -> str:
-        """Those in one of these states, in words; "" where there are none."""
+        """The processes in one of these states, in words; "" where there are none."""
         pids = sorted({process.pid for _, process in self.holders if process.state in states})
         return f"PID {', '.join(map(str, pids))}" if pids else ""
 
@@ -98,16 +98,17 @@ CAUSES: tuple[Callable[[Case], str], ...] = (
     _display,
     _otherwise,
 )
-"""The likeliest first; the first that applies is said."""
+"""The likeliest first; the first that applies is reported."""
 
 
 def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> tuple[Unattributed, ...]:
-    """The remainder of each device that has one worth saying."""
+    """The remainder of each device, where it is worth reporting."""
     cases = (_case(device, look, processes, is_private=is_private) for device in look.devices)
     return tuple(
         Unattributed(case.device.key, case.remainder_bytes, next(filter(None, (cause(case) for cause in CAUSES))))
         for case in cases
-        if case and case.remainder_bytes >= (INSTANCE_WORTH_SAYING_BYTES if case.device.mig else WORTH_SAYING_BYTES)
+        if case
+        and case.remainder_bytes >= (INSTANCE_WORTH_REPORTING_BYTES if case.device.mig else WORTH_REPORTING_BYTES)
     )
 
 

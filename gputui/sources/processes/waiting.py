@@ -6,7 +6,8 @@ import platform
 from typing import NamedTuple
 
 from gputui.model.reading import Reading
-from gputui.sources.procfs import ENDED, ProcFs, Stat, fields_of
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Stat
 
 
 class _Call(NamedTuple):
@@ -88,47 +89,38 @@ def waiting_for(proc: ProcFs, stat: Stat) -> Reading[str]:
         case "t":
             return _tracer(proc, stat)
         case "D":
-            where = _kernel_function(proc, stat.pid)
-            return "I/O, and no signal reaches it meanwhile" + (f" ({where})" if where else "")
+            function = proc.kernel_function(stat.pid)
+            return "I/O, and no signal reaches it meanwhile" + (f" ({function})" if function else "")
         case _:
             return _call(proc, stat)
 
 
 def _tracer(proc: ProcFs, stat: Stat) -> Reading[str]:
     try:
-        tracer = int(fields_of(proc.file(stat.pid, "status"))["TracerPid"])
+        tracer_pid = proc.status(stat.pid).tracer_pid
     except OSError as error:
         return proc.why_unreadable(stat.pid, error)
-    tracing = proc.stat(tracer)
-    return f"its debugger, PID {tracer}" + (f" ({tracing.name})" if tracing else "")
+    tracer = proc.stat(tracer_pid)
+    return f"its debugger, PID {tracer_pid}" + (f" ({tracer.name})" if tracer else "")
 
 
 def _call(proc: ProcFs, stat: Stat) -> Reading[str]:
     try:
-        number, *arguments = proc.file(stat.pid, "syscall").decode().split()
+        system_call = proc.system_call(stat.pid)
     except ValueError:  # an empty file: it ended in between
         return ENDED
     except OSError as error:
         # wchan is shown to whoever may trace the process, on kernels that offer no `syscall` too.
-        where = _kernel_function(proc, stat.pid)
-        return f"something in the kernel ({where})" if where else proc.why_unreadable(stat.pid, error)
-    if number == "running":
+        function = proc.kernel_function(stat.pid)
+        return f"something in the kernel ({function})" if function else proc.why_unreadable(stat.pid, error)
+    if system_call is None:
         return "nothing: it runs"
-    call = _BY_NUMBER.get(platform.machine(), {}).get(int(number))
+    call = _BY_NUMBER.get(platform.machine(), {}).get(system_call.number)
     if call is None:
-        where = _kernel_function(proc, stat.pid) or f"system call {number}"
-        return f"something in the kernel ({where})"
-    what = f" {_file_name(proc, stat.pid, int(arguments[0], 16))}" if call.takes_file else ""
-    return f"{call.words}{what} ({call.name})"
-
-
-def _kernel_function(proc: ProcFs, pid: int) -> str:
-    """ "" where there is none or it may not be seen (the kernel says 0)."""
-    try:
-        name = proc.file(pid, "wchan").decode()
-    except OSError:
-        return ""
-    return "" if name == "0" else name
+        function = proc.kernel_function(stat.pid) or f"system call {system_call.number}"
+        return f"something in the kernel ({function})"
+    file = f" {_file_name(proc, stat.pid, system_call.arguments[0])}" if call.takes_file else ""
+    return f"{call.words}{file} ({call.name})"
 
 
 def _file_name(proc: ProcFs, pid: int, descriptor: int) -> str:

@@ -30,6 +30,7 @@ TRIES_AT_MOST = 1000
 """How many places that look like a chunk are tried after damage: a file can consist of nothing else."""
 
 _PIECE_BYTES = 1024 * 1024
+_NAME_ONE = "Name a recording made with `gputui attach PID --record FILE`."
 
 
 class NoRecordingError(GputuiError):
@@ -55,7 +56,8 @@ def open_file(path: Path) -> BinaryIO:
             raise
     except OSError as error:
         cause = f"{path} cannot be read: {error.strerror}."
-        raise NoRecordingError(cause) from None
+        is_another_path_needed = isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError))
+        raise NoRecordingError(cause, _NAME_ONE if is_another_path_needed else "") from None
     if first == FIRST_LINE:
         return file
     file.close()
@@ -63,9 +65,8 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def _cause_and_remedy(path: Path, first: bytes) -> tuple[str, str]:
-    make = "A recording is made by: gputui attach PID --record FILE."
     if not first:
-        return f"{path} is empty.", make
+        return f"{path} is empty.", _NAME_ONE
     version = first.removeprefix(FIRST_WORDS).strip()
     if first.startswith(FIRST_WORDS) and version.isdigit() and int(version) > VERSION:
         return (
@@ -73,8 +74,8 @@ def _cause_and_remedy(path: Path, first: bytes) -> tuple[str, str]:
             "Update gputui.",
         )
     if FIRST_LINE.startswith(first):
-        return f"{path} holds nothing: the recording was cut off in its first line.", make
-    return f"{path} is not a recording of gputui.", make
+        return f"{path} holds nothing: the recording was cut off in its first line.", _NAME_ONE
+    return f"{path} is not a recording of gputui.", _NAME_ONE
 
 
 def places_of(file: BinaryIO) -> tuple[list[ChunkPlace], list[str]]:

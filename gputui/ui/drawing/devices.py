@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceMemory, Lost
+from gputui.model.device_readings import READINGS
 from gputui.model.reading import Absent
+from gputui.model.reading_declaration import DeviceReading, OverviewColumn
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column, TableLayout, draw_row
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
@@ -79,12 +81,9 @@ def _index(row: DeviceRow) -> Piece:
     return (label(row.device), "title")
 
 
-def _reading(field: str, shown: Callable[[float], str], role: str) -> Callable[[DeviceRow], Piece]:
-    def text(row: DeviceRow) -> Piece:
-        value = getattr(row.device, field)
-        return (row.appearance.absent, "dim") if isinstance(value, Absent) else (shown(value), role)
-
-    return text
+def _utilization(row: DeviceRow) -> Piece:
+    value = row.device.gpu_utilization_percent
+    return (row.appearance.absent, "dim") if isinstance(value, Absent) else (f"{value}%", "good")
 
 
 def _utilization_meter(row: DeviceRow, width: int) -> Line:
@@ -162,16 +161,35 @@ def _notes(row: DeviceRow, width: int) -> Line:
     return ((fit(text, width, ellipsis=row.appearance.glyphs.ellipsis), pieces[0][1]),)
 
 
-def _number(
-    field: str, title: str, width: int, shown: Callable[[float], str], role: str = "dim", from_width: int = 0
-) -> Column[DeviceRow]:
-    return Column(field, title, width, _reading(field, shown, role), align=">", from_width=from_width)
+def _value(reading: DeviceReading, role: str) -> Callable[[DeviceRow], Piece]:
+    def text(row: DeviceRow) -> Piece:
+        value = getattr(row.device, reading.field)
+        return (row.appearance.absent, "dim") if isinstance(value, Absent) else (reading.unit.short(value), role)
 
+    return text
+
+
+def _reading_column(reading: DeviceReading, column: OverviewColumn) -> Column[DeviceRow]:
+    return Column(
+        reading.field,
+        column.title,
+        column.width,
+        _value(reading, column.role),
+        align=">",
+        from_width=column.from_width,
+    )
+
+
+_READING_COLUMNS = sorted(
+    (_reading_column(reading, reading.column) for reading in READINGS if reading.column),
+    key=lambda column: column.from_width,
+)
+"""What `gputui.model.device_readings` declares for the overview; the columns below show more than one reading."""
 
 COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("index", "#", 4, _index, align=">"),
     Column("name", "Device", 9, _name, grow=9, most=18),
-    _number("gpu_utilization_percent", "GPU", 4, "{}%".format, "good"),
+    Column("gpu_utilization_percent", "GPU", 4, _utilization, align=">"),
     Column("gpu_meter", "", 8, draw=_utilization_meter, from_width=100, grow=2, most=30),
     Column("history", "History", 12, draw=_history, from_width=120, grow=3, most=60),
     Column("memory", "Memory", 13, draw=_memory, align=">"),
@@ -179,12 +197,7 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("memory_meter", "", 8, draw=_memory_meter, from_width=100, grow=2, most=30),
     Column("temperature_c", "Temp", 5, _temperature, align=">"),
     Column("power_w", "Power", 9, draw=_power, align=">"),
-    _number("fan_percent", "Fan", 4, "{}%".format, from_width=90),
-    _number("pstate", "P", 3, str, from_width=90),
-    _number("sm_clock_mhz", "SM MHz", 6, str, from_width=140),
-    _number("memory_utilization_percent", "Bus", 4, "{}%".format, "plain", from_width=140),
-    _number("pcie_rx_bytes_per_s", "PCIe rx", 7, format_bytes_short, "plain", from_width=170),
-    _number("pcie_tx_bytes_per_s", "PCIe tx", 7, format_bytes_short, "plain", from_width=170),
+    *_READING_COLUMNS,
     Column("notes", "", 8, draw=_notes, grow=3, most=40, from_width=72),
 )
 

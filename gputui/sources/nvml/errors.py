@@ -1,4 +1,4 @@
-"""NVML's error numbers, and what they mean to a person: reasons of one reading, of one device, of NVML as a whole."""
+"""NVML's error numbers, and what they mean for one reading, for one device, and for NVML as a whole."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gputui.model.reading import Absent, AbsentKind
 
 
 class Code(IntEnum):
-    """`nvmlReturn_t`, as far as a monitor acts on it; the numbers are NVML's binary interface and do not change."""
+    """The values of `nvmlReturn_t` that a monitor handles; NVML's binary interface fixes them."""
 
     NOT_TEXT = -1
-    """No number of NVML's: it answered, with a text that nobody can read."""
+    """Not one of NVML's: it answered with text that cannot be decoded."""
     SUCCESS = 0
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -44,7 +44,7 @@ class Code(IntEnum):
 
 
 class NvmlError(Exception):
-    """A call that failed. `reason` says why in a few words; `absent` is the reading that it leaves."""
+    """A call that failed; `reason` says why in a few words; `absent` is the reading that it leaves."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -54,23 +54,23 @@ class NvmlError(Exception):
 
 
 class CallError(NvmlError):
-    """NVML refused this one call."""
+    """This one call failed."""
 
 
 class GpuLostError(NvmlError):
-    """The device behind the call does not answer any more; no other call about it makes sense."""
+    """The device no longer answers; no other call about it can succeed."""
 
 
 class NvmlGoneError(NvmlError):
-    """NVML as a whole does not answer any more: it has to be initialised afresh."""
+    """NVML as a whole no longer answers and has to be initialised again."""
 
 
 class NvmlUnusableError(GputuiError):
-    """NVML cannot be used; the sentence is what `DeviceLook.problem` shows."""
+    """NVML cannot be used; the message becomes `DeviceLook.problem`."""
 
 
 REASONS: dict[int, str] = {
-    Code.NOT_TEXT: "the driver answered with what is no text",
+    Code.NOT_TEXT: "the driver answered with unreadable text",
     Code.UNINITIALIZED: "NVML was shut down",
     Code.INVALID_ARGUMENT: "not known for this device",
     Code.NOT_SUPPORTED: "not supported by this device",
@@ -98,11 +98,11 @@ REASONS: dict[int, str] = {
     Code.INVALID_STATE: "not possible in the device's state",
     Code.UNKNOWN: "unknown error in the driver",
 }
-"""An error as the reason of an absent reading."""
+"""Errors as reasons of absent readings."""
 
 
 def reason_of(code: int, words: str = "") -> str:
-    """An error in a few words; where it has none here, NVML's own and the number."""
+    """An error in a few words; for one that `REASONS` lacks, NVML's own words and the number."""
     if code in REASONS or not words or str(code) in words:
         return REASONS.get(code, f"NVML error {code}")
     return f"{words} (NVML error {code})"
@@ -115,7 +115,7 @@ def absent_of(code: int, words: str = "") -> Absent:
 
 
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
-"""Errors that the same call on the same device will give again, until NVML is initialised afresh."""
+"""Errors that the same call on the same device will give again, until NVML is initialised again."""
 
 KINDS: dict[int, type[NvmlError]] = {
     Code.GPU_IS_LOST: GpuLostError,
@@ -126,20 +126,21 @@ KINDS: dict[int, type[NvmlError]] = {
     Code.LIBRARY_NOT_FOUND: NvmlGoneError,
     Code.LIB_RM_VERSION_MISMATCH: NvmlGoneError,
 }
-"""Errors that are about more than the one call."""
+"""Errors that concern more than the one call."""
 
 LOST: dict[int, Lost] = {
     Code.GPU_IS_LOST: Lost(
         "GPU is lost",
         "it has fallen off the bus or stopped answering (`dmesg | grep -i xid` says why); "
-        "close all that uses it, this monitor too, and reset it with `nvidia-smi --gpu-reset`, or reboot.",
+        "close every program that uses it, this monitor included, and reset it with `nvidia-smi --gpu-reset`, or "
+        "reboot.",
     ),
     Code.RESET_REQUIRED: Lost(
         "GPU needs a reset after an error",
-        "`dmesg | grep -i xid` says which; close all that uses it, this "
-        "monitor too, and run `nvidia-smi --gpu-reset`, or reboot.",
+        "`dmesg | grep -i xid` says which; close every program that uses it, this monitor included, and run "
+        "`nvidia-smi --gpu-reset`, or reboot.",
     ),
-    Code.GPU_NOT_FOUND: Lost("GPU is not on the bus any more", "check its seating and power, and reboot."),
+    Code.GPU_NOT_FOUND: Lost("GPU is no longer on the bus", "check its seating and power, and reboot."),
     Code.NO_PERMISSION: Lost("No permission to open this GPU", "check the access rights of its /dev/nvidia* file."),
     Code.INSUFFICIENT_POWER: Lost("GPU has too little power", "check that its power cables are attached."),
     Code.IRQ_ISSUE: Lost("The kernel has an interrupt problem with this GPU (see `dmesg`)", "reboot."),
@@ -167,7 +168,7 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
         "The NVIDIA driver is too old: its library lacks a function that is needed.",
         "Upgrade the driver.",
     ),
-    Code.UNINITIALIZED: ("NVML was shut down.", "It is being initialised again."),
+    Code.UNINITIALIZED: ("NVML was shut down.", "gputui keeps trying to initialise it again."),
     Code.UNKNOWN: (
         "The NVIDIA driver failed with an unknown error.",
         "In a container, restart it: it may have lost its access to /dev/nvidia*. Otherwise see `dmesg`, and reboot.",
@@ -177,11 +178,11 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
 
 def lost_by(error: NvmlError) -> Lost:
     """Why a device does not answer, and what to do."""
-    return LOST.get(error.code, Lost(f"No answer ({error.reason})", "see `dmesg`, and reboot if it stays so."))
+    return LOST.get(error.code, Lost(f"No answer ({error.reason})", "see `dmesg`, and reboot if it persists."))
 
 
 def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:
-    """Why NVML as a whole cannot be used, and what to do; `detail` is a sentence between the two."""
+    """Why NVML as a whole cannot be used, and what to do; `detail` is a sentence in between."""
     generic = (f"NVML could not be used: {error.reason}.", "See `dmesg` for messages of the NVIDIA driver.")
     cause, remedy = _NOT_INITIALISED.get(error.code, generic)
     return NvmlUnusableError(f"{cause} {detail}".rstrip(), remedy)

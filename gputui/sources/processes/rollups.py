@@ -1,4 +1,4 @@
-"""/proc/PID/smaps_rollup: memory with shared pages shared out (PSS). Exact, and dear: the kernel walks every page."""
+"""Memory with shared pages divided up (PSS), read seldom: exact, and expensive, for the kernel walks every page."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gputui.model.reading import Absent, Reading
-from gputui.sources.procfs import ENDED, ProcFs, Stat, fields_of, kib
-
-
-class Rollup(NamedTuple):
-    """`pss_bytes` counts a page that n processes map as 1/n; `shared_bytes` are pages that others map too."""
-
-    pss_bytes: int
-    shared_bytes: int
-    swap_bytes: int
+from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs_formats import Rollup, Stat
 
 
 class _Entry(NamedTuple):
@@ -26,10 +19,10 @@ class _Entry(NamedTuple):
 
 
 class Rollups:
-    """Reads rollups seldom and remembers them.
+    """Reads rollups seldom and keeps them.
 
-    Each process is read again after `interval_s`, or later where reading it took more than `share` of that time. One
-    refresh reads the most overdue first and starts no other once `budget_s` is spent, so many spread over many looks.
+    Each process is read again after `interval_s`, or later where reading it took more than `share` of that time. A
+    refresh reads the most overdue first and starts no other once `budget_s` is spent: many processes take many looks.
     """
 
     def __init__(
@@ -45,7 +38,7 @@ class Rollups:
         self._entries: dict[int, _Entry] = {}
 
     def refresh(self, stats: Iterable[Stat]) -> None:
-        """Read what is due of these processes and forget all others."""
+        """Read those of these processes that are due, and forget all others."""
         start = now = self._clock()
         last, self._entries = self._entries, {}
         due: list[tuple[float, Stat]] = []
@@ -62,14 +55,14 @@ class Rollups:
                 break
 
     def of(self, stat: Stat) -> Reading[Rollup] | None:
-        """What is remembered of a process: None where it has not been its turn yet."""
+        """The last rollup of a process; None where its turn has not come yet."""
         entry = self._entries.get(stat.pid)
         return entry.rollup if entry and entry.started == stat.started else None
 
     def _read(self, stat: Stat) -> _Entry:
         before = self._clock()
         try:
-            rollup: Reading[Rollup] = _parse(self._proc.file(stat.pid, "smaps_rollup"))
+            rollup: Reading[Rollup] = self._proc.rollup(stat.pid) or ENDED
         except OSError as error:
             # Permission does not come back: not asked again while the process lives.
             return _Entry(stat.started, math.inf, self._proc.why_unreadable(stat.pid, error))
@@ -77,17 +70,6 @@ class Rollups:
         return _Entry(stat.started, now + max(self._interval_s, (now - before) / self._share), rollup)
 
 
-def _parse(data: bytes) -> Reading[Rollup]:
-    fields = fields_of(data)
-    if "Pss" not in fields:  # a process that has ended has no pages left
-        return ENDED
-    return Rollup(
-        pss_bytes=kib(fields["Pss"]),
-        shared_bytes=kib(fields["Shared_Clean"]) + kib(fields["Shared_Dirty"]),
-        swap_bytes=kib(fields.get("Swap", "0")),
-    )
-
-
 def pss_of(rollup: Reading[Rollup]) -> Reading[int]:
-    """The part of it that adds up."""
+    """The PSS of a rollup."""
     return rollup if isinstance(rollup, Absent) else rollup.pss_bytes

@@ -1,0 +1,147 @@
+"""Reads one device from look to look: its handle, what it has answered, and what is still known while it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gputui.model.device import Device, RemappedRows
+from gputui.model.device_readings import READINGS
+from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind, Reading, value_of
+from gputui.model.reading_declaration import Cadence
+from gputui.sources.nvml.binding import Handle, Nvml, Raw
+from gputui.sources.nvml.calls import CALLS, LIFETIME_S, MEMORY, Call, FieldCalls
+from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, lost_by
+
+_RETRY_S = 2.8
+"""After how many seconds a device that does not answer is tried again; a little less than 3."""
+
+_IDENTITY = ("name", "uuid", "bus_id")
+_WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED)
+_SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
+_REMAP_PENDING = "Memory rows with errors wait to be replaced: stop the GPU's processes and reset it, or reboot."
+_REMAP_FAILED = "Memory rows with errors could not be replaced: the board should be exchanged."
+_OF_INSTANCES = {reading.field: CALLS[reading.field] for reading in READINGS if reading.of_instances}
+_WATCHED = tuple(reading.field for reading in READINGS if reading.cadence is Cadence.WATCHED)
+_CONSTANT = tuple(
+    reading.field for reading in READINGS if reading.cadence is Cadence.ONCE and reading.field not in _IDENTITY
+)
+_CHANGING = tuple(reading.field for reading in READINGS if reading.cadence is not Cadence.ONCE)
+_NOT_OF_INSTANCES = dict.fromkeys(
+    (reading.field for reading in READINGS if not reading.of_instances and reading.field not in _IDENTITY), _WHOLE_ONLY
+)
+
+
+class Answer(NamedTuple):
+    """What NVML answered, or why it did not; `asked_at` and `expires_at` are in seconds of the clock."""
+
+    value: Raw
+    error: CallError | None
+    asked_at: float
+    expires_at: float
+
+
+class AnswerCache:
+    """What NVML says about the device of `handle`. Both methods raise `GpuLostError` and `NvmlGoneError`.
+
+    An unsupported call is made once. Any other failure holds for a few seconds at most, even where a success would
+    hold for ever. In one look (one value of `now`) no call is made twice.
+    """
+
+    def __init__(self, nvml: Nvml, handle: Handle) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._answers: dict[Call, Answer] = {}
+
+    def reading(self, field: FieldCalls, now: float) -> Raw:
+        """The field's reading, absent with NVML's reason where a call failed."""
+        values = []
+        for call in field.calls:
+            answer = self.answer(call, now)
+            if answer.error is not None:
+                return answer.error.absent
+            values.append(answer.value)
+        return field.convert(*values)
+
+    def answer(self, call: Call, now: float) -> Answer:
+        """The answer that holds at `now`; the call is made where there is none."""
+        answer = self._answers.get(call)
+        if answer is None or (answer.asked_at < now and answer.expires_at <= now):
+            answer = self._answers[call] = self._make(call, now)
+        if answer.error is not None and answer.error.code in UNSUPPORTED and call.otherwise is not None:
+            return self.answer(call.otherwise, now)
+        return answer
+
+    def _make(self, call: Call, now: float) -> Answer:
+        try:
+            value = self._nvml.call_about(self._handle, call.function, *call.arguments)
+        except CallError as error:
+            is_final = error.code in UNSUPPORTED
+            holds_s = LIFETIME_S[Cadence.ONCE] if is_final else min(call.lifetime_s, LIFETIME_S[Cadence.SELDOM])
+            return Answer(None, error.with_traceback(None), now, now + holds_s)
+        return Answer(value, None, now, now + call.lifetime_s)
+
+
+class DeviceReader:
+    """Reads one device, a whole GPU or a MIG instance.
+
+    `device` starts as what is known beforehand. `open_handle` finds the device's handle, and is called again after the
+    device was lost. `handle` and `answers` are None while it is lost.
+    """
+
+    def __init__(self, nvml: Nvml, device: Device, open_handle: Callable[[], Handle]) -> None:
+        self._nvml = nvml
+        self._open_handle = open_handle
+        self._retry_at = float("-inf")
+        self.device = device
+        self.handle: Handle = None
+        self.answers: AnswerCache | None = None
+
+    def read(self, now: float) -> Device:
+        """The device as it is now; while it is lost, what is known of it and why. `NvmlGoneError` is raised."""
+        if self.answers is not None or now >= self._retry_at:
+            try:
+                self.device = self._read(now)
+            except (GpuLostError, CallError) as error:
+                self.lose(error, now)
+        return self.device
+
+    def lose(self, error: NvmlError, now: float) -> None:
+        """Give the device up until the next try, and keep the readings that do not change."""
+        self.handle = self.answers = None
+        self._retry_at = now + _RETRY_S
+        absent = error.absent
+        readings: dict[str, Any] = dict.fromkeys(_CHANGING, absent)
+        for field in _CONSTANT:
+            last = getattr(self.device, field)
+            readings[field] = absent if isinstance(last, Absent) else last
+        self.device = self.device._replace(**readings, lost=lost_by(error), problems=())
+
+    def _read(self, now: float) -> Device:
+        if self.answers is None:
+            self.handle = self._open_handle()
+            self.answers = AnswerCache(self._nvml, self.handle)
+        is_instance = self.device.mig is not None
+        readings = {
+            field: self.answers.reading(calls, now)
+            for field, calls in (_OF_INSTANCES if is_instance else CALLS).items()
+        }
+        for field in _IDENTITY:
+            readings[field] = value_of(readings.get(field)) or getattr(self.device, field)
+        if is_instance:
+            return self.device._replace(**(readings | _NOT_OF_INSTANCES), lost=None)
+        error = self.answers.answer(MEMORY, now).error
+        shares_host_memory = error is not None and error.code == Code.NOT_SUPPORTED
+        if shares_host_memory:
+            readings["memory"] = _SHARES_HOST_MEMORY
+        readings |= dict.fromkeys(_WATCHED, NOT_LOOKED_AT)
+        readings |= {"shares_host_memory": shares_host_memory, "problems": _problems(readings["remapped_rows"])}
+        return self.device._replace(**readings, lost=None)
+
+
+def _problems(rows: Reading[RemappedRows]) -> tuple[str, ...]:
+    """What to do about memory that has failed."""
+    if isinstance(rows, Absent):
+        return ()
+    problems = ((rows.pending, _REMAP_PENDING), (rows.failed, _REMAP_FAILED))
+    return tuple(sentence for applies, sentence in problems if applies)
