@@ -13,7 +13,7 @@ from tests.attach.test_attach import attach
 
 RANK = """
 import os, time, torch
-print("rank", os.environ["RANK"], flush=True)
+print(f"rank {os.environ['RANK']}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
 launcher = os.getppid()
 while not os.path.exists("done") and os.getppid() == launcher:
     time.sleep(0.01)

@@ -36,7 +36,7 @@ class LabMachine(FakeMachine):
     def __init__(self) -> None:
         self.time, self.after_s = 1000.0, 1.0
         self.source = NvmlSource(clock=lambda: self.time)
-        super().__init__(scenes.snapshot(number=0))
+        super().__init__(scenes.snapshot(number=1))
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """The next second."""

@@ -30,11 +30,12 @@ class Replay(Running):
 
     async def press(self, *keys: str) -> None:
         """Press keys and wait until the player has done what they say and all is drawn."""
-        await self.pilot.press(*keys)
-        await self._until_commands_are_done()
-        await self.until(lambda: not self.player._is_rough)
-        await self._until_commands_are_done()  # what it fills in after a jump is told by then
-        await self.settle()
+        for key in keys:
+            await self.pilot.press(key)
+            await self._until_commands_are_done()
+            await self.until(lambda: not self.player._is_rough)
+            await self._until_commands_are_done()  # it has delivered what it fills in after a jump
+            await self.settle()
         await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
         await self.settle()
 
