@@ -52,6 +52,13 @@ class RemappedRows(NamedTuple):
     failed: bool
 
 
+class MigMode(NamedTuple):
+    """Whether MIG is enabled now, and whether it will be after the GPU's next reset."""
+
+    is_enabled: bool
+    is_enabled_after_reset: bool
+
+
 class NvLinks(NamedTuple):
     """All NVLinks of a device: how many are active, how many there are, and their data rates together."""
 
@@ -115,10 +122,10 @@ class Device(NamedTuple):
     ecc_corrected: Reading[int] = NOT_READ
     remapped_rows: Reading[RemappedRows] = NOT_READ
     retired_pages: Reading[int] = NOT_READ
-    persistence_mode: Reading[str] = NOT_READ
+    persistence_mode: Reading[bool] = NOT_READ
     compute_mode: Reading[str] = NOT_READ
-    display_active: Reading[str] = NOT_READ
-    mig_mode: Reading[str] = NOT_READ
+    display_active: Reading[bool] = NOT_READ
+    mig_mode: Reading[MigMode] = NOT_READ
     vbios: Reading[str] = NOT_READ
     serial: Reading[str] = NOT_READ
     architecture: Reading[str] = NOT_READ

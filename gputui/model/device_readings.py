@@ -11,7 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from gputui.model.device import Device
+from gputui.model.device import Device, MigMode
 from gputui.model.reading import Absent, Reading
 from gputui.model.reading_declaration import (
     Cadence,
@@ -57,6 +57,15 @@ def _total_bytes(device: Device) -> Reading[float]:
 
 def _highest_point(_: Device) -> Reading[float]:
     return Absent("no limit is known")
+
+
+def _enabled(is_enabled: bool) -> str:  # noqa: FBT001 - the value of a reading
+    return "enabled" if is_enabled else "disabled"
+
+
+def _mig_mode(mode: MigMode) -> str:
+    now, later = _enabled(mode.is_enabled), _enabled(mode.is_enabled_after_reset)
+    return now if now == later else f"{now} ({later} after the next reset)"
 
 
 TEXT = Unit(str)
@@ -240,9 +249,14 @@ READINGS: tuple[DeviceReading, ...] = (
     DeviceReading("architecture", Cadence.ONCE, TEXT, rows=(ReadingRow(IDENTITY, "architecture"),)),
     DeviceReading("compute_capability", Cadence.ONCE, TEXT, rows=(ReadingRow(IDENTITY, "compute capability"),)),
     DeviceReading("compute_mode", Cadence.RARELY, TEXT, rows=(ReadingRow(IDENTITY, "compute mode"),)),
-    DeviceReading("persistence_mode", Cadence.RARELY, TEXT, rows=(ReadingRow(IDENTITY, "persistence mode"),)),
-    DeviceReading("display_active", Cadence.RARELY, TEXT, rows=(ReadingRow(IDENTITY, "display"),)),
-    DeviceReading("mig_mode", Cadence.SELDOM, TEXT, rows=(ReadingRow(IDENTITY, "MIG"),)),
+    DeviceReading("persistence_mode", Cadence.RARELY, Unit(_enabled), rows=(ReadingRow(IDENTITY, "persistence mode"),)),
+    DeviceReading(
+        "display_active",
+        Cadence.RARELY,
+        Unit(lambda is_active: "active" if is_active else "not active"),
+        rows=(ReadingRow(IDENTITY, "display"),),
+    ),
+    DeviceReading("mig_mode", Cadence.SELDOM, Unit(_mig_mode), rows=(ReadingRow(IDENTITY, "MIG"),)),
 )
 
 GRAPHED = tuple(reading for reading in READINGS if reading.graph)

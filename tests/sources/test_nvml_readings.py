@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import THROTTLE_SENTENCES, Bar1, Device, DeviceMemory, Driver, PcieLink, RemappedRows
+from gputui.model.device import THROTTLE_SENTENCES, Bar1, Device, DeviceMemory, Driver, MigMode, PcieLink, RemappedRows
 from gputui.model.device_readings import READINGS
 from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
 from gputui.sources.nvml.calls import THROTTLE_BITS
@@ -50,10 +50,12 @@ CASES = [
         RemappedRows(0, 2, pending=True, failed=False),
     ),
     ("retired_pages", {"retired_single": 2, "retired_double": 1}, 3),
-    ("persistence_mode", {"persistence": 0}, "off"),
+    ("persistence_mode", {"persistence": 1}, True),
+    ("persistence_mode", {"persistence": 2}, Absent("not known: NVML answered 2")),
+    ("persistence_mode", {"persistence": 0}, False),
     ("compute_mode", {"compute_mode": 3}, "exclusive process"),
-    ("display_active", {"display": 1}, "yes"),
-    ("mig_mode", {}, "off"),
+    ("display_active", {"display": 1}, True),
+    ("mig_mode", {}, MigMode(is_enabled=False, is_enabled_after_reset=False)),
     ("vbios", {}, "96.00.89.00.01"),
     ("serial", {}, "1654223000001"),
     ("architecture", {}, "Hopper"),
@@ -74,6 +76,24 @@ def test_a_device_is_read_field_by_field(
 def test_every_field_of_a_device_is_a_declared_reading_or_follows_from_others() -> None:
     no_readings = {"index", "mig", "lost", "shares_host_memory", "problems"}
     assert {reading.field for reading in READINGS} == set(Device._fields) - no_readings
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("persistence_mode", True, "enabled"),
+        ("display_active", False, "not active"),
+        ("mig_mode", MigMode(is_enabled=False, is_enabled_after_reset=False), "disabled"),
+        (
+            "mig_mode",
+            MigMode(is_enabled=True, is_enabled_after_reset=False),
+            "enabled (disabled after the next reset)",
+        ),
+    ],
+)
+def test_a_mode_in_words(field: str, value: object, text: str) -> None:
+    (reading,) = (reading for reading in READINGS if reading.field == field)
+    assert reading.text(Device(0, "", "", "")._replace(**{field: value})) == text
 
 
 def test_the_driver_names_itself(looks: Looks) -> None:

@@ -2,13 +2,16 @@
 
 import pytest
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigPlace
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigMode, MigPlace
 from gputui.model.process import Identity, Process, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.processes.unattributed import unattributed
 from gputui.units import GIB, MIB
+from tests.conftest import FakeGpus
+from tests.sources.conftest import Looks
 
 TOTAL = 80 * GIB
+MIG = MigMode(is_enabled=True, is_enabled_after_reset=True)
 
 
 def memory(used_bytes, reserved_bytes=500 * MIB):
@@ -40,9 +43,9 @@ def remainders(devices, processes=(), *, is_private=False):
         (device(), [process()], True, "processes outside this container"),
         (device(700 * MIB, None), [], False, "the driver's own reserve"),
         (device(20 * GIB, None), [], False, "a process that is hidden"),
-        (device(display_active="Enabled"), [process()], False, "the display"),
+        (device(display_active=True), [process()], False, "the display"),
         (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not name"),
-        (device(mig_mode="Enabled"), [], False, "what the driver keeps for MIG"),
+        (device(mig_mode=MIG), [], False, "what the driver keeps for MIG"),
     ],
     ids=[
         "a process and more", "nobody", "NVML does not say what a process holds", "a zombie", "a vanished process",
@@ -53,6 +56,19 @@ def remainders(devices, processes=(), *, is_private=False):
 def test_a_remainder_has_a_likely_cause(board, processes, is_private, words):
     (line,) = remainders([board], processes, is_private=is_private)
     assert line.device == "GPU-0"
+    assert words in line.cause
+
+
+@pytest.mark.parametrize(
+    ("instances", "display", "words"),
+    [(3, 0, "what the driver keeps for MIG"), (0, 1, "the display"), (0, 0, "a process that is hidden")],
+    ids=["the GPU around MIG instances", "a display", "neither"],
+)
+def test_what_nvml_reports_leads_to_the_cause(fake_gpus: FakeGpus, looks: Looks, instances, display, words):
+    fake_gpus.up(1, mig=instances)
+    fake_gpus.set(0, display=display)
+    fake_gpus.ghost(1, device=0, mib=300)
+    (line,) = remainders(looks.look().devices[:1])
     assert words in line.cause
 
 
@@ -88,5 +104,5 @@ def test_instances_account_for_their_part_of_the_gpu():
         for number, used in ((1, 6 * GIB), (2, 3 * GIB))
     ]
     processes = [process(6 * GIB, key="MIG-1")]
-    lines = remainders([device(9 * GIB + 200 * MIB, mig_mode="enabled"), *instances], processes)
+    lines = remainders([device(9 * GIB + 200 * MIB, mig_mode=MIG), *instances], processes)
     assert [(line.device, line.used_bytes) for line in lines] == [("GPU-0", 200 * MIB), ("MIG-2", 3 * GIB)]

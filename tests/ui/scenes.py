@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigPlace, PcieLink
+from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigMode, MigPlace, PcieLink
 from gputui.model.host import Host, HostMemory, Space
 from gputui.model.process import (
     Identity,
@@ -56,7 +56,7 @@ def device(index: int = 0, **changes) -> Device:
         "pcie_tx_bytes_per_s": 20 * MIB,
         "ecc_uncorrected": 0,
         "ecc_corrected": 0,
-        "mig_mode": "disabled",
+        "mig_mode": MigMode(is_enabled=False, is_enabled_after_reset=False),
         "architecture": "Hopper",
     }
     return Device(**{**readings, **changes})

@@ -184,6 +184,14 @@ async def test_memory_errors_come_before_what_slows_a_device_down() -> None:
         assert places == sorted(places)
 
 
+def test_the_row_of_a_gpu_with_mig_instances_says_mig(fake_gpus: FakeGpus) -> None:
+    fake_gpus.up(2, mig=2)
+    source = NvmlSource()
+    shown = [[text for text, _ in notes(device) if text == "MIG"] for device in source.read().devices]
+    source.close()
+    assert shown == [[], ["MIG"], [], []]
+
+
 def test_the_notes_of_a_row_begin_with_the_worst() -> None:
     troubled = scenes.device(0, throttle_reasons=("sw_power_cap",), ecc_uncorrected=3, problems=("Memory waits.",))
     assert [text for text, _ in notes(troubled)] == ["3 ECC errors", "Memory waits.", "sw power cap"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gputui.model.device import Bar1, DeviceMemory, PcieLink, RemappedRows
+from gputui.model.device import Bar1, DeviceMemory, MigMode, PcieLink, RemappedRows
 from gputui.model.device_readings import READINGS
 from gputui.model.reading import Absent
 from gputui.model.reading_declaration import Cadence
@@ -75,9 +75,15 @@ def _remapped_rows(rows: list[int]) -> RemappedRows:
     return RemappedRows(correctable, uncorrectable, bool(is_pending), bool(has_failed))
 
 
-def _mig_mode(modes: list[int]) -> str:
-    current, pending = (_ON_OFF.get(mode, f"mode {mode}") for mode in modes)
-    return current if current == pending else f"{current} ({pending} after the next reset)"
+def _flag(number: int) -> bool | Absent:
+    return Absent(f"not known: NVML answered {number}") if number not in (0, 1) else number == 1
+
+
+def _mig_mode(modes: list[int]) -> MigMode | Absent:
+    current, pending = map(_flag, modes)
+    if isinstance(current, Absent):
+        return current
+    return pending if isinstance(pending, Absent) else MigMode(current, pending)
 
 
 def _joules(values: list[Raw]) -> float | Absent:
@@ -98,7 +104,6 @@ def field_value(value: Raw) -> int | float | Absent:
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union's members by nvmlValueType_t."""
 
-_ON_OFF = {0: "off", 1: "on"}
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _ARCHITECTURES = {
     2: "Kepler",
@@ -195,9 +200,9 @@ _CALLS = {
         ),
         lambda *pages: sum(map(len, pages)),
     ),
-    "persistence_mode": _one("nvmlDeviceGetPersistenceMode", convert=_word(_ON_OFF)),
+    "persistence_mode": _one("nvmlDeviceGetPersistenceMode", convert=_flag),
     "compute_mode": _one("nvmlDeviceGetComputeMode", convert=_word(_COMPUTE_MODES)),
-    "display_active": _one("nvmlDeviceGetDisplayActive", convert=_word({0: "no", 1: "yes"})),
+    "display_active": _one("nvmlDeviceGetDisplayActive", convert=_flag),
     "mig_mode": _one("nvmlDeviceGetMigMode", convert=_mig_mode),
     "vbios": _one("nvmlDeviceGetVbiosVersion"),
     "serial": _one("nvmlDeviceGetSerial"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse
 from gputui.model.process import Process, ProcessState, Unattributed
-from gputui.model.reading import Absent, Reading
+from gputui.model.reading import Absent, value_of
 from gputui.units import GIB, MIB
 
 WORTH_REPORTING_BYTES = 16 * MIB
@@ -68,8 +68,8 @@ def _instance(case: Case) -> str:
 
 
 def _parent(case: Case) -> str:
-    is_parent = _is_enabled(case.device.mig_mode)
-    return "what the driver keeps for MIG outside the instances" if is_parent else ""
+    mode = value_of(case.device.mig_mode)
+    return "what the driver keeps for MIG outside the instances" if mode and mode.is_enabled else ""
 
 
 def _version_1(case: Case) -> str:
@@ -78,7 +78,7 @@ def _version_1(case: Case) -> str:
 
 
 def _display(case: Case) -> str:
-    return "the display, which the driver serves" if _is_enabled(case.device.display_active) else ""
+    return "the display, which the driver serves" if value_of(case.device.display_active) else ""
 
 
 def _otherwise(case: Case) -> str:
@@ -125,10 +125,6 @@ def _instances_bytes(device: Device, look: DeviceLook) -> int:
     """What a GPU's MIG instances hold: they are devices of their own and account for it themselves."""
     instances = (other for other in look.devices if not device.mig and other.mig and other.mig.parent == device.index)
     return sum(other.memory.used_bytes for other in instances if not isinstance(other.memory, Absent))
-
-
-def _is_enabled(mode: Reading[str]) -> bool:
-    return not isinstance(mode, Absent) and mode.casefold() == "enabled"
 
 
 def _is_mps_server(process: Process) -> bool:

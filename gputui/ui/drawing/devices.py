@@ -65,7 +65,7 @@ def notes(device: Device) -> list[Piece]:
         pieces += [(reason.replace("_", " "), "fair") for reason in loud]
     if device.shares_host_memory:
         pieces.append(("shares host memory", "dim"))
-    if device.mig_mode == "enabled" and device.mig is None:
+    if not isinstance(device.mig_mode, Absent) and device.mig_mode.is_enabled and device.mig is None:
         pieces.append(("MIG", "dim"))
     return pieces
 
