@@ -123,7 +123,9 @@ def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Pyt
 
 
 def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None:
-    generous = "    from gputui.probe import budget\n    budget.LIMIT_MS = 25.0  # a busy machine makes a walk expensive\n"
+    generous = (
+        "    from gputui.probe import budget\n    budget.LIMIT_MS = 25.0  # a busy machine makes a walk expensive\n"
+    )
     child = torch_python.fork(TRAINING + generous + DEAR_TO_DESCRIBE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
