@@ -1,6 +1,6 @@
 """A launcher and its ranks:  job.py [EXTRA_MIB]  starts eight processes with the variables that torchrun sets.
 
-Rank 5 keeps a list of batches, EXTRA_MIB (256) in all, that no other rank keeps.
+Rank 5 alone keeps a list of batches, EXTRA_MIB (default 256) in all.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 import time
 
 import torch
-import torch._dynamo  # the optimizer's, once for all ranks
+import torch._dynamo  # the optimizer imports it: here once for all ranks
 
 RANKS, ODD = 8, 5
 
 
 def launch() -> None:
-    """Fork the ranks, each when the one before is ready, and wait for them."""
+    """Fork the ranks, each once the previous one is ready, and wait for them."""
     launcher = os.getpid()
     for rank in range(RANKS):
         ready, tell = os.pipe()
@@ -36,7 +36,7 @@ def say(line: str) -> None:
 
 
 def train(rank: int, launcher: int, tell: int) -> None:
-    """Steps of a small model, each followed by a pause."""
+    """Train a small model, with a pause after each step."""
     import gputui.probe  # noqa: F401 - the probe listens from here on
 
     torch.set_num_threads(1)
