@@ -1,4 +1,4 @@
-"""The experiments people make to understand the allocator, with the numbers the probe shows at each moment."""
+"""The experiments people make to understand the allocator, with the numbers that the probe shows at each moment."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EXPERIMENTS = {
     "mean_backward": [
         ["x of 3 GiB", 3072, 3072, 0, 3072, 3072],
         ["y = 5 * x", 6144, 6144, 0, 6144, 6144],
-        ["y.mean().backward()", 9216, 12290, 3074, 12290, 12288],  # x, y, x.grad; at the peak the gradient of y too
+        ["y.mean().backward()", 9216, 12290, 3074, 12290, 12288],  # x, y and x.grad; at the peak also the gradient of y
         ["y deleted, cache emptied", 6144, 6144, 0, 6144, 12288],
     ],
-    "one_small_tensor_pins_a_segment": [
+    "one_small_tensor_holds_a_segment": [
         ["5 of 4 MiB in one segment", 20, 20, 0, 20, 20],
         ["one of them left", 4, 20, 0, 20, 20],
         ["cache emptied, the segment stays", 4, 20, 0, 20, 20],
@@ -31,5 +31,5 @@ EXPERIMENTS = {
 
 
 @pytest.mark.parametrize(("name", "moments"), EXPERIMENTS.items(), ids=EXPERIMENTS.keys())
-def test_the_numbers_a_reader_can_follow(run_program, name, moments):
+def test_the_probe_shows_the_expected_numbers_at_every_moment(run_program, name, moments):
     assert run_program("experiments.py", name)["moments"] == moments

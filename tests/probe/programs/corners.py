@@ -1,6 +1,6 @@
-"""Corners of the allocator that random programs do not reach.
+"""Corner cases of the allocator that random programs do not reach.
 
-corners.py NAME [LOOKS]      prints what the probe says there
+corners.py NAME [LOOKS]      prints what the probe reads there
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def read_all() -> list:
 
 
 def predicted_and_given() -> dict:
-    """What was said of device 0, and what empty_cache() then did."""
-    layout, said, before = look(), release(0), statistics(0)["reserved_bytes"]
+    """The prediction for device 0, and what empty_cache() then released."""
+    layout, prediction, before = look(), release(0), statistics(0)["reserved_bytes"]
     torch.cuda.empty_cache()
     return {
-        "predicted": said.releasable_bytes,
+        "predicted": prediction.releasable_bytes,
         "given": before - statistics(0)["reserved_bytes"],
         "routed": list(layout.routed_devices),
         "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
@@ -58,7 +58,7 @@ def predicted_and_given() -> dict:
 
 @contextmanager
 def elsewhere(enter: Callable):
-    """Another thread inside `with enter():` while the body runs."""
+    """Keep another thread inside `with enter():` while the body runs."""
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -141,7 +141,7 @@ def many_looks_with_history() -> dict:
 
 @contextmanager
 def counted_walks():
-    """The walks over all objects made in here."""
+    """The walks over all objects that the body makes."""
     walks: list[object] = []
 
     def count(_frame, event: str, argument: object) -> None:
@@ -155,7 +155,7 @@ def counted_walks():
 
 @corner
 def walks_over_all_objects() -> dict:
-    """How often ten looks walk over all objects: with nobody to find, with a pool in use, and when a graph has come."""
+    """The walks of ten looks each, added up: without a pool, with a pool in use, and after a new graph."""
     graphs, seen = [torch.cuda.CUDAGraph()], []
     make()
     with counted_walks() as walks:
@@ -176,12 +176,12 @@ def into_a_pool() -> tuple:
 
 @corner
 def looks_that_may_not_walk() -> dict:
-    """Beside a pool in use, before and after a look that may: walks, whether the pool is freeable, problems."""
+    """With a pool in use, before, during and after a look that may walk: walks, is the pool freeable, problems."""
     kept = into_a_pool()
     with counted_walks() as walks:
-        found = [[len(walks), read_map(may_walk=may_walk)] for may_walk in (False, True, False)]
-    told = [[count, each["private_pools"][0]["is_freeable"], len(each["problems"])] for count, each in found]
-    return {"told": told, "walks": len(walks), "kept": len(kept)}
+        looks = [[len(walks), read_map(may_walk=may_walk)] for may_walk in (False, True, False)]
+    summaries = [[count, taken["private_pools"][0]["is_freeable"], len(taken["problems"])] for count, taken in looks]
+    return {"looks": summaries, "walks": len(walks), "kept": len(kept)}
 
 
 @corner
@@ -243,7 +243,7 @@ def a_capture_that_has_ended_and_was_reset() -> dict:
 
 @corner
 def a_capture_after_a_graph_that_was_reset() -> dict:
-    """Two pools without a name: that of the capture is kept, that of the graph before can go."""
+    """Two unnamed pools: the capture keeps its own, that of the earlier graph can be released."""
     first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(first):
         outlived = make()
@@ -285,7 +285,7 @@ def a_pool_inside_a_graph() -> dict:
 
 @corner
 def inside_inductors_pool() -> dict:
-    """The generator by which torch.compile's graphs route a warm-up."""
+    """The context manager with which torch.compile's CUDA graphs route a warm-up."""
     from torch._inductor.cudagraph_trees import _use_cuda_memory_pool_manager
 
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()

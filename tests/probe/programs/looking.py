@@ -1,4 +1,4 @@
-"""What the programs beside share: one look by the probe's reader, as the objects that the reasoning takes."""
+"""Shared by the programs in this folder: one look by the probe, as the model objects that `explain` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs: the largest requests the reasoning names, tried, and how PyTorch refuses the next one.
+"""Random programs: they try the largest requests predicted to fit, and check how PyTorch refuses one more byte.
 
 random_room.py FIRST_SEED COUNT      prints {"tried", "mismatches": [sentence]}
 """
@@ -41,7 +41,7 @@ def retries() -> int:
 
 
 def scatter(choose: random.Random) -> list[torch.Tensor]:
-    """Live tensors with holes between, and some freed ones that wait for another stream."""
+    """Live tensors with holes between them, and some freed ones that wait for another stream."""
     tensors = [make(max(1, int(choose.choice(SIZES) * choose.uniform(0.5, 1.5)))) for _ in range(50)]
     for tensor in choose.sample(tensors, 5):
         tensor.record_stream(STREAM)
