@@ -204,7 +204,7 @@ WATCHED = """
 """
 
 
-def test_a_first_look_neither_walks_over_objects_nor_imports_in_the_main_thread(torch_python: Python) -> None:
+def test_a_first_look_does_not_walk_objects_or_import_in_the_main_thread(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + WATCHED)
     child.expect("watching")
     with child.attach() as client:

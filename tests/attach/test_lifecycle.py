@@ -122,7 +122,7 @@ LATE = """
 """
 
 
-def test_a_late_thread_of_a_stopped_probe_does_not_end_the_next_probe(python: Python) -> None:
+def test_a_late_thread_of_a_stopped_probe_does_not_end_the_next(python: Python) -> None:
     child = python.start(LATE)
     child.expect("ready")
     with pytest.raises((ProbeError, CannotAttachError)):

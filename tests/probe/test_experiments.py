@@ -9,7 +9,7 @@ EXPERIMENTS = {
     "make_move_assign_delete": [
         ["1 GiB made", 1024, 1024, 0, 1024, 1024],
         ["another made", 2048, 2048, 0, 2048, 2048],
-        ["the other moved to the CPU", 1024, 2048, 1024, 2048, 2048],  # allocated falls, reserved does not
+        ["the second moved to the CPU", 1024, 2048, 1024, 2048, 2048],  # allocated falls, reserved does not
         ["cache emptied", 1024, 1024, 0, 1024, 2048],
         ["the name assigned again", 1024, 2048, 1024, 2048, 2048],  # the new one was made before the old was freed
         ["deleted", 0, 2048, 2048, 2048, 2048],
@@ -24,7 +24,7 @@ EXPERIMENTS = {
     "one_small_tensor_holds_a_segment": [
         ["5 of 4 MiB in one segment", 20, 20, 0, 20, 20],
         ["one of them left", 4, 20, 0, 20, 20],
-        ["cache emptied, the segment stays", 4, 20, 0, 20, 20],
+        ["cache emptied, the segment is kept", 4, 20, 0, 20, 20],
         ["the last deleted, cache emptied", 0, 0, 0, 0, 20],
     ],
 }

@@ -108,7 +108,7 @@ def program_and_looks(request: pytest.FixtureRequest, cuda_python: Python) -> tu
     return child, before, looks
 
 
-def test_hazards_3_4_5_8_9_the_probe_calls_nothing_that_changes_the_allocator(
+def test_hazards_3_4_5_8_9_the_probe_does_not_change_the_allocator(
     program_and_looks: tuple[Child, str, list[Look]],
 ) -> None:
     child, before, looks = program_and_looks

@@ -136,7 +136,7 @@ def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], V
 
 
 @pytest.mark.every_torch
-def test_a_training_run_is_the_same_with_a_viewer_as_without_the_probe(torch_python: Python) -> None:
+def test_a_viewer_changes_nothing_in_a_training_run(torch_python: Python) -> None:
     without, printed_without, _ = run(torch_python, attached=False)
     with_viewer, printed_with, viewer = run(torch_python, attached=True)
     for phase, state in without.items():

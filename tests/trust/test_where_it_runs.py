@@ -132,7 +132,7 @@ def outer_pid(child: Child) -> int:
 
 
 @pytest.mark.root
-def test_a_program_in_a_container_can_be_attached_to_from_inside_and_outside(contained: Child, sockets: Path) -> None:
+def test_viewers_inside_and_outside_a_container_can_attach_to_its_program(contained: Child, sockets: Path) -> None:
     inner = contained.expect("ready").split()[0]
     assert inner == "1"
     assert contained.expect("inside") == "0 True"  # the list

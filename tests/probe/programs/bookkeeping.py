@@ -41,7 +41,7 @@ class Book:
         self.last = None
 
     def note(self, *tensors):
-        """Results, inputs and saved tensors: activations, or other tensors where they need no gradient."""
+        """Results, inputs and saved tensors: activations, or other tensors if they need no gradient."""
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
                 self.passing[address_of(tensor)] = tensor.untyped_storage().nbytes()

@@ -43,13 +43,13 @@ def read_all() -> list:
     ]  # fmt: skip
 
 
-def predicted_and_given() -> dict:
+def predicted_and_released() -> dict:
     """The prediction for device 0, and what empty_cache() then released."""
     layout, prediction, before = look(), release(0), statistics(0)["reserved_bytes"]
     torch.cuda.empty_cache()
     return {
         "predicted": prediction.releasable_bytes,
-        "given": before - statistics(0)["reserved_bytes"],
+        "released": before - statistics(0)["reserved_bytes"],
         "routed": list(layout.routed_devices),
         "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
         "problems": [problem.text for problem in layout.problems],
@@ -188,7 +188,7 @@ def looks_that_may_not_walk() -> dict:
 def an_empty_pool_is_routed_to() -> dict:
     make()
     with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -199,9 +199,9 @@ def capture_by_hand() -> dict:
     with torch.cuda.stream(stream):
         graph.capture_begin()
         kept = make()
-        found = predicted_and_given()
+        report = predicted_and_released()
         graph.capture_end()
-    return found | {"kept": kept.numel()}
+    return report | {"kept": kept.numel()}
 
 
 @corner
@@ -209,7 +209,7 @@ def capture_in_another_thread() -> dict:
     make()
     graph = torch.cuda.CUDAGraph()
     with elsewhere(lambda: torch.cuda.graph(graph)):
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -220,14 +220,14 @@ def capture_on_the_other_device() -> dict:
         kept = make(device=1)
         with torch.cuda.device(0):
             make()
-            return predicted_and_given() | {"kept": kept.numel()}
+            return predicted_and_released() | {"kept": kept.numel()}
 
 
 @corner
 def a_graph_not_captured() -> dict:
     graph = torch.cuda.CUDAGraph()
     make()
-    return predicted_and_given() | {"graph": repr(graph)}
+    return predicted_and_released() | {"graph": repr(graph)}
 
 
 @corner
@@ -238,7 +238,7 @@ def a_capture_that_has_ended_and_was_reset() -> dict:
         make()
     graph.reset()
     make()
-    return predicted_and_given() | {"context": repr(context)}
+    return predicted_and_released() | {"context": repr(context)}
 
 
 @corner
@@ -251,7 +251,7 @@ def a_capture_after_a_graph_that_was_reset() -> dict:
     with torch.cuda.graph(second):
         make(60 * MIB)
         del outlived
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -262,7 +262,7 @@ def routed_by_hand() -> dict:
     problems = look().problems
     torch._C._cuda_endAllocateToPool(0, pool.id)
     torch._C._cuda_releasePool(0, pool.id)
-    return {"problems": [problem.text for problem in problems], "after": predicted_and_given()}
+    return {"problems": [problem.text for problem in problems], "after": predicted_and_released()}
 
 
 @corner
@@ -271,7 +271,7 @@ def a_pool_on_two_devices() -> dict:
     for device in (0, 1):
         with torch.cuda.use_mem_pool(pool, device=device):
             make(device=device)
-    return predicted_and_given()
+    return predicted_and_released()
 
 
 @corner
@@ -280,7 +280,7 @@ def a_pool_inside_a_graph() -> dict:
     with torch.cuda.graph(graph, pool=pool.id):
         make()
     del pool
-    return predicted_and_given() | {"graph": repr(graph)}
+    return predicted_and_released() | {"graph": repr(graph)}
 
 
 @corner
@@ -294,7 +294,7 @@ def inside_inductors_pool() -> dict:
     make()
     with _use_cuda_memory_pool_manager(0, graph.pool(), stream):
         kept = make()
-        return predicted_and_given() | {"kept": kept.numel()}
+        return predicted_and_released() | {"kept": kept.numel()}
 
 
 @corner
@@ -304,7 +304,7 @@ def objects_hidden_by_gc_freeze() -> dict:
     late = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         make()
-    return predicted_and_given() | {"late": late.id}
+    return predicted_and_released() | {"late": late.id}
 
 
 @corner
@@ -319,16 +319,16 @@ def settings_changed_at_run_time() -> dict:
         "divisions": [sum(before.roundup_divisions), sum(after.roundup_divisions)],
         "values": dict(after.values),
         "kept": kept.numel(),
-    } | predicted_and_given()
+    } | predicted_and_released()
 
 
 @corner
 def another_backend() -> dict:
     kept = make()
-    settings, found = read_settings(torch), read_map()
+    settings, allocator_map = read_settings(torch), read_map()
     return {
         "backend": settings["backend"],
-        "map": found,
+        "map": allocator_map,
         "statistics": len(read_statistics(torch)),
         "kept": kept.numel(),
     }

@@ -39,7 +39,7 @@ def make_move_assign_delete() -> None:
     y = floats(1)
     moment("another made")
     y = y.cpu()
-    moment("the other moved to the CPU")
+    moment("the second moved to the CPU")
     torch.cuda.empty_cache()
     moment("cache emptied")
     x = floats(1)
@@ -68,7 +68,7 @@ def one_small_tensor_holds_a_segment() -> None:
     del tensors[1:]
     moment("one of them left")
     torch.cuda.empty_cache()
-    moment("cache emptied, the segment stays")
+    moment("cache emptied, the segment is kept")
     del tensors
     torch.cuda.empty_cache()
     moment("the last deleted, cache emptied")

@@ -24,9 +24,9 @@ def look(how="walk"):
 
 
 def entry(shape, how="walk"):
-    found = [s for s in take_inventory(torch, how)["storages"] if s["shape"] == list(shape)]
-    assert len(found) == 1, found
-    return found[0]
+    storages = [s for s in take_inventory(torch, how)["storages"] if s["shape"] == list(shape)]
+    assert len(storages) == 1, storages
+    return storages[0]
 
 
 def zeros(*shape, **options):
@@ -48,8 +48,8 @@ class Trainer:
 @check
 def an_attribute_is_named_after_the_variable_that_leads_to_it():
     trainer = Trainer(101)
-    found = trainer.fit(101)
-    assert found[101, 2] == ("trainer.held", "other")
+    by_shape = trainer.fit(101)
+    assert by_shape[101, 2] == ("trainer.held", "other")
     names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [3, 101]]
     assert sorted(names) == [
         "trainer.chosen['main'].state[trainer.network.weight].momentum_buffer",
@@ -60,8 +60,8 @@ def an_attribute_is_named_after_the_variable_that_leads_to_it():
 
 @check
 def an_attribute_of_self_is_named_without_self():
-    found = Trainer(102).fit(102)
-    assert found[102, 2] == ("held", "other")
+    by_shape = Trainer(102).fit(102)
+    assert by_shape[102, 2] == ("held", "other")
 
 
 @check
@@ -90,10 +90,10 @@ def a_model_in_a_partial_function_is_found():
 def elements_are_named_with_their_index_or_key():
     outputs = [zeros(105, n) for n in range(1, 4)]
     batch = {"image": zeros(106, 1), 7: (zeros(106, 2),)}
-    found = look()
-    assert found[105, 3] == ("outputs[2]", "other")
-    assert found[106, 1] == ("batch['image']", "other")
-    assert found[106, 2] == ("batch[7][0]", "other")
+    by_shape = look()
+    assert by_shape[105, 3] == ("outputs[2]", "other")
+    assert by_shape[106, 1] == ("batch['image']", "other")
+    assert by_shape[106, 2] == ("batch[7][0]", "other")
     del outputs, batch
 
 
@@ -125,10 +125,10 @@ def tied_weights_are_counted_once():
 def copies_in_full_precision_are_optimizer_state():
     model = torch.nn.Linear(110, 110, bias=False, device=DEVICE, dtype=torch.bfloat16)
     optimizer = torch.optim.SGD([parameter.detach().float().requires_grad_() for parameter in model.parameters()])
-    found = {
+    by_dtype = {
         s["dtype"]: (s["owner"], s["category"]) for s in take_inventory(torch)["storages"] if s["shape"] == [110, 110]
     }
-    assert found == {
+    assert by_dtype == {
         "bfloat16": ("model.weight", "parameter"),
         "float32": ("optimizer.param_groups[0].params[0]", "optimizer_state"),
     }
@@ -274,8 +274,8 @@ def a_saved_tensor_names_the_operation_that_saved_it():
 def a_saved_tensor_in_a_variable_is_named_after_the_variable():
     hidden = zeros(124, 2, requires_grad=True) * 1
     result = hidden.exp().sum() + (hidden * hidden).sum()
-    found = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
-    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in found}
+    storages = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
+    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in storages}
     assert named["hidden"] == "MulBackward0"
     assert named["result of ExpBackward0"] == "ExpBackward0"
     del result
@@ -285,10 +285,10 @@ def a_saved_tensor_in_a_variable_is_named_after_the_variable():
 def sparse_tensors_are_listed_as_their_parts():
     coo = torch.eye(125, 125).to_sparse().to(DEVICE)
     csr = torch.eye(126, 126).to_sparse_csr().to(DEVICE)
-    found = look()
-    assert found[125,] == ("coo", "other")
-    assert found[2, 125] == ("coo", "other")
-    assert found[127,] == ("csr", "other")
+    by_shape = look()
+    assert by_shape[125,] == ("coo", "other")
+    assert by_shape[2, 125] == ("coo", "other")
+    assert by_shape[127,] == ("csr", "other")
     del coo, csr
 
 
@@ -336,16 +336,16 @@ def a_distributed_tensor_is_listed_as_its_local_part():
 
 @check
 def inside_vmap_and_grad_the_underlying_tensors_are_found():
-    found = []
+    looks = []
 
     def function(x):
-        found.append(look())
+        looks.append(look())
         return (x * x).sum()
 
     torch.func.vmap(function)(zeros(131, 2))
     torch.func.grad(function)(zeros(132, 2))
-    assert found[0][131, 2] == ("x", "other")
-    assert (132, 2) in found[1]
+    assert looks[0][131, 2] == ("x", "other")
+    assert (132, 2) in looks[1]
 
 
 @check
