@@ -1,8 +1,8 @@
-"""The tests marked `long`, with counts for a night: leaks and rare states that the usual counts would not show.
+"""The tests marked `long`, with counts for a whole night, to find leaks and rare states that the usual counts miss.
 
     [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python] python -m benchmarks.nightly [--scale 40] [--workers 1]
 
-It runs them with each interpreter, writes what came of it to benchmarks/NIGHTLY.md, and ends with 1 where one failed.
+It runs them with each interpreter, writes the results to benchmarks/NIGHTLY.md, and exits with 1 if a test failed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ VERSION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """One test with one interpreter; `count` in words, such as "20000 looks"."""
+class Result:
+    """The result of one test with one interpreter; `count` is text such as "20000 looks"."""
 
     name: str
     count: str
@@ -38,29 +38,29 @@ class Ran:
     worker_s: float
 
 
-def run_long_tests(python: str, scale: int, workers: int) -> list[Ran]:
-    """Run the long tests with an interpreter's PyTorch, as pytest prints them."""
+def run_long_tests(python: str, scale: int, workers: int) -> list[Result]:
+    """Run the long tests with an interpreter's PyTorch, showing pytest's output, and return their results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
         words = ["-m", "long", "-n", str(workers), f"--junit-xml={report.name}", "-o", "junit_duration_report=total"]
         variables = {**os.environ, "GPUTUI_TEST_TORCH": python, "GPUTUI_TEST_SCALE": str(scale)}
         subprocess.run([sys.executable, "-m", "pytest", *words], cwd=REPOSITORY, env=variables, check=False)
-        return [_ran(case) for case in ET.parse(report.name).iter("testcase")]
+        return [_result(case) for case in ET.parse(report.name).iter("testcase")]
 
 
-def _ran(case: ET.Element) -> Ran:
-    counts = [each.attrib["value"] for each in case.iter("property") if each.attrib["name"] == "count"]
-    outcome = next((each.tag for each in case if each.tag in ("failure", "error", "skipped")), "passed")
+def _result(case: ET.Element) -> Result:
+    counts = [entry.attrib["value"] for entry in case.iter("property") if entry.attrib["name"] == "count"]
+    outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
     module = case.attrib["classname"].removeprefix("tests.").replace(".", "/")
-    return Ran(f"{module}.py::{case.attrib['name']}", ", ".join(counts), outcome, float(case.attrib["time"]))
+    return Result(f"{module}.py::{case.attrib['name']}", ", ".join(counts), outcome, float(case.attrib["time"]))
 
 
-def document(scale: int, ran: dict[str, list[Ran]]) -> Iterator[str]:
-    """The lines of the report, for each interpreter a table."""
-    yield "# The long tests, the last time\n"
+def document(scale: int, runs: dict[str, list[Result]]) -> Iterator[str]:
+    """The lines of the report, with a table for each interpreter."""
+    yield "# The latest results of the long tests\n"
     today = datetime.now(timezone.utc).date()
     yield f"`python -m benchmarks.nightly --scale {scale}` wrote this on {today}, with gputui {__version__}."
     yield f"The tests themselves ran on Python {platform.python_version()}.\n"
-    for version, tests in ran.items():
+    for version, tests in runs.items():
         passed = sum(test.outcome == "passed" for test in tests)
         yield f"## {version}\n"
         yield f"{passed} of {len(tests)} passed, in {sum(test.worker_s for test in tests):.0f} s of one worker.\n"
@@ -70,18 +70,18 @@ def document(scale: int, ran: dict[str, list[Ran]]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run and write."""
+    """Run the long tests and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=int, default=40, help="multiplies the usual counts (GPUTUI_TEST_SCALE)")
     parser.add_argument("--workers", type=int, default=1, help="processes that run tests")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the result is written")
     options = parser.parse_args()
-    ran = {}
+    runs = {}
     for python in torch_pythons():
-        told = subprocess.run([python, "-c", VERSION], check=True, capture_output=True, text=True)
-        ran[told.stdout.strip()] = run_long_tests(python, options.scale, options.workers)
-    options.report.write_text("\n".join(document(options.scale, ran)))
-    return int(any(test.outcome != "passed" for tests in ran.values() for test in tests))
+        version = subprocess.run([python, "-c", VERSION], check=True, capture_output=True, text=True)
+        runs[version.stdout.strip()] = run_long_tests(python, options.scale, options.workers)
+    options.report.write_text("\n".join(document(options.scale, runs)))
+    return int(any(test.outcome != "passed" for tests in runs.values() for test in tests))
 
 
 if __name__ == "__main__":

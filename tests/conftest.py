@@ -1,4 +1,4 @@
-"""Fake GPUs for every test that wants some: the real nvidia-ml-py against the fake `libnvidia-ml.so.1`."""
+"""Fake GPUs for every test that needs them: the real nvidia-ml-py on the fake `libnvidia-ml.so.1`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.fakegpu.lab import Lab, build
 
 pytest_plugins = ["tests.plugins.left_out", "tests.plugins.no_skips", "tests.plugins.workers"]
 
-# A shell starts what it runs behind it with SIGINT ignored, nohup with SIGHUP: programs under test would inherit that.
+# A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP: programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe: no process of theirs is to be attached to
+os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe, which must not start in their own processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class FakeGpus(Lab):
-    """The fake GPUs of one test: what NVML says in this process, and in others that get `environment`."""
+    """The fake GPUs of one test: NVML reports them in this process, and in child processes that get `environment`."""
 
     def __init__(self, path: Path, library_folder: Path) -> None:
         super().__init__(path, is_new=True)
@@ -37,13 +37,13 @@ class FakeGpus(Lab):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for a child process that is to see these GPUs, on top of this process's own."""
+        """This process's environment with the variables that let a child process see these GPUs."""
         return {**os.environ, **super().environment_of(self.library_folder)}
 
 
 @pytest.fixture(scope="session")
 def fake_nvml_folder() -> Path:
-    """Where the fake libraries are, built from `tests/fakegpu` where they are not; $FAKEGPU_LIB names another place."""
+    """The folder of the fake libraries ($FAKEGPU_LIB, or `.fakegpu`), built from `tests/fakegpu` if missing."""
     folder = Path(os.environ.get("FAKEGPU_LIB", ROOT / ".fakegpu"))
     build(folder)
     return folder
@@ -51,13 +51,13 @@ def fake_nvml_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def fake_nvml(fake_nvml_folder: Path) -> ctypes.CDLL:
-    """The fake library, loaded: nvidia-ml-py asks for its SONAME and the loader answers with this one."""
+    """The loaded fake library: when nvidia-ml-py loads the same SONAME, the loader returns this one."""
     return ctypes.CDLL(str(fake_nvml_folder / "libnvidia-ml.so.1"))
 
 
 @pytest.fixture
 def fake_gpus(fake_nvml: ctypes.CDLL, fake_nvml_folder: Path, tmp_path: Path) -> Iterator[FakeGpus]:
-    """Two GPUs with a state of the test's own; `fake_gpus.up(...)` makes others."""
+    """Two GPUs with their own state for each test; `fake_gpus.up(...)` replaces them."""
     gpus = FakeGpus(tmp_path / "fakegpu.state", fake_nvml_folder)
     gpus.up(2)
     fake_nvml.fg_use(str(gpus.path).encode())

@@ -1,4 +1,4 @@
-"""How much longer than usual the long tests run."""
+"""The factor by which the long tests run longer than usual."""
 
 import os
 

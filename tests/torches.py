@@ -1,10 +1,10 @@
-"""Pythons that have a real PyTorch: this one, or those that `GPUTUI_TEST_TORCH` names, with colons between them.
+"""Pythons that have a real PyTorch: this one, or the colon-separated list in `GPUTUI_TEST_TORCH`.
 
-Tests run with the first; those marked `every_torch` run with each:
+Tests run with the first one; those marked `every_torch` run with each:
 
     GPUTUI_TEST_TORCH=one/bin/python:other/bin/python pytest -m every_torch
 
-A CUDA build runs on the fake CUDA runtime of `tests/fakegpu`, each program with fake GPUs of its own; a CPU build runs
+A CUDA build runs on the fake CUDA runtime of `tests/fakegpu`, each program with its own fake GPUs; a CPU build runs
 as it is.
 """
 
@@ -33,40 +33,40 @@ ENDING = REPOSITORY / "tests" / "ending"
 TESTED_TORCH = "2.11.0"  # as in pyproject.toml
 
 NO_CUDA_BUILD = ""
-"""Stands for an interpreter with a CUDA build where none is named: tests that need one are left out."""
+"""Stands for an interpreter with a CUDA build if there is none: tests that need one are left out."""
 
 
 def torch_pythons() -> list[str]:
-    """The interpreters named, CPU builds too; this one where none is."""
+    """The interpreters in `GPUTUI_TEST_TORCH`, including CPU builds, or this one."""
     return [path for path in os.environ.get("GPUTUI_TEST_TORCH", "").split(":") if path] or [sys.executable]
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Give a test the first interpreter, as `torch_path` or `cuda_path`; under the mark `every_torch` each of them."""
+    """Pass a test the first interpreter, or each one if it is marked `every_torch`, as `torch_path` or `cuda_path`."""
     for name in {"torch_path", "cuda_path"}.intersection(metafunc.fixturenames):
-        found = [path for path in torch_pythons() if name == "torch_path" or has_cuda_build(path)]
-        chosen = found if metafunc.definition.get_closest_marker("every_torch") else found[:1]
+        paths = [path for path in torch_pythons() if name == "torch_path" or has_cuda_build(path)]
+        chosen = paths if metafunc.definition.get_closest_marker("every_torch") else paths[:1]
         ids = [Path(path).absolute().parents[1].name for path in chosen] or ["no-cuda-build"]
         metafunc.parametrize(name, chosen or [NO_CUDA_BUILD], ids=ids, scope="session")
 
 
 @lru_cache
 def has_cuda_build(python: str) -> bool:
-    """Whether an interpreter's PyTorch is a CUDA build, told without importing it."""
+    """Whether an interpreter's PyTorch is a CUDA build, found without importing it."""
     code = "import importlib.util as u, runpy; s = u.find_spec('torch').submodule_search_locations[0]; "
     code += "print(runpy.run_path(s + '/version.py').get('cuda') or '')"
-    told = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, timeout=300)
-    if told.returncode:
+    result = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, timeout=300)
+    if result.returncode:
         message = f"{python} has no PyTorch for the tests: {python} -m pip install torch=={TESTED_TORCH}"
         raise pytest.UsageError(message)
-    return bool(told.stdout.strip())
+    return bool(result.stdout.strip())
 
 
 def fake_cuda(python: str, folder: Path, *, gpus: int = 2, memory_gib: float = 79.65) -> dict[str, str]:
-    """Variables with which an interpreter's programs see fake GPUs of their own; none for a CPU build."""
+    """Environment variables that give an interpreter's programs their own fake GPUs; empty for a CPU build."""
     if not has_cuda_build(python):
         return {}
-    libraries = REPOSITORY / ".fakegpu" / f"{crc32(python.encode()):x}"  # a build belongs to one CUDA version
+    libraries = REPOSITORY / ".fakegpu" / f"{crc32(python.encode()):x}"  # a build works with one CUDA version only
     build(libraries, python)
     lab = Lab(folder / "gpus", is_new=True)
     lab.up(gpus, memory_gib=memory_gib)
@@ -81,9 +81,9 @@ def run_program(
     modules: tuple[str, ...] = ("torch",),
     timeout_s: float = 300 * SCALE,
 ) -> dict[str, Any]:
-    """Run a program to its end, forked after the import of `modules`; the JSON on its last line of output.
+    """Run a program, forked after the import of `modules`, and return the JSON object on its last line of output.
 
-    Without modules it gets an interpreter of its own: see `tests.forkserver`.
+    Without modules it gets its own interpreter: see `tests.forkserver`.
     """
     words = [str(program), *arguments]
     start = partial(Forked, python, words, modules) if modules else partial(Popen, [python, "-W", "ignore", *words])
@@ -96,7 +96,7 @@ def run_program(
             process.kill()
         output.seek(0)
         errors.seek(0)
-        said = errors.read().decode(errors="replace")[-4000:]
-        assert status == 0, f"{program.name} {arguments} ended with {status}:\n{said}"
-        found: dict[str, Any] = json.loads(output.read().splitlines()[-1])
-    return found
+        error_text = errors.read().decode(errors="replace")[-4000:]
+        assert status == 0, f"{program.name} {arguments} ended with {status}:\n{error_text}"
+        report: dict[str, Any] = json.loads(output.read().splitlines()[-1])
+    return report

@@ -1,4 +1,4 @@
-"""Child processes that tests attach to: started, waited for by what they print, and ended without a trace."""
+"""Child processes that tests attach to: they synchronise on the child's output, and clean up after it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.forkserver import Forked
 from tests.torches import REPOSITORY
 
 LIMIT_S = 180.0
-"""How long anything may take before it counts as not happening; nothing waits that long when it works."""
+"""A wait that lasts this long fails the test; a passing test never waits that long."""
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Return once `condition` holds."""
+    """Poll until `condition` is true; the message of a failure names `what`."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def as_another_user(uid: int = 12345) -> Iterator[None]:
-    """Act as a user that nobody here is, which takes root: a test that does is marked `root`."""
+    """Use the effective user ID of a user who does not exist; needs root, so such tests are marked `root`."""
     os.seteuid(uid)
     try:
         yield
@@ -61,8 +61,8 @@ class Child:
     def errors(self) -> str:
         return self._error_path.read_text(errors="replace")
 
-    def drawn_bytes(self) -> int:
-        """Host memory of its own, counted page by page: `statm` is an estimate where there are many processors."""
+    def anonymous_bytes(self) -> int:
+        """Anonymous host memory, from smaps_rollup: `statm` is only an estimate on machines with many processors."""
         rollup = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Anonymous:"))
 
@@ -85,15 +85,15 @@ class Child:
                 self._read(deadline, start)
 
     def attach(self) -> ProbeClient:
-        """A connection to its probe."""
+        """Connect to the program's probe."""
         return listing.attach(self.pid)
 
     def ended(self) -> int:
-        """Wait for its end and return its exit status."""
+        """Wait for the program to end and return its exit status."""
         return self.process.wait(LIMIT_S)
 
     def end(self) -> None:
-        """End it and what it has started, whatever state they are in."""
+        """Kill the program's process group, and close its streams."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         for stream in (self.process.stdin, self.process.stdout):
@@ -112,7 +112,7 @@ class Child:
 
 
 class Python:
-    """An interpreter under test, and the children of one test that it runs."""
+    """An interpreter under test, and the child processes that one test runs with it."""
 
     def __init__(self, path: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.path = path
@@ -132,7 +132,7 @@ class Python:
         return self._child(start, variables)
 
     def fork(self, source: str | Path, *arguments: str, **variables: str) -> Child:
-        """Run a script, or `source` as one, in a process that has imported PyTorch: see `tests.forkserver`."""
+        """Run a script, or source text, in a process forked after the import of PyTorch: see `tests.forkserver`."""
         script = str(source) if isinstance(source, Path) else self._script(source)
         return self._child(partial(Forked, self.path, [script, *arguments], ("torch", "torch._dynamo")), variables)
 

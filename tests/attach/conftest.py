@@ -1,6 +1,6 @@
-"""Interpreters to attach to, each test with a socket folder of its own.
+"""Interpreters to attach to; each test has its own socket folder.
 
-$GPUTUI_TEST_PYTHON names further Pythons, which need no PyTorch, with colons between them.
+$GPUTUI_TEST_PYTHON is a colon-separated list of further Pythons, which need no PyTorch.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.attach.children import Python
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "python_path" in metafunc.fixturenames:
-        found = [sys.executable, *filter(None, os.environ.get("GPUTUI_TEST_PYTHON", "").split(":"))]
-        metafunc.parametrize("python_path", found, ids=["this", *(Path(each).parents[1].name for each in found[1:])])
+        paths = [sys.executable, *filter(None, os.environ.get("GPUTUI_TEST_PYTHON", "").split(":"))]
+        metafunc.parametrize("python_path", paths, ids=["this", *(Path(path).parents[1].name for path in paths[1:])])
 
 
 @pytest.fixture
 def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder where this test's sockets lie; its path is short, as those of sockets must be."""
+    """The folder of this test's sockets, under a short path because socket paths are limited in length."""
     folder = Path(tempfile.mkdtemp(prefix="gputui-"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     yield folder / "gputui"
@@ -43,7 +43,7 @@ def python(python_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
 
 @pytest.fixture
 def torch_python(torch_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
-    """A Python with PyTorch, and two fake GPUs where that is a CUDA build."""
+    """A Python with PyTorch, and with two fake GPUs if that is a CUDA build."""
     python = Python(torch_path, tmp_path, torches.fake_cuda(torch_path, tmp_path))
     yield python
     python.end()

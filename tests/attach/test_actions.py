@@ -1,4 +1,4 @@
-"""Acts in real PyTorch programs: what they do, that nothing else comes of them, and when they are not done."""
+"""Actions in real PyTorch programs: their effects, the absence of side effects, and when they are refused."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ FRAGMENTS = """
 
 
 def start(python: Python, source: str, **variables: str) -> tuple[Child, bool]:
-    """The program once it is ready, and whether it is one on CUDA."""
+    """Start a program, wait until it is ready, and return it with whether it uses CUDA."""
     child = python.fork(source, **variables)
     return child, child.expect("ready") == "cuda"
 
 
 def driver_bytes(python: Python, child: Child) -> list[int]:
-    """What the driver says that a process holds on each device."""
+    """The bytes that the process uses on each device, as the driver reports them."""
     state = Lab(python.folder / "gpus").state
-    (process,) = [each for each in state.proc if each.pid == child.pid]
+    (process,) = [process for process in state.proc if process.pid == child.pid]
     return [process.used[device] for device in range(2)]
 
 
 @pytest.mark.every_torch
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True"], ids=["native", "expandable"])
-def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Python, settings: str) -> None:
+def test_empty_cache_releases_the_predicted_bytes_exactly(torch_python: Python, settings: str) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STILL, PYTORCH_CUDA_ALLOC_CONF=settings)
     child.expect("waiting")
     with child.attach() as client:
@@ -71,11 +71,11 @@ def test_empty_cache_gives_back_what_was_predicted_to_the_byte(torch_python: Pyt
         look = client.look()
     predicted = [predicted_bytes(result.map, device) for device in range(2)]
     assert min(predicted) >= 12 * MIB
-    assert [returned_bytes(each) for each in result.devices] == predicted
+    assert [returned_bytes(device) for device in result.devices] == predicted
     assert [one - other for one, other in zip(before, after, strict=True)] == predicted
     assert [predicted_bytes(look.map, device) for device in range(2)] == [0, 0]
-    assert [each.allocated_before_bytes for each in result.devices] == [
-        each.allocated_after_bytes for each in result.devices
+    assert [device.allocated_before_bytes for device in result.devices] == [
+        device.allocated_after_bytes for device in result.devices
     ]
     assert outcome_of(result).is_as_predicted
     assert result.took_s > 0
@@ -89,7 +89,7 @@ SYNCHRONISED = """
 """
 
 
-def test_before_pages_of_another_device_go_that_one_is_waited_for(torch_python: Python) -> None:
+def test_another_device_is_synchronised_before_its_pages_are_released(torch_python: Python) -> None:
     settings = "expandable_segments:True"
     child, has_cuda = start(torch_python, FRAGMENTS + SYNCHRONISED + WAITING + STILL, PYTORCH_CUDA_ALLOC_CONF=settings)
     child.expect("waiting")
@@ -116,11 +116,11 @@ def test_a_collection_frees_a_cycle_that_holds_a_tensor(torch_python: Python) ->
         result, again = client.run_action(ActionName.COLLECT), client.run_action(ActionName.COLLECT)
     assert (result.reason, again.reason) == ("", "")
     assert result.collected >= 2
-    assert all(each.allocated_before_bytes == each.allocated_after_bytes for each in again.devices)
-    freed = [each.allocated_before_bytes - each.allocated_after_bytes for each in result.devices]
+    assert all(device.allocated_before_bytes == device.allocated_after_bytes for device in again.devices)
+    freed = [device.allocated_before_bytes - device.allocated_after_bytes for device in result.devices]
     assert freed == ([20 * MIB, 0] if has_cuda else [])
-    assert [each.reserved_before_bytes for each in result.devices] == [
-        each.reserved_after_bytes for each in result.devices
+    assert [device.reserved_before_bytes for device in result.devices] == [
+        device.reserved_after_bytes for device in result.devices
     ]
 
 
@@ -149,10 +149,10 @@ def test_no_collection_begins_inside_another(torch_python: Python) -> None:
 
 
 def sites(client: ProbeClient) -> set[str]:
-    """The call sites of the live blocks, by the file's name."""
+    """The call sites of the live blocks, as "file:line in function" with the file's base name."""
     blocks = [block for segment in client.look().map.segments for block in segment.blocks]
-    found = [block.site for block in blocks if block.state == "active_allocated" and block.site]
-    return {f"{site.file.rpartition('/')[2]}:{site.line} in {site.function}" for site in found}
+    call_sites = [block.site for block in blocks if block.state == "active_allocated" and block.site]
+    return {f"{site.file.rpartition('/')[2]}:{site.line} in {site.function}" for site in call_sites}
 
 
 MADE_LATER = """
@@ -169,7 +169,7 @@ MADE_LATER = """
 
 
 @pytest.mark.every_torch
-def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_program(torch_python: Python) -> None:
+def test_new_blocks_have_a_call_site_once_memory_history_is_on(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + MADE_LATER + STILL)
     child.expect("waiting")
     with child.attach() as client:
@@ -190,7 +190,7 @@ def test_with_memory_history_blocks_made_from_then_on_carry_a_line_of_the_progra
         assert sites(client) == expected
         assert RECORDS not in [
             problem.text for problem in client.statistics().problems
-        ]  # no look evicts an entry of anybody's
+        ]  # the probe's own history may lose entries
         assert client.run_action(ActionName.HISTORY_OFF).reason == ""
         assert client.statistics().history is Recorder.NOBODY
         (torch_python.folder / "make more").touch()
@@ -218,7 +218,7 @@ RECORDER = """
 """
 
 
-def test_what_the_program_records_is_left_alone(torch_python: Python) -> None:
+def test_actions_leave_the_programs_own_memory_history_alone(torch_python: Python) -> None:
     source = FRAGMENTS + RECORDER + "    record('all')\n    make()\n" + WAITING + "    wait_for('say')\n    report()\n"
     child, has_cuda = start(torch_python, source + STILL)
     child.expect("waiting")
@@ -233,7 +233,7 @@ def test_what_the_program_records_is_left_alone(torch_python: Python) -> None:
     assert (int(events) >= 20, is_on) == (has_cuda, str(has_cuda))
 
 
-def test_a_program_that_begins_to_record_finds_all_as_if_nothing_had_been_on(torch_python: Python) -> None:
+def test_a_program_can_start_its_own_history_while_the_probe_records(torch_python: Python) -> None:
     source = FRAGMENTS + RECORDER + WAITING
     source += "    wait_for('record')\n    record('all')\n    make()\n    report()\n    wait_for('say')\n    report()\n"
     child, has_cuda = start(torch_python, source + STILL)
@@ -263,7 +263,7 @@ AT_THE_END = """
 """
 
 
-def test_what_was_switched_on_ends_with_the_last_viewer(torch_python: Python) -> None:
+def test_memory_history_is_switched_off_when_the_last_viewer_leaves(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + AT_THE_END + STILL)
     child.expect("waiting")
     with child.attach() as other:
@@ -278,7 +278,7 @@ def test_what_was_switched_on_ends_with_the_last_viewer(torch_python: Python) ->
     assert child.errors == ""
 
 
-def test_an_environment_that_forbids_actions_is_obeyed(torch_python: Python) -> None:
+def test_actions_are_refused_if_the_environment_forbids_them(torch_python: Python) -> None:
     child, _ = start(torch_python, FRAGMENTS + CYCLE + WAITING + STILL, GPUTUI_PROBE_ACTS="0")
     child.expect("waiting")
     with child.attach() as client:
@@ -322,7 +322,7 @@ CAPTURES = {
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_during_a_capture_the_cache_is_left_alone(torch_python: Python, name: str) -> None:
+def test_empty_cache_is_refused_during_a_graph_capture(torch_python: Python, name: str) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + CAPTURES[name].rstrip(" ") + STILL)
     child.expect("capturing")
     with child.attach() as client:
@@ -334,7 +334,7 @@ def test_during_a_capture_the_cache_is_left_alone(torch_python: Python, name: st
             wait_until(lambda: client.run_action(ActionName.EMPTY_CACHE).reason == "", "the end of the capture")
 
 
-def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: Python) -> None:
+def test_an_action_gives_up_if_the_main_thread_stays_busy(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
@@ -346,16 +346,16 @@ def test_a_main_thread_that_does_not_come_back_is_not_waited_for(torch_python: P
         assert client.run_action(ActionName.COLLECT).reason == ""
 
 
-def test_two_viewers_act_one_after_the_other(torch_python: Python) -> None:
+def test_a_second_viewers_action_is_refused_while_one_is_under_way(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     child.expect("ready")
     with child.attach() as one, child.attach() as other:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
-        one.mark("asked")  # told to the other only once the act before it was taken up
+        one.mark("asked")  # reaches the other viewer only after the probe has taken up the action
         assert other.receive(60).label == "asked"
         assert other.run_action(ActionName.COLLECT).reason == "Another action is under way."
         answers = [one.receive(60), one.receive(60)]
-    assert "did not come back" in next(each for each in answers if isinstance(each, ActionResult)).reason
+    assert "did not come back" in next(answer for answer in answers if isinstance(answer, ActionResult)).reason
 
 
 FAILING = """
@@ -363,7 +363,7 @@ FAILING = """
 """
 
 
-def test_what_fails_inside_an_act_stays_inside(torch_python: Python) -> None:
+def test_an_exception_inside_an_action_does_not_reach_the_program(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + FAILING + WAITING + STILL)
     child.expect("waiting")
     with child.attach() as client:
@@ -391,7 +391,7 @@ INTERRUPTED = """
 """
 
 
-def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: Python) -> None:
+def test_an_exception_from_a_signal_handler_reaches_the_program(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + INTERRUPTED + STILL)
     child.expect("going")
     with child.attach() as client:
@@ -401,7 +401,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
         assert client.run_action(ActionName.COLLECT).reason == ""
 
 
-def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_after_it(torch_python: Python) -> None:
+def test_moments_show_a_pending_action_its_outcome_and_the_memory_after_it(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STILL)
     child.expect("waiting")
     moments: list[TargetMoment] = []
@@ -409,14 +409,14 @@ def test_moments_tell_of_an_act_under_way_of_what_came_of_it_and_of_the_memory_a
     feed.start()
     feed.run_action(ActionName.EMPTY_CACHE)
     wait_until(lambda: moments and moments[-1].outcome, "the outcome")
-    assert ActionName.EMPTY_CACHE in [each.pending_action for each in moments]
+    assert ActionName.EMPTY_CACHE in [moment.pending_action for moment in moments]
     assert moments[-1].pending_action is None
     assert moments[-1].outcome.is_as_predicted == has_cuda
     if has_cuda:
         done = moments[-1].outcome.time
         wait_until(lambda: moments[-1].look_time > done, "a look after it")
         layouts = [device.layout for device in moments[-1].devices]
-        assert [each.release.releasable_bytes for each in layouts] == [0, 0]
+        assert [layout.release.releasable_bytes for layout in layouts] == [0, 0]
         feed.run_action(ActionName.HISTORY_ON)
         wait_until(lambda: moments[-1].history is Recorder.PROBE, "the history")
     feed.stop()
@@ -429,7 +429,7 @@ STOPPED = """
 """
 
 
-def test_what_was_switched_on_ends_with_the_probe(torch_python: Python) -> None:
+def test_memory_history_is_switched_off_when_the_probe_stops(torch_python: Python) -> None:
     child, has_cuda = start(torch_python, FRAGMENTS + WAITING + STOPPED + STILL)
     child.expect("waiting")
     with child.attach() as client:
@@ -448,7 +448,7 @@ LEFT_OVER = """
 """
 
 
-def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python) -> None:
+def test_empty_cache_is_refused_if_an_expandable_pool_is_unused(torch_python: Python) -> None:
     source = FRAGMENTS + LEFT_OVER + WAITING + STILL
     child, has_cuda = start(torch_python, source, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     child.expect("waiting")
@@ -458,7 +458,7 @@ def test_an_expandable_pool_that_nobody_uses_is_not_touched(torch_python: Python
         assert result.devices == ()
 
 
-def test_of_an_allocator_without_a_map_nothing_is_predicted(torch_python: Python) -> None:
+def test_nothing_is_predicted_for_an_allocator_without_a_map(torch_python: Python) -> None:
     source = FRAGMENTS + WAITING + STILL
     settings = "backend:cudaMallocAsync"  # which PyTorch reads at its import
     child = torch_python.start(source, options=("-W", "ignore"), PYTORCH_CUDA_ALLOC_CONF=settings)

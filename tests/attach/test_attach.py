@@ -1,4 +1,4 @@
-"""`gputui attach` on real processes: the list, the document, the live lines, and a sentence for what cannot be had."""
+"""`gputui attach` on real processes: the list, the JSON document, the live lines, and the error messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_document_of_a_training_loop(torch_python: Python) -> None:
+def test_the_json_document_describes_a_training_loop(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + FOR_EVER, RANK="3", WORLD_SIZE="8")
     device = child.expect("ready")
     variables = {name: torch_python.environment.get(name, "") for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
@@ -67,7 +67,7 @@ def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, vi
         check=False,
     )
     uuids = [device["uuid"] for device in json.loads(listed.stdout)["devices"]]
-    if not uuids:  # a CPU build, which no device stands behind
+    if not uuids:  # a CPU build has no devices
         assert "LD_PRELOAD" not in torch_python.environment or torch_python.environment["LD_PRELOAD"] == ""
         return
     child = torch_python.fork(TRAINING + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
@@ -78,7 +78,7 @@ def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, vi
     assert [device["nvml_index"] for device in document["devices"]] == expected
 
 
-def test_the_list_names_what_can_be_attached_to(python: Python) -> None:
+def test_the_list_names_the_processes_with_a_probe(python: Python) -> None:
     first, second = python.start(WAITING, RANK="1", WORLD_SIZE="2"), python.start(WAITING)
     first.expect("ready")
     second.expect("ready")
@@ -87,14 +87,14 @@ def test_the_list_names_what_can_be_attached_to(python: Python) -> None:
     lines = {line.split()[0]: line for line in output.splitlines()}
     assert "1/2" in lines[str(first.pid)]
     assert str(python.folder / "train.py") in lines[str(second.pid)]
-    found = json.loads(attach("--json")[1])["processes"]
-    assert {first.pid, second.pid} <= {each["pid"] for each in found}
+    processes = json.loads(attach("--json")[1])["processes"]
+    assert {first.pid, second.pid} <= {process["pid"] for process in processes}
     first.end()
     second.end()
     assert not {str(first.pid), str(second.pid)} & set(attach()[1].split())
 
 
-def test_live_lines_until_the_process_ends(torch_python: Python) -> None:
+def test_live_lines_are_printed_until_the_process_ends(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")
     viewer = torch_python.run([sys.executable, "-m", "gputui", "attach", str(child.pid)], LD_PRELOAD="")
@@ -106,7 +106,7 @@ def test_live_lines_until_the_process_ends(torch_python: Python) -> None:
     assert f"Process {child.pid} was killed by SIGKILL" in viewer.errors
 
 
-def test_a_process_without_a_probe(python: Python) -> None:
+def test_a_process_without_a_probe_is_refused_with_a_remedy(python: Python) -> None:
     child = python.start("print('ready', flush=True)\ninput()")
     child.expect("ready")
     status, output, errors = attach(str(child.pid), "--once")
@@ -114,7 +114,7 @@ def test_a_process_without_a_probe(python: Python) -> None:
     assert "has no probe. Start it with `gputui run train.py ...`, or put `import gputui.probe`" in errors
 
 
-def test_a_process_that_is_gone_and_one_that_never_was() -> None:
+def test_a_zombie_and_a_missing_process_are_refused_with_a_reason() -> None:
     gone = subprocess.Popen(["true"])
     assert "has ended: only its exit status is left" in _after_exit(gone)
     gone.wait()
@@ -123,7 +123,7 @@ def test_a_process_that_is_gone_and_one_that_never_was() -> None:
     assert f"There is no process {gone.pid} here." in errors
 
 
-def test_a_stopped_process(python: Python) -> None:
+def test_a_stopped_process_is_refused_with_a_remedy(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")
     child.process.send_signal(signal.SIGSTOP)
@@ -135,7 +135,7 @@ def test_a_stopped_process(python: Python) -> None:
 
 
 @pytest.mark.root
-def test_a_process_of_another_user(python: Python) -> None:
+def test_a_process_of_another_user_is_refused_with_a_remedy(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")
     remedy = f"Attach as that user, or as root: sudo gputui attach {child.pid}."
@@ -148,7 +148,7 @@ def test_a_process_of_another_user(python: Python) -> None:
     [(["x"], "'x' is not a PID"), (["1", "--json"], "--json needs --once"), (["1", "--onc"], "no option --onc")],
     ids=["no PID", "json alone", "a wrong option"],
 )
-def test_what_was_typed_wrong_is_said(words: list[str], sentence: str) -> None:
+def test_a_wrong_command_line_is_refused_with_a_reason(words: list[str], sentence: str) -> None:
     status, output, errors = attach(*words)
     assert (status, output) == (2, "")
     assert sentence in errors

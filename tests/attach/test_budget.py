@@ -1,4 +1,4 @@
-"""Looks that nobody pressed a key for pause a program for no longer than they may; those asked for always come."""
+"""Automatic looks stay within their time budget; looks on request are always taken."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import Python, wait_until
 from tests.attach.test_looks import FOR_EVER, TRAINING
 
-# blocks, what a walk over so many took (None: not known), what may be taken of a walk then
+# blocks, how long a walk over them took in ms (None: not measured), the method that the budget then allows
 WAYS = {
     "a small program": (300, None, "walk"),
     "more tensors than a walk has time for": (2_000, None, ""),
     "more blocks than there is time for": (20_000, None, None),
-    "a program that turned out dear": (300, 30 * LIMIT_MS, ""),
+    "a program that turned out expensive": (300, 30 * LIMIT_MS, ""),
     "many tensors that turned out cheap": (2_000, LIMIT_MS / 2, "walk"),
 }
 
 
 @pytest.mark.parametrize(("blocks", "took_ms", "expected"), WAYS.values(), ids=WAYS.keys())
-def test_what_may_be_taken_is_told_beforehand_and_learned(blocks: int, took_ms: float | None, expected: str | None):
+def test_the_budget_estimates_the_cost_of_a_look_and_learns_it(
+    blocks: int, took_ms: float | None, expected: str | None
+):
     budget = Budget()
     if took_ms is not None:
         budget.learn("walk", blocks, took_ms)
@@ -34,7 +36,7 @@ def test_what_may_be_taken_is_told_beforehand_and_learned(blocks: int, took_ms: 
     assert ("on request only" in sentence) == (expected != "walk")
 
 
-def test_what_was_learned_holds_for_other_numbers_of_blocks():
+def test_a_learned_cost_scales_with_the_number_of_blocks():
     budget = Budget()
     for _ in range(2):
         budget.learn("walk", 5, 1.5)
@@ -42,7 +44,7 @@ def test_what_was_learned_holds_for_other_numbers_of_blocks():
     assert budget.affordable("walk", 800)[0] == ""
 
 
-def test_a_first_look_with_cold_caches_does_not_end_all_others():
+def test_one_slow_first_look_does_not_end_automatic_looks():
     budget = Budget()
     budget.learn("walk", 100, 8 * LIMIT_MS)
     assert budget.affordable("walk", 100)[0] == "walk"
@@ -50,71 +52,71 @@ def test_a_first_look_with_cold_caches_does_not_end_all_others():
     assert budget.affordable("walk", 100)[0] == ""
 
 
-def test_a_scan_that_nobody_pressed_a_key_for_becomes_a_walk():
+def test_an_automatic_scan_becomes_a_walk():
     assert Budget().affordable("scan", 100) == ("walk", "")
 
 
-def unasked_look(client: ProbeClient) -> Look:
+def automatic_look(client: ProbeClient) -> Look:
     client.ask_look(when="changed")
     while not isinstance(message := client.receive(60), Look):
         assert isinstance(message, Statistics)
     return message
 
 
-DEAR = """
+EXPENSIVE = """
     from time import thread_time
     from gputui.probe import inventory, looks
     original, looks.SHARE_OF_TIME = inventory.take_inventory, 1.0
 
-    def dear(torch, how):
+    def expensive(torch, how):
         end = thread_time() + 0.03
         while thread_time() < end:
             pass
         return original(torch, how)
 
-    inventory.take_inventory = dear
+    inventory.take_inventory = expensive
 """
 
 
-def test_after_a_dear_look_tensors_are_looked_at_on_request_only(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + DEAR + FOR_EVER)
+def test_after_an_expensive_look_tensors_are_read_on_request_only(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + EXPENSIVE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
-        first, second = unasked_look(client), unasked_look(client)
+        first, second = automatic_look(client), automatic_look(client)
         statistics = client.statistics()
-        third = unasked_look(client) if device == "cuda" else None
-        asked_for = client.look()
-    assert first.inventory is not None  # dear by cold caches, as far as anybody can tell
+        third = automatic_look(client) if device == "cuda" else None
+        on_request = client.look()
+    assert first.inventory is not None  # one expensive look may be due to cold caches
     assert second.inventory is not None
     assert (third and third.inventory) is None
     assert statistics.automatic == ("" if device == "cuda" else None)
     assert statistics.problems[0].text.startswith("Tensors are looked at on request only")
-    assert asked_for.inventory is not None
-    assert asked_for.problems == ()
-    assert asked_for.cost.probe_cpu_ms > 30
+    assert on_request.inventory is not None
+    assert on_request.problems == ()
+    assert on_request.cost.probe_cpu_ms > 30
 
 
-DEAR_MAP = """
+EXPENSIVE_MAP = """
     from _thread import get_ident
     from time import thread_time
     from gputui.probe import {module}
     original, main_thread = {module}.{function}, get_ident()
 
-    def dear(*arguments, **keywords):
+    def expensive(*arguments, **keywords):
         assert (get_ident() == main_thread) == {is_in_the_main_thread}
         end = thread_time() + 0.03
         while thread_time() < end:
             pass
         return original(*arguments, **keywords)
 
-    {module}.{function} = dear
+    {module}.{function} = expensive
 """
-DEAR_TO_TAKE = DEAR_MAP.format(module="allocator", function="take_map", is_in_the_main_thread=True)
-DEAR_TO_DESCRIBE = DEAR_MAP.format(module="blockmap", function="describe_map", is_in_the_main_thread=False)
+EXPENSIVE_TO_TAKE = EXPENSIVE_MAP.format(module="allocator", function="take_map", is_in_the_main_thread=True)
+EXPENSIVE_TO_DESCRIBE = EXPENSIVE_MAP.format(module="blockmap", function="describe_map", is_in_the_main_thread=False)
 
 
-def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + DEAR_TO_TAKE + FOR_EVER)
+def test_a_look_with_tensors_also_measures_the_cost_of_the_map_alone(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
@@ -122,11 +124,11 @@ def test_a_look_at_the_tensors_tells_how_dear_the_map_alone_is(torch_python: Pyt
         assert client.statistics().automatic == (None if device == "cuda" else "walk")
 
 
-def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None:
+def test_the_map_is_described_while_the_program_runs(torch_python: Python) -> None:
     generous = (
         "    from gputui.probe import budget\n    budget.LIMIT_MS = 25.0  # a busy machine makes a walk expensive\n"
     )
-    child = torch_python.fork(TRAINING + generous + DEAR_TO_DESCRIBE + FOR_EVER)
+    child = torch_python.fork(TRAINING + generous + EXPENSIVE_TO_DESCRIBE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
@@ -137,25 +139,25 @@ def test_the_map_is_made_while_the_program_goes_on(torch_python: Python) -> None
     assert look.cost.probe_cpu_ms > (30 if device == "cuda" else 0)
 
 
-EXPECTED_DEAR = """
+EXPECTED_EXPENSIVE = """
     from gputui.probe import budget
     for method in budget.METHODS:
         budget.EXPECTED_MS[method] = (1000.0, 0.0)
 """
 
 
-def test_where_every_look_is_dear_the_counters_say_so_and_a_look_asked_for_comes(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPECTED_DEAR + FOR_EVER)
+def test_expensive_looks_are_announced_and_taken_on_request(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + EXPECTED_EXPENSIVE + FOR_EVER)
     child.expect("ready")
     with child.attach() as client:
         client.ask_look(when="changed")
         client.subscribe(0.1)
         seen = [client.receive(60) for _ in range(10)]
-        assert {type(each) for each in seen} == {Statistics}
+        assert {type(message) for message in seen} == {Statistics}
         assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1].text
         assert seen[-1].automatic is None
         assert client.look().inventory is not None
-        assert unasked_look(client).inventory is not None
+        assert automatic_look(client).inventory is not None
 
 
 RECORDING = """
@@ -165,7 +167,7 @@ RECORDING = """
 """
 
 
-def test_a_recorded_memory_history_gets_no_entries_of_looks_nobody_asked_for(torch_python: Python) -> None:
+def test_an_automatic_look_is_skipped_while_the_program_records_history(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + RECORDING + FOR_EVER)
     device = child.expect("ready")
     child.expect("recording")
@@ -173,11 +175,11 @@ def test_a_recorded_memory_history_gets_no_entries_of_looks_nobody_asked_for(tor
         client.ask_look(when="changed")
         client.subscribe(0.1)
         seen = [client.receive(60) for _ in range(10)]
-        asked_for = client.look()
-    statistics = [each for each in seen if isinstance(each, Statistics)]
+        on_request = client.look()
+    statistics = [message for message in seen if isinstance(message, Statistics)]
     assert (len(statistics) == len(seen)) == (device == "cuda")
     assert statistics[-1].problems == ((Problem(RECORDS, ProblemKind.LOOK_ON_REQUEST),) if device == "cuda" else ())
-    assert (asked_for.map is not None) == (device == "cuda")
+    assert (on_request.map is not None) == (device == "cuda")
 
 
 WATCHED = """
@@ -205,11 +207,11 @@ WATCHED = """
 """
 
 
-def test_a_first_look_walks_over_no_objects_and_imports_nothing_in_the_main_thread(torch_python: Python) -> None:
+def test_a_first_look_does_not_walk_objects_or_import_in_the_main_thread(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + WATCHED)
     child.expect("watching")
     with child.attach() as client:
-        assert unasked_look(client).inventory is not None
+        assert automatic_look(client).inventory is not None
         assert client.look().inventory is not None
     (torch_python.folder / "done").touch()
     assert child.expect("seen") == "[] []"
@@ -237,7 +239,7 @@ COMPILED = """
 """
 
 
-def test_a_look_into_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
+def test_a_look_at_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + COMPILED)
     child.expect("compiled")
     with child.attach() as client:
@@ -248,13 +250,13 @@ def test_a_look_into_a_compiled_program_is_not_compiled(torch_python: Python) ->
     assert all("model.0.weight" in {storage.owner for storage in look.inventory.storages} for look in looks)
 
 
-def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + DEAR + FOR_EVER)
+def test_tensor_names_from_a_requested_look_survive_looks_without_tensors(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + EXPENSIVE + FOR_EVER)
     device = child.expect("ready")
     moments: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
     feed.start()
-    wait_until(lambda: moments and moments[-1].problems, "a dear look")
+    wait_until(lambda: moments and moments[-1].problems, "an expensive look")
     feed.look()
     since = len(moments)
     wait_until(lambda: len(moments) > since + 16, "counters")
@@ -271,7 +273,7 @@ def test_names_that_a_key_asked_for_stay_while_looks_without_tensors_go_on(torch
         assert moments[-1].look_cost.probe_cpu_ms > 30
 
 
-def test_the_last_counters_arrive_before_the_end(torch_python: Python) -> None:
+def test_the_last_counters_arrive_before_the_process_ends(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
         + """
@@ -288,6 +290,6 @@ def test_the_last_counters_arrive_before_the_end(torch_python: Python) -> None:
         with pytest.raises(ProbeError, match="ended with an error: "):
             client.receive(60)
     assert isinstance(last, Statistics)
-    assert [each.num_ooms for each in last.devices] == ([1, 0] if device == "cuda" else [])
+    assert [device.num_ooms for device in last.devices] == ([1, 0] if device == "cuda" else [])
     assert child.ended() == 1
     assert "gputui" not in child.errors

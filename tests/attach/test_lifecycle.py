@@ -1,4 +1,4 @@
-"""Start, stop, fork, exec and exit: the program behaves as it would without the probe, and leaves nothing behind."""
+"""Start, stop, fork, exec and exit: the program behaves as without the probe, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING = """
 """
 
 
-def test_import_is_all_a_program_needs(python: Python, sockets: Path) -> None:
+def test_importing_the_probe_starts_it(python: Python, sockets: Path) -> None:
     child = python.start(WAITING)
     path = Path(child.expect("ready"))
     assert path.parent == sockets
@@ -31,7 +31,7 @@ def test_import_is_all_a_program_needs(python: Python, sockets: Path) -> None:
         assert (client.greeting.pid, client.greeting.torch) == (child.pid, "")
 
 
-def test_a_variable_keeps_it_off(python: Python, sockets: Path) -> None:
+def test_gputui_probe_0_keeps_the_probe_off(python: Python, sockets: Path) -> None:
     child = python.start(WAITING, GPUTUI_PROBE="0")
     assert child.expect("ready") == "off: GPUTUI_PROBE is 0"
     assert not sockets.exists()
@@ -39,7 +39,7 @@ def test_a_variable_keeps_it_off(python: Python, sockets: Path) -> None:
         child.attach()
 
 
-def test_a_second_start_is_harmless_and_stop_leaves_nothing(python: Python, sockets: Path) -> None:
+def test_a_second_start_is_harmless_and_stop_leaves_nothing_behind(python: Python, sockets: Path) -> None:
     child = python.start(
         """
         import gputui.probe as probe, os
@@ -59,7 +59,7 @@ def test_a_second_start_is_harmless_and_stop_leaves_nothing(python: Python, sock
     child.attach().close()
 
 
-def test_it_waits_in_one_thread_that_never_wakes_and_takes_no_signals(python: Python) -> None:
+def test_the_probe_sleeps_in_one_thread_that_blocks_signals(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")
     (thread,) = {path.name for path in Path(f"/proc/{child.pid}/task").iterdir()} - {str(child.pid)}
@@ -68,15 +68,15 @@ def test_it_waits_in_one_thread_that_never_wakes_and_takes_no_signals(python: Py
     def switches() -> list[str]:
         return [line for line in status.read_text().splitlines() if "ctxt_switches" in line]
 
-    wait_until(lambda: "S (sleeping)" in status.read_text(), "the thread's rest")
+    wait_until(lambda: "S (sleeping)" in status.read_text(), "the thread's sleep")
     before = switches()
-    listing.attach(child.pid).close()  # something that takes time, and makes it run
+    listing.attach(child.pid).close()  # wakes the thread and takes some time
     wait_until(lambda: switches() != before, "serving the viewer")
     blocked = int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("SigBlk")), 16)
     assert all(blocked & 1 << number - 1 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM))
 
 
-def test_the_program_finds_no_thread_of_ours_to_wait_for(python: Python) -> None:
+def test_the_threading_module_does_not_know_the_probes_thread(python: Python) -> None:
     child = python.start(
         """
         import gputui.probe, sys
@@ -122,7 +122,7 @@ LATE = """
 """
 
 
-def test_a_thread_that_outlives_its_probe_does_not_end_the_next(python: Python) -> None:
+def test_a_late_thread_of_a_stopped_probe_does_not_end_the_next(python: Python) -> None:
     child = python.start(LATE)
     child.expect("ready")
     with pytest.raises((ProbeError, CannotAttachError)):
@@ -147,7 +147,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("company", ["alone", "with a viewer"])
 @pytest.mark.parametrize("name", ENDINGS)
-def test_it_ends_as_it_would_have(python: Python, sockets: Path, name: str, company: str) -> None:
+def test_the_program_ends_as_without_the_probe(python: Python, sockets: Path, name: str, company: str) -> None:
     code, number, status = ENDINGS[name]
     start = "import gputui.probe, time\nprint('ready', flush=True)\ninput()\nprint('going', flush=True)\n"
     child = python.start(start + code)
@@ -162,7 +162,7 @@ def test_it_ends_as_it_would_have(python: Python, sockets: Path, name: str, comp
     assert child.ended() == status
     assert ("mine" in child.errors) == (name == "an exception")
     assert "gputui" not in child.errors
-    assert child.pid not in {found.pid for found in listing.list_probes()}
+    assert child.pid not in {probe.pid for probe in listing.list_probes()}
     assert not list(sockets.iterdir())
     if client:
         with pytest.raises(ProbeError, match=r"^Process \d+ (has ended|ended with|was ended by|was killed|is gone)"):
@@ -178,7 +178,7 @@ def test_a_forked_child_never_answers_for_its_parent(python: Python, sockets: Pa
         read, write = os.pipe()
         forked = os.fork()
         if forked == 0:
-            os.close(write)  # so that the parent's end is this one's too
+            os.close(write)  # so that this process's read ends when the parent ends
             print("child", os.getpid(), probe.status(), len(os.listdir("/proc/self/task")), flush=True)
             os.read(read, 1)
             probe.mark("used")
@@ -204,7 +204,7 @@ def test_a_forked_child_never_answers_for_its_parent(python: Python, sockets: Pa
     assert Path(child.expect("used")).name.startswith(f"{pid}-")
     with listing.attach(int(pid)) as client:
         assert client.greeting.pid == int(pid)
-    assert {child.pid, int(pid)} <= {found.pid for found in listing.list_probes()}
+    assert {child.pid, int(pid)} <= {probe.pid for probe in listing.list_probes()}
     child.say("let the child end")
     child.expect("over")
     assert [path.name.split("-")[0] for path in sockets.iterdir()] == [str(child.pid)]
@@ -233,7 +233,7 @@ def test_viewers_stay_connected_across_a_fork(python: Python) -> None:
         assert client.statistics().devices == ()
 
 
-def test_after_exec_nothing_is_left(python: Python, sockets: Path) -> None:
+def test_exec_leaves_no_probe_and_no_socket(python: Python, sockets: Path) -> None:
     child = python.start(
         """
         import gputui.probe, os, sys
@@ -251,7 +251,7 @@ def test_after_exec_nothing_is_left(python: Python, sockets: Path) -> None:
     assert not list(sockets.iterdir())
 
 
-def test_files_of_dead_processes_are_cleared_at_a_start(python: Python, sockets: Path) -> None:
+def test_a_start_removes_the_sockets_of_dead_processes(python: Python, sockets: Path) -> None:
     dead = python.start(WAITING)
     left = Path(dead.expect("ready"))
     dead.end()
@@ -261,7 +261,7 @@ def test_files_of_dead_processes_are_cleared_at_a_start(python: Python, sockets:
     assert not left.exists()
 
 
-def test_a_link_to_a_folder_is_not_used(python: Python, sockets: Path) -> None:
+def test_a_symbolic_link_is_not_used_as_the_socket_folder(python: Python, sockets: Path) -> None:
     target = sockets.parent / "elsewhere"
     target.mkdir(mode=0o700)
     sockets.symlink_to(target)
@@ -270,7 +270,7 @@ def test_a_link_to_a_folder_is_not_used(python: Python, sockets: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_folder_of_another_owner_is_not_used(python: Python, sockets: Path) -> None:
+def test_another_users_folder_is_not_used_as_the_socket_folder(python: Python, sockets: Path) -> None:
     sockets.mkdir(mode=0o700)
     os.chown(sockets, 12345, 12345)
     child = python.start(WAITING)

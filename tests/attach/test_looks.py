@@ -1,4 +1,4 @@
-"""Looking at real PyTorch programs: what arrives, that it changes nothing, and what happens when it cannot be had."""
+"""Looks at real PyTorch programs: their content, the absence of side effects, and what happens when they fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BROKEN = """
 
 
 @pytest.mark.every_torch
-def test_a_look_at_a_training_loop(torch_python: Python) -> None:
+def test_a_look_describes_a_training_loop(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
@@ -60,8 +60,8 @@ def test_a_look_at_a_training_loop(torch_python: Python) -> None:
     assert greeting.torch
     assert greeting.is_cuda_initialized == (device == "cuda")
     if device == "cuda":
-        assert [each.index for each in greeting.devices] == [0, 1]
-        assert all(each.uuid.startswith("GPU-") for each in greeting.devices)
+        assert [device.index for device in greeting.devices] == [0, 1]
+        assert all(device.uuid.startswith("GPU-") for device in greeting.devices)
         segments = [segment for segment in look.map.segments if segment.device == 0]
         assert statistics.devices[0].reserved_bytes == sum(segment.size_bytes for segment in segments)
         live = {block.address for segment in segments for block in segment.blocks if block.state == "active_allocated"}
@@ -91,13 +91,13 @@ def test_looking_does_not_initialise_cuda(torch_python: Python) -> None:
 
 
 @pytest.mark.long
-def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Python, record_property) -> None:
+def test_many_looks_leak_no_references_or_memory(torch_python: Python, record_property) -> None:
     record_property("count", f"{LOOKS} looks")
     child = torch_python.fork(
         TRAINING
         + """
     import os
-    counts = lambda: [sys.getrefcount(each) for each in (None, True, False, 0, 1, (), "")]
+    counts = lambda: [sys.getrefcount(value) for value in (None, True, False, 0, 1, (), "")]
 
     def report(name):
         while not os.path.exists(name):
@@ -113,19 +113,19 @@ def test_many_looks_leave_references_and_memory_as_they_were(torch_python: Pytho
         for _ in range(LOOKS // 10):
             client.look()
         (torch_python.folder / "warm").touch()
-        before, drawn_before = child.expect("warm").split(), child.drawn_bytes()
+        before, anonymous_before = child.expect("warm").split(), child.anonymous_bytes()
         for _ in range(LOOKS):
             client.look()
         (torch_python.folder / "done").touch()
         after = child.expect("done").split()
-        drawn_after = child.drawn_bytes()
+        anonymous_after = child.anonymous_bytes()
     drift = [abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)]
     assert max(drift) < max(100, LOOKS / 20), drift
-    assert drawn_after - drawn_before < 4 * 1024**2
+    assert anonymous_after - anonymous_before < 4 * 1024**2
     assert child.ended() == 0
 
 
-def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python) -> None:
+def test_a_look_says_where_a_busy_main_thread_is(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
@@ -138,7 +138,7 @@ def test_a_main_thread_that_is_busy_elsewhere_is_said_to_be(torch_python: Python
         assert client.look().inventory is not None
 
 
-def test_a_look_that_is_not_pressing_waits_for_a_change(torch_python: Python) -> None:
+def test_a_look_when_changed_waits_for_a_change(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
         + """
@@ -159,13 +159,13 @@ def test_a_look_that_is_not_pressing_waits_for_a_change(torch_python: Python) ->
             assert client.receive(2.5) is None
         (torch_python.folder / "change").touch()
         seen = [client.receive(60), client.receive(60)]
-    assert {type(each).__name__ for each in seen} == {"Mark", "Look"}
-    (mark,) = [each for each in seen if isinstance(each, Mark)]
+    assert {type(message).__name__ for message in seen} == {"Mark", "Look"}
+    (mark,) = [message for message in seen if isinstance(message, Mark)]
     assert mark.label == "changed"
     assert mark.time >= first.time
 
 
-def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: Python) -> None:
+def test_an_exception_from_a_signal_handler_reaches_the_program(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
         + """
@@ -197,7 +197,7 @@ def test_an_exception_of_a_signal_handler_arrives_in_the_program(torch_python: P
         assert client.look().problems == ()
 
 
-def test_what_fails_inside_a_look_stays_inside(torch_python: Python) -> None:
+def test_an_exception_inside_a_look_does_not_reach_the_program(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
         + "    from gputui.probe import inventory\n    inventory.take_inventory = lambda *_: 1 / 0\n"
@@ -222,14 +222,14 @@ WORKERS = """
 
     if __name__ == "__main__":
         main("fork", 2)
-        main("spawn", 1)  # each imports PyTorch anew
+        main("spawn", 1)  # each spawned process imports PyTorch again
         torch.multiprocessing.spawn(worker, nprocs=2)
         torch.multiprocessing.start_processes(worker, nprocs=2, start_method="fork")
         print("over", flush=True)
 """
 
 
-def test_workers_and_multiprocessing_end_as_they_would(torch_python: Python, sockets: Path) -> None:
+def test_workers_and_multiprocessing_end_normally(torch_python: Python, sockets: Path) -> None:
     child = torch_python.fork("    import gputui.probe, torch\n    print('ready', flush=True)\n" + WORKERS)
     child.expect("ready")
     with child.attach() as client:

@@ -1,4 +1,4 @@
-"""Recordings of real programs: what comes back, what a crash of the recorder costs, and how a program ended."""
+"""Recordings of real programs: replay, a killed recorder, the reason why a program ended, and refused files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_replayed_moments_equal_the_live_ones(torch_python: Python, tmp_path: Pa
     live: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, live.append, 0.1, file_recorder)
     feed.start()
-    wait_until(lambda: len({each.look_time for each in live}) > 3 and len(live) > 12, "several looks")
+    wait_until(lambda: len({moment.look_time for moment in live}) > 3 and len(live) > 12, "several looks")
     child.process.send_signal(signal.SIGKILL)
     wait_until(lambda: live[-1].ended, "the end")
     file_recorder.close()
@@ -87,12 +87,14 @@ def test_a_recorder_that_is_killed_loses_at_most_the_last_second(torch_python: P
     shown = gputui("replay", str(path))
     assert shown.returncode == 0
     replayed = shown.stdout.splitlines()
-    # Lines are a second apart, or closer where a look came: what is written twice a second lacks two at most.
+    # A line comes every second, or sooner after a look, and the recorder writes twice a second: at most two are lost.
     assert replayed[: len(lines) - 3] == lines[: len(lines) - 3]
     assert "Traceback" not in shown.stderr
 
 
-def test_lines_are_printed_while_the_file_is_written(torch_python: Python, tmp_path: Path) -> None:
+def test_recording_also_prints_lines_and_keeps_the_error_that_ended_the_program(
+    torch_python: Python, tmp_path: Path
+) -> None:
     child = torch_python.fork(TRAINING + OUT_OF_MEMORY, LANG="C")
     device = child.expect("ready")
     path = tmp_path / "job.gputui"
@@ -121,22 +123,22 @@ ENDS = {
         None,
         "ended with an error: ValueError: the loss is NaN",
     ),
-    "by an exception that cannot be told": (
+    "by an exception whose str() fails": (
         "class Odd(Exception):\n    def __str__(self): raise KeyError\nraise Odd()", None, "ended with an error: Odd",
     ),
-    "by Ctrl-C": (  # in short sleeps: Python notices no signal that comes just before one begins
+    "by Ctrl-C": (  # short sleeps, because a signal just before a long sleep would only be handled after it
         "for _ in range(100): time.sleep(1)", signal.SIGINT, "ended with an error: KeyboardInterrupt",
     ),
     "by SIGTERM": ("time.sleep(100)", signal.SIGTERM, "was ended by SIGTERM."),
     "by SIGKILL": ("time.sleep(100)", signal.SIGKILL, "was killed by SIGKILL. The kernel also sends it"),
     "by a crash": ("import ctypes; ctypes.string_at(0)", None, "was ended by SIGSEGV."),
     "by os._exit": ("import os; os._exit(4)", None, "exited with status 4 without shutting Python down (os._exit)."),
-    "its probe alone": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe and continues without"),
+    "only its probe": ("gputui.probe.stop(); time.sleep(100)", None, "has stopped its probe and continues without"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_how_it_ended_is_told(python: Python, name: str) -> None:
+def test_the_reason_why_the_program_ended_is_reported(python: Python, name: str) -> None:
     code, number, words = ENDS[name]
     start = "import gputui.probe, sys, time\nprint('ready', flush=True)\ninput()\nprint('going', flush=True)\n"
     child = python.start(start + code)
@@ -153,7 +155,7 @@ def test_how_it_ended_is_told(python: Python, name: str) -> None:
     assert sentence(child.pid, moments[-1].ended).startswith(f"Process {child.pid} {words}")
 
 
-def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
+def test_a_process_already_reaped_by_its_parent_has_vanished(python: Python) -> None:
     child = python.start("import gputui.probe\nprint('ready', flush=True)\ninput()")
     child.expect("ready")
     moments: list[TargetMoment] = []
@@ -166,14 +168,14 @@ def test_a_process_that_was_collected_by_its_parent(python: Python) -> None:
 
 
 REFUSED = {
-    "something is there": (lambda path: path.write_text("my thesis"), "is not empty, and a recording"),
+    "a file with content": (lambda path: path.write_text("my thesis"), "is not empty, and a recording"),
     "a folder": (lambda path: path.mkdir(), "cannot be written: Is a directory"),
     "no such folder": (lambda path: None, "cannot be written: No such file or directory"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_there_is_never_overwritten(python: Python, tmp_path: Path, name: str) -> None:
+def test_an_existing_file_is_never_overwritten(python: Python, tmp_path: Path, name: str) -> None:
     child = python.start(FOR_EVER_ALONE)
     child.expect("ready")
     prepare, words = REFUSED[name]
@@ -205,7 +207,7 @@ def python_pid(python: Python) -> int:
     return child.pid
 
 
-def test_nothing_is_made_where_a_process_cannot_be_attached_to(tmp_path: Path) -> None:
+def test_no_file_is_created_if_attaching_fails(tmp_path: Path) -> None:
     path = tmp_path / "file"
     done = gputui("attach", str(os.getpid()), "--record", str(path))
     assert (done.returncode, path.exists()) == (1, False)
@@ -214,7 +216,7 @@ def test_nothing_is_made_where_a_process_cannot_be_attached_to(tmp_path: Path) -
         assert (done.returncode, path.exists()) == (2, False), done.stderr
 
 
-def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, tmp_path: Path) -> None:
+def test_a_full_disk_stops_only_the_recording(torch_python: Python, tmp_path: Path) -> None:
     child = torch_python.fork(TRAINING + STEPS)
     child.expect("ready")
     path = tmp_path / "job.gputui"
@@ -241,7 +243,7 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(torch_python: Python, 
     assert replayed[0].devices == moments[0].devices
 
 
-def test_a_file_without_room_is_refused_at_once(python: Python) -> None:
+def test_a_file_on_a_full_device_is_refused_at_once(python: Python) -> None:
     done = gputui("attach", str(python_pid(python)), "--record", "/dev/full")
     assert done.returncode == 1
     assert "/dev/full cannot be written: No space left on device." in done.stderr

@@ -1,4 +1,4 @@
-"""`gputui run`: the program runs as if typed by itself, with the probe in it and in every Python that it starts."""
+"""`gputui run`: the program runs as without it, but with the probe, also in every Python that it starts."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_program(python: Python, script: Path, form: str) -> None:
+def test_every_form_of_program_gets_the_probe(python: Python, script: Path, form: str) -> None:
     child = python.run([*RUN, *[word.format(python=python.path) for word in FORMS[form]]])
     assert report_of(child) == (child.pid, "True ['--lr', '1 2']")
     assert child.ended() == 0
     assert child.errors == ""
 
 
-def test_children_have_the_probe_as_well(python: Python) -> None:
+def test_child_processes_get_the_probe(python: Python) -> None:
     source = """
         import multiprocessing, os, subprocess, sys
         def report():
@@ -69,7 +69,7 @@ def test_children_have_the_probe_as_well(python: Python) -> None:
     assert child.ended() == 0
 
 
-def test_the_program_is_attached_to_by_its_pid(python: Python) -> None:
+def test_the_program_can_be_attached_to_by_its_pid(python: Python) -> None:
     (python.folder / "wait.py").write_text("print('ready', flush=True); input()")
     child = python.run([*RUN, python.path, "wait.py"])
     child.expect("ready")
@@ -78,7 +78,7 @@ def test_the_program_is_attached_to_by_its_pid(python: Python) -> None:
         assert client.greeting.command == f"{python.path} wait.py"
 
 
-def test_of_a_launcher_the_children_are_named(python: Python) -> None:
+def test_attaching_to_a_launcher_names_its_children(python: Python) -> None:
     (python.folder / "wait.py").write_text("import os; print('ready', os.getpid(), flush=True); input()")
     child = python.run([*RUN, "sh", "-c", f"{python.path} wait.py; true"])
     pid = child.expect("ready")
@@ -86,7 +86,7 @@ def test_of_a_launcher_the_children_are_named(python: Python) -> None:
         child.attach()
 
 
-WAIT = "import time\nwhile True:\n    time.sleep(0.05)"  # a signal just before a longer wait would only show at its end
+WAIT = "import time\nwhile True:\n    time.sleep(0.05)"  # a signal just before a long sleep is handled only after it
 
 STATUSES = {
     "success": ("pass", None, 0),
@@ -97,7 +97,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("name", STATUSES)
-def test_its_exit_status_is_the_programs(python: Python, name: str) -> None:
+def test_gputui_run_exits_with_the_programs_status(python: Python, name: str) -> None:
     code, number, status = STATUSES[name]
     (python.folder / "wait.py").write_text(f"print('ready', flush=True)\n{code}")
     child = python.run([*RUN, python.path, "wait.py"])
@@ -107,14 +107,14 @@ def test_its_exit_status_is_the_programs(python: Python, name: str) -> None:
     assert child.ended() == status
 
 
-def test_signals_that_python_ignores_are_not_ignored_in_the_program(python: Python) -> None:
+def test_the_program_does_not_inherit_the_signals_that_python_ignores(python: Python) -> None:
     def ignored(command: list[str]) -> str:
         return python.run([*command, "sh", "-c", "grep SigIgn /proc/self/status; echo over"]).expect("SigIgn:")
 
     assert ignored(RUN) == ignored(["env"])
 
 
-def test_the_environment_is_the_programs_but_for_pythonpath(python: Python) -> None:
+def test_only_pythonpath_differs_in_the_programs_environment(python: Python) -> None:
     def environment(command: list[str]) -> set[str]:
         child = python.run([*command, "sh", "-c", "env; echo over"], LC_ALL="", LC_CTYPE="", LANG="")
         lines = []
@@ -134,7 +134,7 @@ NOT_RUN = {
 
 
 @pytest.mark.parametrize("name", NOT_RUN)
-def test_what_cannot_be_run_is_said(python: Python, name: str) -> None:
+def test_a_program_that_cannot_be_run_is_refused_with_a_reason(python: Python, name: str) -> None:
     words, status, sentence = NOT_RUN[name]
     child = python.run([*RUN, *words])
     assert child.ended() == status
@@ -146,7 +146,7 @@ SITECUSTOMIZE = {
     "none": None,
     "one": "import sys; sys.of_the_user = __file__",
     "a broken one": "raise ValueError('mine')",
-    "one that imports what is not there": "import nothing_of_the_kind",
+    "one that imports a missing module": "import nothing_of_the_kind",
 }
 FOUND = """
 import sys
@@ -155,24 +155,28 @@ print("found", getattr(sys, "of_the_user", ""), sys.modules.get("sitecustomize")
 
 
 @pytest.mark.parametrize("name", SITECUSTOMIZE)
-def test_the_users_sitecustomize_is_run_as_it_would_have_been(python: Python, name: str) -> None:
+def test_the_users_sitecustomize_runs_as_without_the_probe(python: Python, name: str) -> None:
     code = SITECUSTOMIZE[name]
     folder = python.folder / "site"
     folder.mkdir()
     if code:
         (folder / "sitecustomize.py").write_text(code)
 
-    def found(command: list[str]) -> tuple[str, str, int]:
+    def outcome(command: list[str]) -> tuple[str, str, int]:
         path = f"{folder}:{python.environment['PYTHONPATH']}"
         child = python.run([*command, python.path, "-c", FOUND], PYTHONPATH=path)
         return child.expect("found"), child.errors, child.ended()
 
-    without_site = [RUN[0], "-S", *RUN[1:]]  # gputui's own interpreter would say the same once more
-    with_probe, without = found(without_site), found(["env"])
+    without_site = [
+        RUN[0],
+        "-S",
+        *RUN[1:],
+    ]  # or gputui's own interpreter would run sitecustomize and print its error too
+    with_probe, without = outcome(without_site), outcome(["env"])
     assert with_probe == without
     assert (str(folder / "sitecustomize.py") in with_probe[0]) == (name == "one")
     assert ("Error in sitecustomize" in with_probe[1]) == (
-        name in ("a broken one", "one that imports what is not there")
+        name in ("a broken one", "one that imports a missing module")
     )
 
 
@@ -193,7 +197,7 @@ except ImportError:
 """
 
 
-def test_a_gputui_of_another_environment_brings_nothing_along(python: Python) -> None:
+def test_gputui_from_another_environment_makes_only_itself_importable(python: Python) -> None:
     bare = str(
         Path(python.path).resolve()
     )  # a virtual environment's own interpreter may have this repository installed
@@ -202,7 +206,7 @@ def test_a_gputui_of_another_environment_brings_nothing_along(python: Python) ->
     child.expect("nothing else")
 
 
-def test_a_python_that_is_told_to_ignore_its_environment_runs_as_it_is(python: Python, script: Path) -> None:
+def test_a_python_with_option_e_runs_without_the_probe(python: Python, script: Path) -> None:
     child = python.run([*RUN, python.path, "-E", "train.py"])
     assert report_of(child) == (child.pid, "False []")
     assert child.ended() == 0

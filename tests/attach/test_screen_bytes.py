@@ -1,4 +1,4 @@
-"""A real training program, whose counters change all the time, on the attach screens: bytes a moment."""
+"""Bytes sent to the terminal per moment, on the attach screens of a training program whose counters keep changing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "
 
 @pytest.fixture(scope="module")
 def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[TargetMoment]:
-    """What a feed told of a GPT in training, as if it had been a moment a second."""
+    """The moments that a feed delivered for a GPT in training, with times rewritten to one per second."""
     folder = tmp_path_factory.mktemp("training")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("s")))
@@ -31,14 +31,14 @@ def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[T
         try:
             child = python.fork(PROGRAM, "behave", "2", "0")
             child.expect("ready")
-            told: list[TargetMoment] = []
-            feed = TargetFeed(child.attach(), Snapshot, told.append, interval_s=0.05)
+            delivered: list[TargetMoment] = []
+            feed = TargetFeed(child.attach(), Snapshot, delivered.append, interval_s=0.05)
             feed.start()
-            wait_until(lambda: len(told) >= MOMENTS, f"{MOMENTS} moments")
+            wait_until(lambda: len(delivered) >= MOMENTS, f"{MOMENTS} moments")
             feed.stop()
         finally:
             python.end()
-    moments = [moment for moment in told[:MOMENTS] if moment.devices and not moment.ended]
+    moments = [moment for moment in delivered[:MOMENTS] if moment.devices and not moment.ended]
     start = moments[0].time
     return [
         replace(moment, time=start + number, look_time=min(moment.look_time, start + number))
@@ -46,14 +46,14 @@ def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[T
     ]
 
 
-def test_the_counters_of_the_program_do_change(training: list[TargetMoment]) -> None:
+def test_the_counters_of_the_program_change(training: list[TargetMoment]) -> None:
     allocated = [moment.devices[0].statistics.allocated_bytes for moment in training[-COUNTED:]]
     assert len(training) > 2 * COUNTED
     assert len(set(allocated)) > COUNTED / 5
 
 
 @pytest.mark.parametrize("name", KEYS)
-async def test_a_moment_costs_two_kilobytes_at_most(name: str, training: list[TargetMoment]) -> None:
+async def test_a_moment_costs_at_most_two_kibibytes(name: str, training: list[TargetMoment]) -> None:
     async with sitting(*training[:-COUNTED], size=(120, 40)) as at:
         await at.press(KEYS[name])
         wire = Wire(at.app)

@@ -1,4 +1,4 @@
-"""`gputui snapshot` on real programs: the file says what PyTorch's own snapshot says, and PyTorch's tools read it."""
+"""`gputui snapshot` on real programs: the file matches PyTorch's own snapshot, and PyTorch's tools can read it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ data = pickle.load(open(sys.argv[1], "rb"))
 flames = viz.memory(data, format_flamegraph=str)
 print(json.dumps({"summary": viz.segsum(data), "trace": viz.trace(data), "flames": flames.splitlines()}))
 """
-"""`format_flamegraph` would download a script."""
+"""Replaces `format_flamegraph`, which would download a script."""
 
 
 def waiting(torch_python: Python) -> tuple[Child, str]:
@@ -49,26 +49,26 @@ def without_frames(segments: list[dict]) -> list[dict]:
 
 
 @pytest.mark.every_torch
-def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, capsys) -> None:
+def test_the_file_matches_pytorchs_own_snapshot(torch_python: Python, capsys) -> None:
     child, device = waiting(torch_python)
     path = torch_python.folder / "memory.pickle"
     status = cli.main(["snapshot", str(child.pid), "-o", str(path)])
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     if device == "cpu":
         assert status == 1
-        assert f"There is nothing to save of process {child.pid}. The process has not initialised CUDA" in told
+        assert f"There is nothing to save of process {child.pid}. The process has not initialised CUDA" in errors
         assert not path.exists()
         return
-    assert status == 0, told
-    assert told.startswith(f"gputui: {path} is written (")
+    assert status == 0, errors
+    assert errors.startswith(f"gputui: {path} is written (")
     ours = pickle.loads(path.read_bytes())
     own = pickle.loads((torch_python.folder / "own.pickle").read_bytes())
     assert without_frames(ours["segments"]) == without_frames(own["segments"])
     assert ours["allocator_settings"] == {name: own["allocator_settings"][name] for name in ours["allocator_settings"]}
-    assert ours.keys() <= own.keys()  # newer ones tell of host memory as well
+    assert ours.keys() <= own.keys()  # newer versions of PyTorch also save host memory
 
 
-def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
+def test_pytorchs_tools_can_read_the_file(torch_python: Python) -> None:
     child, device = waiting(torch_python)
     if device == "cpu":
         return
@@ -82,10 +82,10 @@ def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
         timeout=LIMIT_S,
         check=True,
     )
-    told = json.loads(done.stdout)
-    assert told["trace"] == ""
-    assert "total_reserved: " in told["summary"]
-    assert any(line.startswith("stream_0;active_allocated;parameter:0:model.0.weight ") for line in told["flames"])
+    outputs = json.loads(done.stdout)
+    assert outputs["trace"] == ""
+    assert "total_reserved: " in outputs["summary"]
+    assert any(line.startswith("stream_0;active_allocated;parameter:0:model.0.weight ") for line in outputs["flames"])
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_pytorchs_tools_read_the_file(torch_python: Python) -> None:
         pytest.param(["1234567890"], 2, "Missing: -o/--output.", id="no file"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(arguments, status, words, capsys) -> None:
+def test_a_wrong_command_line_is_refused_with_a_reason(arguments, status, words, capsys) -> None:
     assert cli.main(["snapshot", *arguments]) == status
     assert words in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_written_is_said(torch_python: Python, tmp_path: Path, capsys) -> None:
+def test_a_path_that_cannot_be_written_is_refused_with_a_reason(torch_python: Python, tmp_path: Path, capsys) -> None:
     child, device = waiting(torch_python)
     assert cli.main(["snapshot", str(child.pid), "-o", str(tmp_path / "nowhere" / "memory.pickle")]) == 2
     assert f"There is no folder {tmp_path / 'nowhere'}." in capsys.readouterr().err

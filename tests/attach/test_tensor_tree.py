@@ -1,4 +1,4 @@
-"""The tree of tensors of real programs: it adds up to what PyTorch has allocated, to the byte, whenever one looks."""
+"""The tensor tree of a real program adds up to the allocated bytes exactly, at any moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TIED = """
 """
 
 
-def test_the_tree_adds_up_to_what_is_allocated_whenever_one_looks(torch_python: Python) -> None:
+def test_the_tree_adds_up_to_the_allocated_bytes_at_any_moment(torch_python: Python) -> None:
     child = torch_python.fork(TIED)
     device = child.expect("ready")
     with child.attach() as client:

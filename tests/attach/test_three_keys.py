@@ -1,4 +1,4 @@
-"""Real training programs that hold too much memory, real keys: at most three lead from the shell to the cause."""
+"""Real training programs that use too much memory: at most three keys lead from the shell to the cause."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Desk:
         self._terminals: list[PtySession] = []
 
     def start(self, program: str, *arguments: str) -> Child:
-        """Run one of the programs."""
+        """Run one of the programs in `programs/`."""
         return self._python.fork(PROGRAMS / program, *arguments)
 
     def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
-        """`gputui attach` with these words, on its first screen."""
+        """Run `gputui attach` with these arguments, and wait for its first screen."""
         command = f"exec {sys.executable} -m gputui attach {' '.join(words)}"
         folder = str(self._python.folder)
         environment = {"HOME": folder, "XDG_CONFIG_HOME": folder, **_environment(self._python.environment)}
@@ -38,14 +38,14 @@ class Desk:
         return terminal
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """End the terminals and the programs."""
         for terminal in self._terminals:
             terminal.close()
         self._python.end()
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """That of the programs, for a viewer beside them: it has the fake NVML, and no need of the fake CUDA."""
+    """The programs' environment adapted for a viewer, which needs the fake NVML but not the fake CUDA."""
     left_out = ("LD_PRELOAD", "COLORTERM", "NO_COLOR", "HOME", "XDG_CONFIG_HOME")
     kept = {name: value for name, value in environment.items() if name not in left_out}
     return kept | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -53,7 +53,7 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Eight fake GPUs, of 80 GiB or of what the test's mark says."""
+    """A desk with eight fake GPUs, of 80 GiB each, or of the size that the test's parameter gives."""
     memory_gib = getattr(request, "param", 80.0)
     environment = torches.fake_cuda(cuda_path, tmp_path, gpus=8, memory_gib=memory_gib)
     desk = Desk(Python(cuda_path, tmp_path, environment))
@@ -62,7 +62,7 @@ def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureR
 
 
 ON_REQUEST = "Press u to look now."
-"""Of a program at which a look takes more than 5 ms of processor time: on a slow machine of any."""
+"""Shown when a look takes more than 5 ms of processor time, which on a slow machine may be any program."""
 
 BAD_PROGRAMS = {
     "fragment": (
@@ -99,30 +99,30 @@ def test_why_names_the_cause_and_the_remedy(desk: Desk, arguments: tuple[str, ..
 
 
 def wait_for_sentence(terminal: PtySession, words: str) -> None:
-    """Wait until the screen says it; where looks are taken on request only, ask for one a second."""
+    """Wait until the screen shows the words; if looks are taken on request only, request one a second."""
     asked_at = time.monotonic()
 
-    def is_said() -> bool:
+    def is_shown() -> bool:
         nonlocal asked_at
         if ON_REQUEST in terminal.words and time.monotonic() > asked_at + 1.0:
             asked_at = time.monotonic()
             terminal.send("u")
         return words in terminal.words
 
-    terminal.wait(is_said, words)
+    terminal.wait(is_shown, words)
 
 
-def test_of_eight_ranks_the_odd_one_is_named_with_what_it_holds_more(desk: Desk) -> None:
+def test_of_eight_ranks_the_odd_one_is_named_with_its_extra_memory(desk: Desk) -> None:
     job = desk.start("job.py")
     ready = dict(job.expect("ready").split() for _ in range(8))
     assert ready == {str(rank): "8" if rank == 5 else "0" for rank in range(8)}
     terminal = desk.attach("--job", str(job.pid))
     terminal.send("6")
-    said = (
+    sentence = (
         " on device 5: 256 MiB more reserved than the median of 8"
         " (256 MiB more allocated, 256 MiB more allocated at its peak)."
     )
-    terminal.wait(lambda: said in terminal.words, said)
+    terminal.wait(lambda: sentence in terminal.words, sentence)
     assert " ! Rank 5, PID " in terminal.text
     row = next(line for line in terminal.text.splitlines() if line.lstrip().startswith("5/8"))
     assert row.count("! ") == 3

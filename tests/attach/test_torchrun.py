@@ -23,12 +23,12 @@ while not os.path.exists("done") and os.getppid() == launcher:
 def test_every_rank_of_torchrun_can_be_attached_to(torch_python: Python) -> None:
     (torch_python.folder / "train.py").write_text(RANK)
     torchrun = str(Path(torch_python.path).parent / "torchrun")
-    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]  # at a port of its own
+    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]  # --standalone picks a free port
     launcher = torch_python.run([sys.executable, "-m", "gputui", "run", *words])
     assert {launcher.expect("rank"), launcher.expect("rank")} == {"0", "1"}
 
     def ranks() -> dict[int | None, int]:
-        return {found.greeting.rank: found.pid for found in listing.list_probes() if found.greeting}
+        return {probe.greeting.rank: probe.pid for probe in listing.list_probes() if probe.greeting}
 
     wait_until(lambda: {0, 1} <= ranks().keys(), "the probes of both ranks")
     for rank in (0, 1):

@@ -1,4 +1,4 @@
-"""The wire between probe and viewer: what neither side takes from the other."""
+"""The protocol between probe and viewer: what each side refuses to accept from the other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def connected(path: str) -> socket.socket:
 
 
 def answers_to(path: str, data: bytes) -> list[dict[str, object]]:
-    """All messages with which a probe answers `data` before it closes the connection."""
+    """All messages that a probe sends in answer to `data` before it closes the connection."""
     unpacker, messages = frames.Unpacker(frames.MAX_REPLY_BYTES), []
     with closing(connected(path)) as connection:
         connection.sendall(data)
@@ -67,20 +67,20 @@ GARBAGE = {
     "a list": (frame([1]), "not a message"),
     "no hello": (frame({"type": "look"}), "its first message is not hello"),
     "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
-    "an interval that is none": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
-    "a look that is none": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
-    "an action that is none": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
-    "an action of no name": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
-    "an action's wait that is none": (
+    "an interval that is not a number": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
+    "an unknown kind of look": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
+    "an unknown action": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
+    "an action whose name is a list": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
+    "an action's wait that is not a number": (
         HELLO + frame({"type": "action", "name": "collect", "wait_s": "1"}),
         "wait_s is '1'",
     ),
-    "a label that is none": (HELLO + frame({"type": "mark", "label": [1]}), "label is '[1]'"),
+    "a label that is not text": (HELLO + frame({"type": "mark", "label": [1]}), "label is '[1]'"),
 }
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-def test_what_is_no_request_is_refused_and_the_next_viewer_served(child: Child, path: str, name: str) -> None:
+def test_an_invalid_request_is_refused_and_the_next_viewer_is_served(child: Child, path: str, name: str) -> None:
     data, reason = GARBAGE[name]
     last = answers_to(path, data)[-1]
     assert last["type"] == "refused"
@@ -88,7 +88,7 @@ def test_what_is_no_request_is_refused_and_the_next_viewer_served(child: Child, 
     child.attach().close()
 
 
-def test_a_viewer_of_another_version_gets_a_sentence(path: str) -> None:
+def test_a_viewer_of_another_version_is_refused_with_both_versions(path: str) -> None:
     (answer,) = answers_to(path, frame({"type": "hello", "protocol": 99}))
     assert answer["protocol"] == frames.VERSION
     assert answer["reason"] == f"The probe speaks version {frames.VERSION} of the protocol, the viewer 99."
@@ -96,7 +96,7 @@ def test_a_viewer_of_another_version_gets_a_sentence(path: str) -> None:
 
 @contextmanager
 def false_probe(folder: Path, data: bytes) -> Iterator[str]:
-    """A socket that answers whoever connects with `data`."""
+    """A socket that answers the first connection with `data`."""
     path = str(folder / "s")
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(path)
@@ -116,14 +116,14 @@ def false_probe(folder: Path, data: bytes) -> Iterator[str]:
 
 
 FALSE_PROBES = {
-    "an older one": (
+    "an older version": (
         frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
         r"is of gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
     ),
-    "a newer one": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0; gputui "),
+    "a newer version": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0; gputui "),
     "another program": (b"220 mail.example.org ESMTP\r\n", "not what a probe sends: not a frame of gputui"),
     "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "not what a probe sends: a frame of 4294967295 bytes"),
-    "a hole in the greeting": (
+    "a greeting with missing fields": (
         frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "greeting", "pid": 1}),
         "Greeting.command is expected",
     ),
@@ -135,13 +135,13 @@ FALSE_PROBES = {
 
 
 @pytest.mark.parametrize("name", FALSE_PROBES)
-def test_the_viewer_trusts_no_probe(sockets: Path, name: str) -> None:
+def test_the_viewer_refuses_a_false_probe(sockets: Path, name: str) -> None:
     data, reason = FALSE_PROBES[name]
     with false_probe(sockets.parent, data) as path, pytest.raises(ProbeError, match=reason):
         ProbeClient(path, 1)
 
 
-def test_several_viewers_and_no_more_than_four(child: Child, path: str) -> None:
+def test_at_most_four_viewers_can_attach(child: Child, path: str) -> None:
     viewers = [child.attach() for _ in range(4)]
     viewers[0].mark("now")
     assert {type(viewer.receive(LIMIT_S)).__name__ for viewer in viewers} == {"Mark"}
@@ -155,7 +155,7 @@ def test_several_viewers_and_no_more_than_four(child: Child, path: str) -> None:
 
 
 @pytest.mark.root
-def test_another_user_is_refused_even_where_the_folder_lets_him_in(child: Child, path: str) -> None:
+def test_another_user_is_refused_even_if_the_file_modes_allow_access(child: Child, path: str) -> None:
     Path(path).parent.parent.chmod(0o755)
     Path(path).parent.chmod(0o755)
     Path(path).chmod(0o666)
@@ -177,7 +177,9 @@ while True:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
-def test_a_viewer_that_dies_leaves_nothing(python: Python, child: Child, path: str, number: signal.Signals) -> None:
+def test_a_viewer_that_dies_leaves_no_connection(
+    python: Python, child: Child, path: str, number: signal.Signals
+) -> None:
     viewer = python.run([sys.executable, "-c", VIEWER, str(child.pid)])
     viewer.expect("attached")
     viewer.process.send_signal(number)
@@ -190,12 +192,12 @@ READING = {"a viewer that is stopped": 0, "a viewer that reads a byte now and th
 
 
 @pytest.mark.parametrize("name", READING)
-def test_one_that_does_not_read_is_dropped_and_holds_nobody_up(python: Python, name: str) -> None:
+def test_a_viewer_that_does_not_read_is_dropped_without_delaying_others(python: Python, name: str) -> None:
     child = python.start(IMPATIENT)
     path = child.expect("ready")
     with closing(connected(path)) as slow, child.attach() as other:
         slow.sendall(HELLO + frame({"type": "statistics", "interval_s": 0.1}))
-        for _ in range(3000):  # marks are for all viewers: more than a socket holds
+        for _ in range(3000):  # every viewer gets every mark, and these are more than a socket buffers
             other.mark("x" * 200)
             assert other.receive(LIMIT_S)
         deadline = time.monotonic() + LIMIT_S
@@ -206,7 +208,7 @@ def test_one_that_does_not_read_is_dropped_and_holds_nobody_up(python: Python, n
             time.sleep(0.05)
 
 
-def test_half_a_request_is_not_waited_for_for_ever(python: Python) -> None:
+def test_an_incomplete_request_times_out(python: Python) -> None:
     child = python.start(IMPATIENT)
     with closing(connected(child.expect("ready"))) as half:
         half.sendall(HELLO[:10])
@@ -219,23 +221,23 @@ def _descriptors(child: Child) -> int:
 
 
 def _descriptors_of(viewers: int) -> int:
-    return 3 + 3 + viewers  # the standard three, the listening socket and the pipe that wakes it
+    return 3 + 3 + viewers  # the standard three, the listening socket and the waker's two sockets
 
 
 WRONG = {
     "a missing field": (Greeting, {"pid": 1}, "Greeting.command"),
     "a text for a number": (Statistics, {"time": "1", "devices": [], "pinned_bytes": None}, "a number"),
-    "truth for a number": (Statistics, {"time": True, "devices": [], "pinned_bytes": None}, "a number"),
+    "a boolean for a number": (Statistics, {"time": True, "devices": [], "pinned_bytes": None}, "a number"),
     "infinity": (Statistics, {"time": float("inf"), "devices": [], "pinned_bytes": None}, "a number"),
     "a number too large": (Statistics, {"time": 1, "devices": [], "pinned_bytes": 2**70}, "an integer"),
     "an object for a list": (Statistics, {"time": 1, "devices": {}, "pinned_bytes": None}, "a list"),
-    "an action nobody knows": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActionName"),
+    "an action of unknown name": (ActionResult, {"time": 1, "name": "eval", "took_s": 1, "devices": []}, "ActionName"),
     "a device without counters": (
         ActionResult,
         {"time": 1, "name": "collect", "took_s": 1, "devices": [{"device": 0}]},
         "ActionCounters.allocated_after_bytes",
     ),
-    "a recorder nobody knows": (
+    "a recorder of unknown name": (
         Statistics,
         {"time": 1, "devices": [], "pinned_bytes": None, "history": "somebody"},
         "Recorder",
@@ -245,13 +247,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_does_not_fit_the_model_is_not_let_in(name: str) -> None:
+def test_a_message_that_does_not_fit_the_model_is_refused(name: str) -> None:
     cls, value, expected = WRONG[name]
     with pytest.raises(DecodeError, match=expected):
         decode(cls, value)
 
 
-def test_texts_lose_what_a_terminal_would_obey() -> None:
+def test_control_characters_in_texts_are_replaced() -> None:
     decoded = decode(
         Statistics, {"time": 1, "devices": [], "pinned_bytes": None, "problems": ["a\x1b[2Jb\n\u202ec" + "d" * 9999]}
     )

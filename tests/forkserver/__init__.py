@@ -1,14 +1,14 @@
-"""Programs that need not import PyTorch: each is forked from a process that has imported it and done nothing else.
+"""Programs that skip the import of PyTorch: each is forked from a process that has imported it and done nothing else.
 
 `import torch` costs 1.7 s of processor time, and the first optimizer 1.4 s more (it imports `torch._dynamo`). A forked
-program has its own arguments, `__main__`, environment, folder, session, standard streams and end, and CUDA starts in it
-as in any other: neither PyTorch nor the fake driver reads its settings at import (PyTorch 2.11), but for `backend:` in
-PYTORCH_CUDA_ALLOC_CONF. It computes in one thread: other tests run beside it.
+program has its own arguments, `__main__`, environment, folder, session, standard streams and exit, and it initialises
+CUDA like any other program: neither PyTorch nor the fake driver reads its settings at import (PyTorch 2.11), except for
+`backend:` in PYTORCH_CUDA_ALLOC_CONF. It computes in one thread, because other tests run at the same time.
 
-A test may fork where it is about what a probe reads or does in a program that runs. It needs an interpreter of its own
-where it is about the start or what comes before the first line (`gputui run`, sitecustomize, torchrun, exec), about
-what PyTorch or the probe import and when, about PYTHONHASHSEED or the allocator's backend, about a run's being the same
-to the bit, or about `/proc/PID/cmdline`, which is that of the forking process.
+A test may fork if it is about what a probe reads or does in a running program. It needs its own interpreter if it is
+about the start or anything before the first line (`gputui run`, sitecustomize, torchrun, exec), about what PyTorch or
+the probe import and when, about PYTHONHASHSEED or the allocator's backend, about runs that must be equal bit for bit,
+or about `/proc/PID/cmdline`, which is that of the forking process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import IO
 
 PROCESS = Path(__file__).parent / "process.py"
 ENVIRONMENT_BYTES = 1 << 16
-"""How long the environment of a program may be: it is written over that of the forking process."""
+"""The largest environment of a program: it overwrites that of the forking process."""
 READ_BY_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 
 
@@ -53,8 +53,8 @@ class ForkServer:
         socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         answer = self._control.recv(1 << 16)
         assert answer, f"the forking process has ended with {self._process.wait()}"
-        told: dict[str, int] = json.loads(answer)
-        return told
+        message: dict[str, int] = json.loads(answer)
+        return message
 
     def _end(self) -> None:
         self._control.close()
@@ -67,7 +67,7 @@ def _server(python: str, modules: tuple[str, ...], variables: tuple[tuple[str, s
 
 
 class Forked:
-    """A forked program, with what the tests use of `subprocess.Popen`."""
+    """A forked program, with the part of `subprocess.Popen` that the tests use."""
 
     def __init__(
         self,
@@ -83,36 +83,36 @@ class Forked:
         early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if name in env)
         self._server = _server(python, modules, early)
         stdin, write = os.pipe()
-        read, given_stdout = os.pipe()
+        read, own_stdout = os.pipe()
         self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(read, "rb")
         request = {"fork": words, "environment": dict(env), "folder": str(cwd)}
-        output = stdout.fileno() if stdout else given_stdout
+        output = stdout.fileno() if stdout else own_stdout
         try:
             self.pid = self._server.ask(request, (stdin, output, stderr.fileno()))["pid"]
         finally:
             os.close(stdin)
-            os.close(given_stdout)
+            os.close(own_stdout)
         self._pidfd = os.pidfd_open(self.pid)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit status, or None before the end."""
+        """The exit status, or None while the program runs."""
         return self._wait(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit status."""
+        """Wait for the program to end and return its exit status."""
         status = self._wait(timeout)
         if status is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return status
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the program has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it."""
+        """Kill the program."""
         self.send_signal(signal.SIGKILL)
 
     def _wait(self, timeout_s: float | None) -> int | None:

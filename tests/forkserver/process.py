@@ -1,9 +1,9 @@
-"""What `tests.forkserver` starts, once for many programs:  process.py SOCKET MODULE...
+"""The forking process of `tests.forkserver`, started once for many programs:  process.py SOCKET MODULE...
 
-It imports the modules, then forks a child for each program that it is asked for on the socket. A request is the JSON of
+It imports the modules, then forks a child for each program requested on the socket. A request is the JSON of
 `{"fork": [SCRIPT, ARGUMENT...], "environment": {}, "folder": ""}`, sent with the descriptors of standard input, output
 and error; the child answers `{"pid": PID}` and becomes the program. `{"wait": PID}` is answered with
-`{"status": STATUS}`, after that process's end. The end of the socket ends this process.
+`{"status": STATUS}` after that child has ended. This process ends when the socket is closed.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 def program_to_run() -> types.CodeType:
-    """Serve until the socket ends; return in a child alone, once it looks like a program that was just started."""
+    """Serve until the socket is closed; return only in a child, once it looks like a program that has just started."""
     with socket.socket(fileno=int(sys.argv[1])) as control:
         for name in sys.argv[2:]:
             importlib.import_module(name)
@@ -42,7 +42,7 @@ def program_to_run() -> types.CodeType:
 
 
 def become(fork: list[str], environment: dict[str, str], folder: str) -> types.CodeType:
-    """Take over all that the command line gives to an interpreter; the code of the script."""
+    """Set up what the command line gives to an interpreter, and return the script's code."""
     os.chdir(folder)
     os.environ.clear()
     show_environment(environment)
@@ -52,14 +52,14 @@ def become(fork: list[str], environment: dict[str, str], folder: str) -> types.C
     main = types.ModuleType("__main__")
     main.__file__ = fork[0]
     sys.modules["__main__"] = main
-    sys.modules.pop("sitecustomize", None)  # that of this environment's PYTHONPATH
+    sys.modules.pop("sitecustomize", None)  # to import the one on this environment's PYTHONPATH
     with suppress(ModuleNotFoundError):
         importlib.import_module("sitecustomize")
     return compile(Path(fork[0]).read_text(encoding="utf-8"), fork[0], "exec")
 
 
 def show_environment(environment: dict[str, str]) -> None:
-    """Write it where `/proc/PID/environ` reads, over that of this process's exec, which is large enough."""
+    """Write the environment where `/proc/PID/environ` reads it: over that of this process's exec, which has room."""
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[47]), int(fields[48])  # env_start and env_end: see proc(5)
     block = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())

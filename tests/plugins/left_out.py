@@ -1,4 +1,4 @@
-"""Leaves out, before anything runs, what this machine cannot run, and says at the end how many tests and why."""
+"""Deselects the tests that this machine cannot run, and reports at the end how many and why."""
 
 import os
 from collections import Counter
@@ -11,7 +11,7 @@ LEFT_OUT = pytest.StashKey[Counter]()
 
 
 def lacks(item: pytest.Item) -> str:
-    """What a test needs and does not have."""
+    """What a test needs and this machine lacks, or ""."""
     if item.get_closest_marker("root") and os.geteuid() != 0:
         return "root, for other users and for mounts"
     if getattr(item, "callspec", None) and item.callspec.params.get("cuda_path") == NO_CUDA_BUILD:
@@ -25,7 +25,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """After -k and -m: what nobody asked for is not counted."""
+    """Runs after -k and -m, so that only tests selected by them are counted."""
     left_out = [item for item in items if lacks(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -40,7 +40,7 @@ def pytest_sessionfinish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
-    """Each of xdist's workers has collected, and left out, all tests."""
+    """Every xdist worker deselects the same tests, so the counts are merged by maximum, not added."""
     node.config.stash[LEFT_OUT] |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 

@@ -1,4 +1,4 @@
-"""Makes a skipped or expected-to-fail test a failure: for a machine that has everything the tests need."""
+"""Turns skipped and expected-to-fail tests into failures, for a machine that has everything the tests need."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The programs of `programs/`, run by each interpreter under test."""
+"""Run the programs in `programs/` with each interpreter under test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def run_program(cuda_path: str, tmp_path: Path) -> Run:
-    """Runs a program on a CUDA build with two fake devices of its own; variables of its environment by keyword."""
+    """Runs a program on a CUDA build with its own two fake devices; keywords are environment variables."""
 
     def run(name: str, *arguments: str, memory_gib: float = 24, is_forked: bool = True, **variables: str):
         environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib) | variables
@@ -33,19 +33,21 @@ def run_program(cuda_path: str, tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def run_once(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program on any build, once for many tests, whichever of xdist's workers they are in."""
+    """Runs a program on any build, once for all tests that use it, even across xdist's workers."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def run(name: str, *arguments: str):
-        told = shared / f"{name}-{crc32(torch_path.encode()):x}.json"
-        with told.with_suffix(".lock").open("w") as lock:
+        result_file = shared / f"{name}-{crc32(torch_path.encode()):x}.json"
+        with result_file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not told.exists():
+            if not result_file.exists():
                 environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
                 modules = ("torch", "torch._dynamo")
                 words = (torch_path, PROGRAMS / name, *arguments)
-                told.write_text(json.dumps(torches.run_program(*words, environment=environment, modules=modules)))
-        return json.loads(told.read_text())
+                result_file.write_text(
+                    json.dumps(torches.run_program(*words, environment=environment, modules=modules))
+                )
+        return json.loads(result_file.read_text())
 
     return run

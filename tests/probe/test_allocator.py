@@ -1,4 +1,4 @@
-"""Corners of the allocator, each in a program of its own: what the probe says there, and what then happens."""
+"""Corner cases of the allocator, each in its own program: what the probe predicts, and what then happens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1024**2
 LOOKS = 1000 * SCALE
 ROOMS = 4 * SCALE
 
-# name: (bytes said and given back, devices with a capture or routing, words that must stand among the problems)
+# name: (bytes predicted and released, devices with a capture or routing, words that a problem must contain)
 EXACT = {
     "capture_by_hand": (0, [0], ""),
     "capture_in_another_thread": (0, [0], ""),
@@ -30,64 +30,64 @@ EXACT = {
 
 
 @pytest.mark.parametrize(("name", "expected"), EXACT.items(), ids=EXACT.keys())
-def test_what_is_said_is_what_is_given_back(run_program, name, expected):
-    found = run_program("corners.py", name)
-    given, routed, words = expected
-    assert found["predicted"] == found["given"]
-    assert given in (None, found["given"])
-    assert routed in (None, found["routed"])
-    assert any(words in sentence for sentence in found["problems"]) if words else found["problems"] == []
+def test_the_predicted_bytes_are_released(run_program, name, expected):
+    result = run_program("corners.py", name)
+    released, routed, words = expected
+    assert result["predicted"] == result["released"]
+    assert released in (None, result["released"])
+    assert routed in (None, result["routed"])
+    assert any(words in sentence for sentence in result["problems"]) if words else result["problems"] == []
 
 
 NOTHING = [[], None, None, None, False]
 
 
-def test_before_cuda_there_is_nothing_to_read_and_reading_does_not_initialise_it(run_program):
-    found = run_program("corners.py", "before_cuda")
-    assert found == {"read": NOTHING, "initialized": False, "context": False}
+def test_reading_before_cuda_initialisation_returns_nothing_and_does_not_trigger_it(run_program):
+    result = run_program("corners.py", "before_cuda")
+    assert result == {"read": NOTHING, "initialized": False, "context": False}
 
 
-def test_a_forked_child_reads_nothing_of_its_parent(run_program):
+def test_a_forked_child_does_not_read_its_parents_allocator(run_program):
     assert run_program("corners.py", "after_a_fork") == {"child": repr(NOTHING), "parent": 2}
 
 
-def test_the_generation_moves_with_every_change_and_only_then(run_program):
+def test_the_generation_grows_with_every_change_and_only_then(run_program):
     first, same, made, freed, emptied = run_program("corners.py", "generation")["steps"]
     assert first == same < made < freed < emptied
 
 
-def test_pinned_memory_is_what_pytorch_holds_of_it(run_program):
-    found = run_program("corners.py", "pinned")
-    assert found["pinned"] == found["made"]
+def test_pinned_bytes_are_those_that_pytorch_holds(run_program):
+    result = run_program("corners.py", "pinned")
+    assert result["pinned"] == result["made"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["many_looks", "many_looks_with_history"])
-def test_many_looks_leave_references_and_memory_as_they_were(run_program, name, record_property):
+def test_many_looks_leak_no_references_or_memory(run_program, name, record_property):
     record_property("count", f"{LOOKS} looks")
-    found = run_program("corners.py", name, str(LOOKS))
-    assert found["drift"] < 10
-    assert found["grown_kib"] < 2048
+    result = run_program("corners.py", name, str(LOOKS))
+    assert result["drift"] < 10
+    assert result["grown_kib"] < 2048
 
 
-def test_objects_are_walked_over_only_when_there_may_be_users_of_pools_to_find(run_program):
+def test_a_look_walks_over_objects_only_if_pools_may_have_new_users(run_program):
     assert run_program("corners.py", "walks_over_all_objects")["walks"] == [0, 1, 2]
 
 
-def test_a_look_that_may_not_walk_keeps_pools_until_one_that_may_has_found_their_users(run_program):
-    found = run_program("corners.py", "looks_that_may_not_walk")
-    assert found["told"] == [[0, False, 1], [0, False, 0], [1, False, 0]]
-    assert found["walks"] == 1
+def test_without_a_walk_pools_stay_held_until_a_walk_finds_their_users(run_program):
+    result = run_program("corners.py", "looks_that_may_not_walk")
+    assert result["looks"] == [[0, False, 1], [0, False, 0], [1, False, 0]]
+    assert result["walks"] == 1
 
 
-def test_routing_by_hand_is_noticed_by_the_pools_count(run_program):
-    found = run_program("corners.py", "routed_by_hand")
-    assert found["problems"] == ["Memory pool (0, 1) has users that cannot be seen from Python."]
-    assert found["after"]["predicted"] == found["after"]["given"]
+def test_manual_routing_is_detected_by_the_pools_use_count(run_program):
+    result = run_program("corners.py", "routed_by_hand")
+    assert result["problems"] == ["Memory pool (0, 1) has users that cannot be seen from Python."]
+    assert result["after"]["predicted"] == result["after"]["released"]
 
 
 BACKENDS = {
-    # PyTorch reads the backend at its import.
+    # PyTorch reads the backend when it is imported.
     "cudaMallocAsync": (
         "another_backend",
         {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "is_forked": False},
@@ -97,10 +97,10 @@ BACKENDS = {
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_another_backend_is_named_and_has_no_map(run_program, backend):
+def test_other_backends_are_named_and_have_no_map(run_program, backend):
     name, variables = BACKENDS[backend]
-    found = run_program("corners.py", name, **variables)
-    assert (found["backend"], found["map"]) == (backend, None)
+    result = run_program("corners.py", name, **variables)
+    assert (result["backend"], result["map"]) == (backend, None)
 
 
 ROOM = {
@@ -114,10 +114,10 @@ ROOM = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(("configuration", "how"), ROOM.values(), ids=ROOM.keys())
-def test_the_largest_requests_fit_and_for_native_segments_one_byte_more_does_not(
+def test_the_largest_predicted_requests_fit_and_are_exact_for_native_segments(
     run_program, configuration, how, record_property
 ):
     record_property("count", f"{ROOMS} layouts")
-    found = run_program("random_room.py", "1", str(ROOMS), how, PYTORCH_CUDA_ALLOC_CONF=configuration)
-    assert found["mismatches"] == []
-    assert found["tried"] >= 2 * ROOMS
+    result = run_program("random_room.py", "1", str(ROOMS), how, PYTORCH_CUDA_ALLOC_CONF=configuration)
+    assert result["mismatches"] == []
+    assert result["tried"] >= 2 * ROOMS

@@ -1,4 +1,4 @@
-"""Whether a number is still ours: asked so that no thread of the program can change that before the answer is used."""
+"""The check whether a descriptor is still the probe's: no thread of the program can run between check and use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield near, far
 
 
-def test_no_other_thread_runs_while_it_is_asked(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_no_other_thread_runs_during_the_check(pair: tuple[socket.socket, socket.socket]) -> None:
     descriptor, turns, is_over = Descriptor(pair[0]), 0, False
 
     def count() -> None:
@@ -35,7 +35,7 @@ def test_no_other_thread_runs_while_it_is_asked(pair: tuple[socket.socket, socke
     thread, interval_s = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
     try:
-        sys.setswitchinterval(1000.0)  # from now on threads change only where one gives the interpreter up
+        sys.setswitchinterval(1000.0)  # from now on a thread runs only when another releases the GIL
         time.sleep(0.1)
         before = turns
         answers = {descriptor.is_ours for _ in range(1000)}
@@ -62,17 +62,17 @@ def a_file(pair: tuple[socket.socket, socket.socket]) -> None:
 
 
 @pytest.mark.parametrize("change", [closed, another_socket, a_file])
-def test_what_the_program_has_put_there_is_not_ours(pair: tuple[socket.socket, socket.socket], change) -> None:
+def test_a_descriptor_that_the_program_replaced_is_not_ours(pair: tuple[socket.socket, socket.socket], change) -> None:
     number, descriptor = pair[0].fileno(), Descriptor(pair[0])
     change(pair)
     with pytest.raises(NotOursError):
         descriptor.check()
     descriptor.close()
     if change is not closed:
-        os.close(number)  # it was left alone
+        os.close(number)  # fails if descriptor.close() closed it
 
 
-def test_one_that_is_woken_often_is_woken() -> None:
+def test_a_waker_can_be_woken_many_times_before_it_is_cleared() -> None:
     waker = Waker()
     assert all(waker.wake() for _ in range(10_000))
     waker.clear()

@@ -1,4 +1,4 @@
-"""What the probe predicts of empty_cache() is what the allocator gives back and the driver gets back, to the byte."""
+"""The probe predicts exactly how many bytes empty_cache() releases, according to the allocator and the driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.scale import SCALE
 pytestmark = pytest.mark.every_torch
 
 EVERYTHING = "streams,pools,graphs,endings"
-# Pools over expandable segments are never ended here: PyTorch itself may abort when a MemPool there is destroyed.
+# Pools over expandable segments are never destroyed here: PyTorch itself may abort when a MemPool there is destroyed.
 CONFIGURATIONS = [
     pytest.param("", EVERYTHING, 6, id="native"),
     pytest.param("max_split_size_mb:40", EVERYTHING, 3, id="max_split"),
@@ -25,7 +25,7 @@ CONFIGURATIONS = [
 @pytest.mark.long
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(("configuration", "parts", "count"), CONFIGURATIONS)
-def test_the_prediction_is_what_is_given_back(run_program, configuration, parts, count, devices, record_property):
+def test_the_predicted_bytes_are_released(run_program, configuration, parts, count, devices, record_property):
     record_property("count", f"{count * SCALE} programs")
     report = run_program(
         "random_release.py", str(1000 * devices), str(count * SCALE), str(devices), parts,
@@ -33,6 +33,6 @@ def test_the_prediction_is_what_is_given_back(run_program, configuration, parts,
     )  # fmt: skip
     assert report["mismatches"] == []
     assert report["released_bytes"] > 0
-    wanted = {"streams": "pending", "pools": "held pool", "graphs": "routed", "endings": "freeable pool"}
-    assert all(report["covered"][seen] for part, seen in wanted.items() if part in parts.split(","))
+    required = {"streams": "pending", "pools": "held pool", "graphs": "routed", "endings": "freeable pool"}
+    assert all(report["covered"][case] for part, case in required.items() if part in parts.split(","))
     assert bool(report["covered"]["expandable"]) == ("expandable" in configuration or "toggle" in parts)

@@ -1,4 +1,4 @@
-"""Whose memory it is, checked against what the training program knows of its own tensors, with real PyTorch."""
+"""The owners in an inventory, checked against what a real training program knows about its own tensors."""
 
 from types import ModuleType
 
@@ -19,7 +19,7 @@ CASES = [
 VARIANTS = ("recorded", "plain")
 AT_MOST_UNATTRIBUTED = 0.01
 AT_MOST_IN_AN_OPERATION = 0.02
-"""A look within an operation (in a hook that it calls) finds the operation's result in no Python object yet."""
+"""A look inside an operation (in a hook that it calls) cannot find the result, which no Python object holds yet."""
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +43,13 @@ class TestTraining:
         for moment in trained["cases"][case]["moments"]:
             assert moment["dead"] == [], moment["moment"]
 
-    def test_nothing_is_left_unnamed(self, trained, case):
+    def test_every_storage_has_a_name(self, trained, case):
         for moment in trained["cases"][case]["moments"]:
             assert moment["unnamed_bytes"] == 0, moment["moment"]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_graph_tells_the_same_as_hooks_that_saw_every_saved_tensor(trained, case):
+def test_the_graph_gives_the_same_categories_as_hooks_on_every_saved_tensor(trained, case):
     recorded, plain = (trained["cases"][f"{case},{variant}"]["moments"] for variant in VARIANTS)
     assert [moment["by_category"] for moment in plain] == [moment["by_category"] for moment in recorded]
 
@@ -62,8 +62,8 @@ def test_names_are_those_a_person_would_write(trained):
     assert any(name.startswith("outputs (training.py:") and name.endswith(" in train)") for name in names)
 
 
-def test_most_of_what_lives_in_backward_has_an_owner(trained):
-    """Gradients on their way through the engine have no Python object."""
+def test_most_allocated_bytes_in_backward_have_an_owner(trained):
+    """Gradients inside the autograd engine have no Python object."""
     moments = [m for m in trained["cases"]["gpt,adamw,backward,plain"]["moments"] if m["moment"] == "in backward"]
     assert len(moments) == 2
     for moment in moments:
@@ -79,7 +79,7 @@ def test_a_look_at_any_moment_explains_nearly_every_byte(run_program):
         assert [look["problems"] for look in looks if look["problems"]] == []
 
 
-def test_a_torch_that_is_still_being_imported_is_left_alone():
+def test_a_partly_imported_torch_is_left_alone():
     inventory = take_inventory(ModuleType("torch"))
     assert inventory["storages"] == []
     assert inventory["problems"] == ["PyTorch is still being imported."]

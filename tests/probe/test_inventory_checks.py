@@ -1,4 +1,4 @@
-"""What an inventory must not do to a program, and which tensors it can read, checked in the program itself."""
+"""Checks that run inside programs: an inventory's side effects, and the names and categories of tensors."""
 
 import ast
 
@@ -16,7 +16,7 @@ def checks_in(program):
 
 
 LOOKS = 500 * SCALE
-LONG = "many_looks_leave_no_object_and_no_memory"
+LONG = "many_looks_leak_no_objects_or_memory"
 MANNERS = [pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in checks_in("manners.py")]
 
 
@@ -26,7 +26,7 @@ def manners(run_once):
 
 
 @pytest.mark.parametrize("name", MANNERS)
-def test_the_program_goes_on_as_it_would_have(manners, name, record_property):
+def test_an_inventory_does_not_change_the_program(manners, name, record_property):
     record_property("count", f"{LOOKS} looks")
     assert manners[name] == "", manners[name]
 
@@ -37,5 +37,5 @@ def naming(run_once):
 
 
 @pytest.mark.parametrize("name", checks_in("naming.py"))
-def test_a_tensor_has_the_name_and_kind_a_person_would_give_it(naming, name):
+def test_a_tensor_has_the_name_and_category_a_person_would_give_it(naming, name):
     assert naming[name] == "", naming[name]

@@ -1,4 +1,4 @@
-"""Sizes by which blocks without an owner are known."""
+"""Sizes that identify blocks without an owner."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 
 class Float16:
-    """Stands for a dtype of PyTorch's."""
+    """Stands for a dtype of PyTorch."""
 
     itemsize = 2
 
@@ -19,7 +19,7 @@ class Float16:
 
 
 def torch_with(capability=(9, 0), *, is_initialized=True, autocast=False):
-    """As much of `torch` as is asked: device properties and autocast's state, as plain values."""
+    """The part of `torch` that `known_sizes` reads: device properties and the state of autocast."""
     properties = SimpleNamespace(major=capability[0], minor=capability[1])
     return SimpleNamespace(
         cuda=SimpleNamespace(is_initialized=lambda: is_initialized, _get_device_properties=lambda device: properties),
@@ -72,10 +72,10 @@ def test_a_workspace_switched_off_has_no_size(monkeypatch):
 
 
 def test_autocast_copies_have_half_the_bytes_of_parameters():
-    found = sizes(torch_with(autocast=True), [parameter(0, 3, 5), parameter(0, 3, 5), parameter(-1, 7)])
-    assert found[0, "float16 copy of a parameter of shape [3, 5] (autocast)"] == 30
-    assert not [owner for _, owner in found if "[7]" in owner]
+    sizes_by_owner = sizes(torch_with(autocast=True), [parameter(0, 3, 5), parameter(0, 3, 5), parameter(-1, 7)])
+    assert sizes_by_owner[0, "float16 copy of a parameter of shape [3, 5] (autocast)"] == 30
+    assert not [owner for _, owner in sizes_by_owner if "[7]" in owner]
 
 
-def test_nothing_is_asked_before_cuda_is_there():
+def test_there_are_no_known_sizes_before_cuda_is_initialised():
     assert known_sizes.known_sizes(torch_with(is_initialized=False), [parameter(-1, 2)]) == []

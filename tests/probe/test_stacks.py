@@ -1,4 +1,4 @@
-"""The variables of running functions are read without the snapshot that `frame.f_locals` leaves in a frame."""
+"""Reading the variables of running functions, without the dictionary that `frame.f_locals` leaves in a frame."""
 
 import sys
 import weakref
@@ -42,7 +42,7 @@ def test_a_variable_without_a_value_is_left_out():
     assert later
 
 
-def test_a_deleted_variable_is_gone():
+def test_reading_variables_keeps_no_reference_to_them():
     held = Held()
     alive = weakref.ref(held)
     assert "held" in stacks.variables(sys._getframe())

@@ -1,1 +1,1 @@
-"""In a stranger's training job, on a shared machine: neither can be hurt."""
+"""Tests that gputui does no harm in other people's training jobs and on shared machines."""

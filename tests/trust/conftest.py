@@ -1,4 +1,4 @@
-"""Interpreters and socket folders as the tests of attaching have them."""
+"""The interpreters and socket folders of the attach tests, and a target that counts its steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTING = """
 
 
 class Target:
-    """A program that goes on and on, and tells how far it is."""
+    """A program that runs forever and writes one byte to a file at every step."""
 
     def __init__(self, child: Child, folder: Path) -> None:
         self.child = child
@@ -36,17 +36,17 @@ class Target:
         self._steps = folder / "steps"
 
     def steps(self) -> int:
-        """How many steps it has made."""
+        """The number of steps so far."""
         return self._steps.stat().st_size
 
     def descriptors(self) -> int:
-        """How many it has open."""
+        """The number of open file descriptors."""
         return len(list(Path(f"/proc/{self.child.pid}/fd").iterdir()))
 
 
 @pytest.fixture
 def target(python: Python) -> Iterator[Target]:
-    """A target with a probe."""
+    """A target with a probe, which must still run, and have an empty stderr, after the test."""
     target = Target(python.start(COUNTING), python.folder)
     yield target
     assert target.child.process.poll() is None, target.child.errors

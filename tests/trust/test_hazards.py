@@ -1,21 +1,21 @@
-"""The hazards of observing PyTorch's allocator, each with a test that fails where the probe runs into it.
+"""The hazards of observing PyTorch's allocator, each with a test that fails if the probe triggers it.
 
 | hazard | test |
 | --- | --- |
 | 1. snapshots take references until the process aborts | tests/probe/test_allocator.py: many looks |
-| 2. counters hold the interpreter's lock while they wait for the allocator's | `test_hazard_2...`: looked at and not |
+| 2. counters hold the GIL while they wait for the allocator's lock | `test_hazard_2...`: with and without a viewer |
 | 3. `empty_cache()` in another thread synchronises the wrong device | `test_hazards_3_4_5_8_9...` |
 | 4. `max_split_size_mb` at run time frees live memory | `test_hazards_3_4_5_8_9...` |
-| 5. a MemPool over expandable segments may abort at its end | `test_hazards_3_4_5_8_9...` |
+| 5. a MemPool over expandable segments may abort when it is destroyed | `test_hazards_3_4_5_8_9...` |
 | 6. `_cuda_isHistoryEnabled()` crashes before CUDA is initialised | tests/attach/test_looks.py: does not initialise |
 | 7. a snapshot leaves an entry in the program's history | test_same.py: the history is the same; test_budget.py |
-| 8. a second call for a history spoils its order | `test_hazards_3_4_5_8_9...`; test_same.py |
-| 9. blocks that wait for a stream, stale sizes of free ones | the same; tests/probe/test_exactness.py |
-| 10. entries of a history may have no frames | `test_hazard_10...` |
+| 8. a second `_record_memory_history()` disorders the entries | `test_hazards_3_4_5_8_9...`; test_same.py |
+| 9. blocks that wait for a stream, stale sizes of free blocks | the same; tests/probe/test_exactness.py |
+| 10. history entries may have no frames | `test_hazard_10...` |
 
-Of hazard 2 there is a rest: PyTorch has no form of the counters that gives the lock up. Reads in the main thread meet
-none of its own allocations, but those of another thread, and one of the main thread that lasts longer than the probe
-waits for that (0.5 s), still hold up whoever wants the interpreter.
+Part of hazard 2 remains, because PyTorch offers no way to read the counters without the GIL. A read in the main thread
+cannot collide with that thread's own allocations. An allocation in another thread, or one in the main thread that lasts
+longer than the probe waits for it (0.5 s), still blocks every thread that needs the GIL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.every_torch
 
 @pytest.fixture
 def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
-    """A Python with a CUDA build, and two fake GPUs."""
+    """A Python with a CUDA build of PyTorch, and two fake GPUs."""
     python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
     yield python
     python.end()
@@ -90,13 +90,13 @@ FORBIDDEN = """
     del pooled, pool
     print("pool", dead() is None, flush=True)
     sys.stdout.flush()
-    os._exit(0)  # what PyTorch itself does with pools at the end is its own affair
+    os._exit(0)  # skips PyTorch's own destruction of pools, which is not under test
 """
 
 
 @pytest.fixture(params=["", "expandable_segments:True"], ids=["native", "expandable"])
-def looked_at(request: pytest.FixtureRequest, cuda_python: Python) -> tuple[Child, str, list[Look]]:
-    """A program that notes what is called, what it said before, and looks of every kind at it."""
+def program_and_looks(request: pytest.FixtureRequest, cuda_python: Python) -> tuple[Child, str, list[Look]]:
+    """A program that records forbidden calls, its reserved bytes and pool references before, and looks of each kind."""
     lag = {"FAKEGPU_EVENT_LAG_MS": "600000"}
     child = cuda_python.fork(FORBIDDEN, PYTORCH_CUDA_ALLOC_CONF=request.param, **lag)
     before = child.expect("ready")
@@ -108,24 +108,26 @@ def looked_at(request: pytest.FixtureRequest, cuda_python: Python) -> tuple[Chil
     return child, before, looks
 
 
-def test_hazards_3_4_5_8_9_nothing_that_changes_the_allocator_is_called(
-    looked_at: tuple[Child, str, list[Look]],
+def test_hazards_3_4_5_8_9_the_probe_does_not_change_the_allocator(
+    program_and_looks: tuple[Child, str, list[Look]],
 ) -> None:
-    child, before, looks = looked_at
+    child, before, looks = program_and_looks
     assert child.expect("called") == "[]"
     assert child.expect("settings") == "True"  # hazard 4
-    assert child.expect("after") == before  # hazard 3: the cache is as large; hazard 5: nobody holds the pool
-    assert child.expect("pool") == "True"  # hazard 5: it ends when the program lets go of it
+    assert (
+        child.expect("after") == before
+    )  # hazard 3: the cache is as large as before; hazard 5: no new reference to the pool
+    assert child.expect("pool") == "True"  # hazard 5: it is destroyed with the program's last reference
     assert [problem for look in looks for problem in look.problems] == []
     for look in looks:  # hazard 9
         blocks = [block for segment in look.map.segments if segment.device == 0 for block in segment.blocks]
         assert {block.state for block in blocks} == {"active_allocated", "active_pending_free", "inactive"}
-        (counted,) = [each for each in look.statistics if each.device == 0]
+        (counters,) = [device for device in look.statistics if device.device == 0]
         live = [block for block in blocks if block.state == "active_allocated"]
-        assert sum(block.size_bytes for block in live) == counted.allocated_bytes
-        assert sum(block.requested_bytes for block in live) <= counted.requested_bytes
+        assert sum(block.size_bytes for block in live) == counters.allocated_bytes
+        assert sum(block.requested_bytes for block in live) <= counters.requested_bytes
         active = [block for block in blocks if block.state != "inactive"]
-        assert sum(block.size_bytes for block in active) == counted.active_bytes
+        assert sum(block.size_bytes for block in active) == counters.active_bytes
 
 
 TURNS = """
@@ -168,7 +170,7 @@ LOOKED_AT = (
 )
 
 
-def test_hazard_2_nobody_waits_for_a_device_allocation_while_somebody_looks(cuda_python: Python) -> None:
+def test_hazard_2_threads_run_during_a_device_allocation_while_a_viewer_looks(cuda_python: Python) -> None:
     child = cuda_python.fork(LOOKED_AT, FAKEGPU_MALLOC_US="300000")
     child.expect("ready")
     with child.attach() as client:
@@ -182,7 +184,7 @@ def test_hazard_2_nobody_waits_for_a_device_allocation_while_somebody_looks(cuda
     assert messages == 6
 
 
-def test_hazard_2_nobody_waits_for_a_device_allocation_while_nobody_looks(cuda_python: Python) -> None:
+def test_hazard_2_threads_run_during_a_device_allocation_without_a_viewer(cuda_python: Python) -> None:
     child = cuda_python.fork(SLOW_MALLOC, FAKEGPU_MALLOC_US="500000")
     assert int(child.expect("turns")) > 5
 

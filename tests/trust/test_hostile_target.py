@@ -1,6 +1,6 @@
-"""A target that means harm to its viewer: what it says is checked, bounded, and shown without being obeyed.
+"""A malicious target: the viewer checks and bounds its messages, and never lets its text control the terminal.
 
-What a single message can hold wrong is in `tests/attach/test_wire.py`.
+Tests of single malformed messages are in `tests/attach/test_wire.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STATISTICS = frame({"type": "statistics", "time": 1.0, "devices": [], "pinned_by
 
 @contextmanager
 def false_probe(folder: Path, answer: Callable[..., None]) -> Iterator[str]:
-    """A socket at which `answer` talks to the first who comes, until he has gone."""
+    """A socket whose first connection is handed to `answer`, until the viewer closes it."""
     path = str(folder / "s")
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(path)
@@ -71,12 +71,15 @@ def false_probe(folder: Path, answer: Callable[..., None]) -> Iterator[str]:
         thread.join()
 
 
-def test_a_false_pid_is_not_believed(sockets: Path) -> None:
-    with false_probe(sockets.parent, lambda each: each.sendall(GREETING)) as path, ProbeClient(path, 4711) as client:
+def test_the_viewer_ignores_a_false_pid(sockets: Path) -> None:
+    with (
+        false_probe(sockets.parent, lambda connection: connection.sendall(GREETING)) as path,
+        ProbeClient(path, 4711) as client,
+    ):
         assert client.greeting.pid == 4711
 
 
-def test_who_never_ends_a_frame_is_given_up(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
 
     def drip(connection) -> None:
@@ -90,7 +93,7 @@ def test_who_never_ends_a_frame_is_given_up(sockets: Path, monkeypatch: pytest.M
         client.look(wait_s=0.0)
 
 
-def test_who_sends_something_else_for_ever_is_given_up(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_viewer_gives_up_when_other_messages_never_stop(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
 
     def chatter(connection) -> None:
@@ -103,7 +106,7 @@ def test_who_sends_something_else_for_ever_is_given_up(sockets: Path, monkeypatc
         client.statistics()
 
 
-def test_a_feed_keeps_no_more_than_it_shows(sockets: Path) -> None:
+def test_a_feed_keeps_only_as_many_marks_as_it_shows(sockets: Path) -> None:
     def flood(connection) -> None:
         connection.sendall(GREETING)
         for _ in range(1000):
@@ -119,7 +122,7 @@ def test_a_feed_keeps_no_more_than_it_shows(sockets: Path) -> None:
     assert len(moments[0].marks) == MARKS_AT_MOST
 
 
-def test_few_bytes_do_not_become_many_objects() -> None:
+def test_a_small_payload_cannot_create_millions_of_objects() -> None:
     payload = b'{"type":"look","map":[' + b"{}," * (frames.MAX_PARTS // 2 + 1) + b"{}]}"
     with pytest.raises(frames.FrameError, match="more than 16000000 values"):
         frames.decode(payload)
@@ -129,12 +132,12 @@ ODD = {
     "a number no float can hold": {"time": 10**400},
     "a deep list": {"time": json.loads("[" * 900 + "]" * 900)},
     "a deep text": {"problems": json.loads("[" * 900 + "]" * 900)},
-    "half a character": {"problems": ["\ud800", 1]},
+    "a lone surrogate": {"problems": ["\ud800", 1]},
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_value_is_refused_with_a_sentence_a_terminal_can_show(name: str) -> None:
+def test_an_odd_value_is_refused_with_a_short_printable_sentence(name: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(Statistics, {"time": 1.0, "devices": [], "pinned_bytes": None, **ODD[name]})
     assert str(caught.value).isprintable()
@@ -165,20 +168,20 @@ HOSTILE = (
 
 @pytest.fixture
 def hostile(torch_python: Python) -> Child:
-    """A program whose every name gives orders to a terminal."""
+    """A program whose names all contain terminal escape sequences."""
     child = torch_python.fork(HOSTILE, ORDER, EVIL=ORDER, **{"EVIL" + ORDER: "1"})
     child.expect("ready")
     return child
 
 
 def printed(python: Python, *words: str, lines: int = 0) -> str:
-    """What a command prints, on both of its outputs; it is ended after so many lines, if any are named."""
+    """The stdout and stderr of a command, which is terminated after `lines` lines, if that is not 0."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gputui", *words],
         env={**python.environment, "LD_PRELOAD": "", "GPUTUI_PROBE": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        bufsize=0,  # nothing stays behind in a buffer between the lines and the rest
+        bufsize=0,  # readline must leave nothing in a buffer that communicate() would miss
     )
     assert process.stdout is not None
     first = b"".join(process.stdout.readline() for _ in range(lines))
@@ -187,7 +190,7 @@ def printed(python: Python, *words: str, lines: int = 0) -> str:
     return (first + process.communicate(timeout=LIMIT_S)[0]).decode()
 
 
-def test_no_name_of_a_program_gives_orders_to_a_terminal(
+def test_no_name_in_a_program_can_control_the_terminal(
     torch_python: Python,
     hostile: Child,
     terminal: Open,
@@ -219,7 +222,7 @@ def test_no_name_of_a_program_gives_orders_to_a_terminal(
     assert [order for order in OBEYED if order in session.output] == []
 
 
-def test_the_sentence_about_a_folder_gives_no_orders_either(torch_python: Python, sockets: Path) -> None:
+def test_a_folder_name_in_an_error_message_cannot_control_the_terminal(torch_python: Python, sockets: Path) -> None:
     evil = sockets.parent / "\x1b]0;owned\x07"
     (evil / "gputui").mkdir(parents=True)
     (evil / "gputui").chmod(0o777)

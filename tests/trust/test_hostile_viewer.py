@@ -1,6 +1,6 @@
-"""A viewer that means harm: the target goes on, its memory stays bounded, and the viewer is dropped.
+"""A malicious viewer: the target keeps running, its memory stays bounded, and the viewer is dropped.
 
-What one frame can hold wrong is in `tests/attach/test_wire.py`; here is what many, huge or absent ones do.
+Tests of single malformed frames are in `tests/attach/test_wire.py`; these send many, huge or no frames.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.scale import SCALE
 from tests.trust.conftest import COUNTING, Target
 
 MANY = 20_000 * SCALE
-"""How many frames the long tests send."""
+"""The number of frames that the long tests send."""
 BOUND_BYTES = 24 * 1024**2
 QUIET = 6
-"""Descriptors of a program nobody is attached to: the standard three, the listening socket, the pair that wakes."""
+"""Descriptors of a program without a viewer: the standard three, the listening socket, the waker's two sockets."""
 
 DEEP = 300
 REQUESTS = {
@@ -35,16 +35,16 @@ REQUESTS = {
 }
 
 
-def goes_on(target: Target) -> None:
-    """The target makes steps, and takes the next viewer."""
+def assert_target_keeps_running(target: Target) -> None:
+    """Wait until the target makes steps, has closed every connection, and accepts the next viewer."""
     before = target.steps()
     wait_until(lambda: target.steps() > before + 10, "the target's steps")
     wait_until(lambda: target.descriptors() == QUIET + 1, "the end of every connection")
-    wait_until(lambda: takes_a_viewer(target), "the next viewer's turn")
+    wait_until(lambda: accepts_a_viewer(target), "the next viewer's turn")
 
 
-def takes_a_viewer(target: Target) -> bool:
-    """Whether it answers in time, which behind a crowd can be said only of a later try."""
+def accepts_a_viewer(target: Target) -> bool:
+    """Whether it answers in time; while it still serves a crowd, only a later try succeeds."""
     try:
         target.child.attach().close()
     except ProbeError:
@@ -53,7 +53,7 @@ def takes_a_viewer(target: Target) -> bool:
 
 
 def send_all(connection: socket.socket, data: bytes) -> None:
-    """Send as far as the target takes it, reading what comes back."""
+    """Send until the target closes the connection, discarding its answers."""
     connection.setblocking(False)
     view, sent = memoryview(data), 0
     while sent < len(data):
@@ -66,33 +66,33 @@ def send_all(connection: socket.socket, data: bytes) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", REQUESTS)
-def test_very_many_frames(target: Target, name: str, record_property) -> None:
+def test_a_flood_of_frames_keeps_memory_bounded(target: Target, name: str, record_property) -> None:
     record_property("count", f"{MANY} frames")
     data = frame(REQUESTS[name]) * (MANY // 10)
-    before = target.child.drawn_bytes()
+    before = target.child.anonymous_bytes()
     with closing(connected(target.path)) as connection:
         send_all(connection, HELLO)
         with suppress(ConnectionError):
-            for _ in range(10 if name != "hellos" else 1):  # each of those is answered with two messages
+            for _ in range(10 if name != "hellos" else 1):  # each hello is answered with two messages
                 send_all(connection, data)
-                assert target.child.drawn_bytes() < before + BOUND_BYTES
-    goes_on(target)
+                assert target.child.anonymous_bytes() < before + BOUND_BYTES
+    assert_target_keeps_running(target)
 
 
 @pytest.mark.long
-def test_very_many_frames_of_nobody_who_reads(target: Target, record_property) -> None:
+def test_a_flood_from_a_viewer_that_never_reads_keeps_memory_bounded(target: Target, record_property) -> None:
     record_property("count", f"{MANY} frames")
-    before = target.child.drawn_bytes()
+    before = target.child.anonymous_bytes()
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO)
         connection.settimeout(1.0)
         with suppress(OSError):
             connection.sendall(frame(REQUESTS["hellos"]) * MANY)
-        assert target.child.drawn_bytes() < before + BOUND_BYTES
-    goes_on(target)
+        assert target.child.anonymous_bytes() < before + BOUND_BYTES
+    assert_target_keeps_running(target)
 
 
-def test_a_frame_of_four_gibibytes_is_not_waited_for(target: Target) -> None:
+def test_the_probe_does_not_wait_for_a_frame_of_four_gibibytes(target: Target) -> None:
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO + struct.pack(">4sI", b"gptu", 2**32 - 1))
         sent = 0
@@ -100,67 +100,70 @@ def test_a_frame_of_four_gibibytes_is_not_waited_for(target: Target) -> None:
             while sent < 2**28:
                 sent += connection.send(b"[" * 2**20)
         assert sent < 2**24
-    goes_on(target)
+    assert_target_keeps_running(target)
 
 
-def test_four_who_say_nothing_give_up_their_places(python: Python) -> None:
+def test_four_silent_connections_are_dropped(python: Python) -> None:
     impatient = "    from gputui.probe import connection\n    connection.PATIENCE_S = 0.3\n"
     target = Target(python.start(impatient + COUNTING), python.folder)
     with ExitStack() as stack:
         silent = [stack.enter_context(closing(connected(target.path))) for _ in range(4)]
         assert [connection.recv(1) for connection in silent] == [b""] * 4
-    goes_on(target)
+    assert_target_keeps_running(target)
 
 
-def test_a_thousand_who_come_and_go(target: Target) -> None:
-    before = target.child.drawn_bytes()
+def test_a_thousand_short_connections_keep_memory_bounded(target: Target) -> None:
+    before = target.child.anonymous_bytes()
     for number in range(1000):
-        with suppress(OSError), closing(connected(target.path)) as connection:  # where the door is crowded, too
+        with (
+            suppress(OSError),
+            closing(connected(target.path)) as connection,
+        ):  # also when the backlog of the socket is full
             connection.sendall((HELLO, b"", b"gp", HELLO + b"gptu")[number % 4])
-    assert target.child.drawn_bytes() < before + BOUND_BYTES
-    goes_on(target)
+    assert target.child.anonymous_bytes() < before + BOUND_BYTES
+    assert_target_keeps_running(target)
 
 
 ODD = {
     "a number no float can hold": frame({"type": "statistics", "interval_s": 10**400}),
     "a protocol no float can hold": frame({"type": "hello", "protocol": 10**400}),
-    "a number that is none": frame({"type": "look", "wait_s": float("nan")}),
+    "not a number": frame({"type": "look", "wait_s": float("nan")}),
     "infinity": frame({"type": "statistics", "interval_s": float("-inf")}),
-    "half a character": frame({"type": "mark", "label": "\ud800"}),
+    "a lone surrogate": frame({"type": "mark", "label": "\ud800"}),
     "deep lists": frames.frame(b'{"type":"look","how":' + b"[" * DEEP + b"]" * DEEP + b"}"),
     "a deep type": frames.frame(b'{"type":' + b"[" * DEEP + b"]" * DEEP + b"}"),
-    "a hello in the end": frame({"type": "bye"}) + HELLO,
-    "two at once": HELLO + frame({"type": "look"}) * 2,
-    "a look that waits as long as it may": frame({"type": "look", "wait_s": 1e308}),
+    "a hello at the end": frame({"type": "bye"}) + HELLO,
+    "two looks at once": HELLO + frame({"type": "look"}) * 2,
+    "a look with an enormous wait": frame({"type": "look", "wait_s": 1e308}),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_request_ends_the_conversation_at_most(target: Target, name: str) -> None:
+def test_an_odd_request_ends_at_most_its_own_connection(target: Target, name: str) -> None:
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO + ODD[name])
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionError):
             while connection.recv(65536):
                 pass
-    goes_on(target)
+    assert_target_keeps_running(target)
 
 
-def test_every_depth_of_nesting_that_json_reads_is_refused_alike(target: Target) -> None:
+def test_deep_nesting_is_refused_with_the_same_sentence_at_every_depth(target: Target) -> None:
     for depth in range(940, 1001):
         payload = b'{"type":"look","how":' + b"[" * depth + b"]" * depth + b"}"
         with closing(connected(target.path)) as connection:
             connection.sendall(HELLO + frames.frame(payload))
-            assert b"cannot be understood" in _to_the_end(connection)
-    goes_on(target)
+            assert b"cannot be understood" in _receive_until_closed(connection)
+    assert_target_keeps_running(target)
 
 
-def test_descriptors_that_a_viewer_sends_along_are_not_kept(target: Target) -> None:
+def test_descriptors_sent_by_a_viewer_are_closed(target: Target) -> None:
     with closing(connected(target.path)) as connection, open("/dev/null") as null:  # noqa: PTH123
         socket.send_fds(connection, [HELLO], [null.fileno()] * 50)
         assert json.loads(connection.recv(65536)[frames.HEADER_BYTES :].split(b"gptu")[0])["type"] == "hello"
         assert target.descriptors() == QUIET + 2
-    goes_on(target)
+    assert_target_keeps_running(target)
 
 
 FULL = """
@@ -191,7 +194,7 @@ FILL = """
 
 
 @pytest.mark.parametrize("viewers_before", [0, 1])
-def test_a_program_without_a_descriptor_left_lets_viewers_wait_and_does_not_turn_in_circles(
+def test_a_program_out_of_descriptors_lets_viewers_wait_without_a_busy_loop(
     python: Python, viewers_before: int
 ) -> None:
     child = python.start(FULL + FILL)
@@ -212,7 +215,7 @@ def test_a_program_without_a_descriptor_left_lets_viewers_wait_and_does_not_turn
         assert waiting.recv(4) == b"gptu"
 
 
-def test_a_program_that_had_no_descriptor_at_the_start_goes_on_without_a_probe(python: Python) -> None:
+def test_a_program_out_of_descriptors_at_the_start_runs_without_a_probe(python: Python) -> None:
     child = python.start(FULL + NO_START)
     assert child.expect("status").startswith("off: [Errno 24]")
     child.say("end")
@@ -229,7 +232,7 @@ NO_START = """
 """
 
 
-def _to_the_end(connection: socket.socket) -> bytes:
+def _receive_until_closed(connection: socket.socket) -> bytes:
     data = b""
     while received := connection.recv(65536):
         data += received

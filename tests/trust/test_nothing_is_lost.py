@@ -1,4 +1,4 @@
-"""What may befall a program that is looked at: it ends, or goes on, as without us, and the viewer says what is true."""
+"""Crashes, stops, closed files, changed identities: the program behaves as without gputui, and the viewer says why."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ START = """
 
 DEATHS = {
     "os.abort": ("os.abort()", -signal.SIGABRT),
-    "a fault in C": ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+    "a segmentation fault": ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
     "out of memory": ("raise MemoryError", 1),
     "killed": ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
 }
 
 
 @pytest.mark.parametrize("name", DEATHS)
-def test_a_sudden_death_is_said_and_is_the_programs_own(python: Python, sockets: Path, name: str) -> None:
+def test_a_crash_keeps_its_exit_status_and_reaches_the_viewer(python: Python, sockets: Path, name: str) -> None:
     code, status = DEATHS[name]
     child = python.start(START + f"    {code}\n")
     child.expect("ready")
@@ -48,14 +48,14 @@ def test_a_sudden_death_is_said_and_is_the_programs_own(python: Python, sockets:
     wait_until(lambda: moments, "the first moment")
     child.say("go")
     assert child.ended() == status
-    wait_until(lambda: moments[-1].ended, "the news of its end")
+    wait_until(lambda: moments[-1].ended, "the viewer's notice of the end")
     assert moments[-1].ended is not None
     assert "gputui" not in child.errors
-    assert child.pid not in {found.pid for found in listing.list_probes()}
+    assert child.pid not in {probe.pid for probe in listing.list_probes()}
     assert not list(sockets.iterdir())
 
 
-def test_a_fault_is_reported_by_faulthandler_as_without_us(python: Python) -> None:
+def test_faulthandler_still_reports_a_segmentation_fault(python: Python) -> None:
     child = python.start(START + "    import ctypes; ctypes.string_at(0)\n", options=("-X", "faulthandler"))
     child.expect("ready")
     with child.attach() as client:
@@ -66,7 +66,7 @@ def test_a_fault_is_reported_by_faulthandler_as_without_us(python: Python) -> No
     assert "train.py" in child.errors
 
 
-def test_a_program_that_is_stopped_says_nothing_and_then_goes_on(python: Python) -> None:
+def test_a_stopped_program_sends_nothing_until_it_continues(python: Python) -> None:
     child = python.start(START + "    input()\n")
     child.expect("ready")
     with child.attach() as client:
@@ -82,7 +82,7 @@ def test_a_program_that_is_stopped_says_nothing_and_then_goes_on(python: Python)
         child.process.send_signal(signal.SIGCONT)
         first = client.receive(60)
         assert isinstance(first, Statistics)
-        assert first.time >= stopped  # nothing old is told for new
+        assert first.time >= stopped  # no stale reading arrives as a new one
 
 
 ESCAPES = {
@@ -92,7 +92,7 @@ ESCAPES = {
         try:
             fd < 3 or os.close(fd)
         except OSError:
-            pass  # that of the listing, at least
+            pass  # at least the descriptor that listdir used
 """,
     "dup2": "[os.dup2(2, fd) for fd in range(3, 64)]",
 }
@@ -117,21 +117,21 @@ OWN_FILES = """
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The viewer waits less for a process to be gone: these go on."""
+def short_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the viewer's wait for the process to exit: these programs keep running."""
     monkeypatch.setattr(exit_reason, "_EXIT_TAKES_S", 0.1)
 
 
-def to_the_end(client: ProbeClient) -> None:
-    """Take what comes until there is nobody who sends."""
+def receive_until_closed(client: ProbeClient) -> None:
+    """Receive messages until the connection ends with an error."""
     while True:
         client.receive(60)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_exit_wait")
 @pytest.mark.parametrize("company", ["alone", "with a viewer"])
 @pytest.mark.parametrize("name", ESCAPES)
-def test_who_closes_every_descriptor_has_its_numbers_for_itself(
+def test_a_program_that_closes_every_descriptor_can_reuse_their_numbers(
     python: Python, sockets: Path, name: str, company: str
 ) -> None:
     child = python.start(START + f"    {ESCAPES[name]}\n" + OWN_FILES)
@@ -143,7 +143,7 @@ def test_who_closes_every_descriptor_has_its_numbers_for_itself(
     child.expect("closed")
     if client:
         with pytest.raises(ProbeError, match=r"is gone\. The process closed all its files"):
-            to_the_end(client)
+            receive_until_closed(client)
     with pytest.raises(CannotAttachError, match="has no probe"):
         child.attach()
     child.say("go on")
@@ -169,7 +169,7 @@ CLOSES_DURING_AN_IMPORT = """
     def at(event, arguments):
         if event == "import" and arguments[0] == "gputui.probe.server":
             [os.dup2(2, fd) for fd in range(3, 64)]
-            sys.path_importer_cache["folder"]._path_cache = set()  # as after a listing of what is no folder
+            sys.path_importer_cache["folder"]._path_cache = set()  # as after listing something that is not a folder
             reached.set()
             raise ModuleNotFoundError("read from a descriptor that was replaced")
 
@@ -185,12 +185,12 @@ CLOSES_DURING_AN_IMPORT = """
 """
 
 
-@pytest.mark.usefixtures("impatient")
-def test_an_import_of_ours_that_was_cut_off_spoils_none_of_the_programs(python: Python, sockets: Path) -> None:
+@pytest.mark.usefixtures("short_exit_wait")
+def test_an_interrupted_import_of_the_probe_does_not_break_the_programs_imports(python: Python, sockets: Path) -> None:
     child = python.start(CLOSES_DURING_AN_IMPORT)
     child.expect("ready")
     with pytest.raises((ProbeError, CannotAttachError)):
-        to_the_end(child.attach())
+        receive_until_closed(child.attach())
     assert child.expect("status") == "off: the program has closed the probe's file descriptors"
     assert child.expect("imported") == "later"
     assert not list(sockets.iterdir())
@@ -210,7 +210,7 @@ CHANGES = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.root] * (name == "the root folder")) for name in CHANGES]
 )
-def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python, sockets: Path, name: str) -> None:
+def test_the_probe_survives_what_a_program_changes_about_itself(python: Python, sockets: Path, name: str) -> None:
     code = CHANGES[name]
     child = python.start(
         START.replace("import gputui.probe,", "import gputui.probe.server, json,") + f"    {code}\n    input()\n"
@@ -219,8 +219,8 @@ def test_what_a_program_changes_of_itself_changes_nothing_for_us(python: Python,
     child.attach().close()
     child.say("go")
     child.expect("going")
-    if name == "the root folder":  # its socket is outside, and so are we
-        assert child.pid in {found.pid for found in listing.list_probes()}
+    if name == "the root folder":  # the socket and this test are outside the new root
+        assert child.pid in {probe.pid for probe in listing.list_probes()}
     else:
         with child.attach() as client:
             assert client.statistics().devices == ()
@@ -245,7 +245,7 @@ def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Py
     assert (child.ended(), child.errors) == (0, "")
 
 
-def test_a_cleaner_that_removes_the_folder_is_named(python: Python, sockets: Path) -> None:
+def test_a_removed_socket_folder_is_reported(python: Python, sockets: Path) -> None:
     child = python.start(START + "    input()\n")
     child.expect("ready")
     with child.attach() as client:
@@ -259,7 +259,7 @@ def test_a_cleaner_that_removes_the_folder_is_named(python: Python, sockets: Pat
     assert (child.ended(), child.errors) == (0, "")
 
 
-def test_cleaners_that_ask_the_kernel_find_the_socket_alive(python: Python) -> None:
+def test_the_socket_is_listed_in_proc_net_unix(python: Python) -> None:
     child = python.start(START)
     path = child.expect("ready")
     alive = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()]
@@ -271,10 +271,8 @@ FULL = {"full": "nr_inodes=2", "read-only": "ro"}
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", FULL)
-def test_where_the_folder_of_sockets_takes_no_file_the_program_goes_on(
-    python: Python, sockets: Path, name: str
-) -> None:
-    """A tmpfs of two inodes: the root and our folder."""
+def test_a_program_runs_where_the_socket_folder_cannot_be_written(python: Python, sockets: Path, name: str) -> None:
+    """ "full" is a tmpfs with two inodes: its root and gputui's folder."""
     folder = sockets.parent
     subprocess.run(["mount", "-t", "tmpfs", "-o", FULL[name], "none", folder], check=True)
     try:

@@ -1,4 +1,4 @@
-"""A training run with a viewer at ten times the default rate is, to the bit and the byte, the run without the probe."""
+"""A training run with a viewer at ten times the default rate equals the run without the probe, bit for bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRAINING = """
     ).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
     losses, addresses, kept = [], [], []
-    origin = next(model.parameters()).data_ptr()  # where the device's memory begins differs from run to run
+    origin = next(model.parameters()).data_ptr()  # the device's base address differs from run to run
 
     def digest(*values):
         return hashlib.sha256(repr(values).encode()).hexdigest()
@@ -45,7 +45,7 @@ TRAINING = """
             kept.pop(random.randrange(len(kept)))
         losses.append(loss.item())
         if cuda:
-            addresses.append([each.data_ptr() - origin for each in (x, loss, *kept, *model.parameters())])
+            addresses.append([tensor.data_ptr() - origin for tensor in (x, loss, *kept, *model.parameters())])
 
     def train(name):
         for number in range(6):
@@ -53,26 +53,26 @@ TRAINING = """
                 step()
             print("at", number, flush=True)
             input()
-        print("end", name, json.dumps(said()), flush=True)
+        print("end", name, json.dumps(state_of_the_run()), flush=True)
 
-    def said():
+    def state_of_the_run():
         state = {
             "losses": digest(losses),
             "gradients": digest([parameter.grad.tolist() for parameter in model.parameters()]),
             "weights": digest([parameter.tolist() for parameter in model.parameters()]),
-            "states": digest([[str(k), str(v)] for each in optimizer.state.values() for k, v in each.items()]),
+            "states": digest([[str(k), str(v)] for state in optimizer.state.values() for k, v in state.items()]),
             "random": digest(torch.get_rng_state().tolist(), random.getstate()),
         }
         if cuda:
             state["addresses"] = digest(addresses)
-            state["statistics"] = [torch.cuda.memory_stats(each) for each in range(2)]
+            state["statistics"] = [torch.cuda.memory_stats(device) for device in range(2)]
             snapshot = torch.cuda.memory._snapshot()
             state["segments"] = json.loads(json.dumps([
-                [each["address"] - origin, each["stream"], [[b["size"], b["state"]] for b in each["blocks"]]]
-                for each in snapshot["segments"]
+                [one["address"] - origin, one["stream"], [[b["size"], b["state"]] for b in one["blocks"]]]
+                for one in snapshot["segments"]
             ]))
             state["history"] = [
-                [[each["action"], each.get("addr", 0) - origin, each["size"]] for each in trace]
+                [[entry["action"], entry.get("addr", 0) - origin, entry["size"]] for entry in trace]
                 for trace in snapshot["device_traces"]
             ]
             state["random of the device"] = digest(torch.cuda.get_rng_state().tolist())
@@ -90,7 +90,7 @@ TRAINING = """
 
 
 class Viewer:
-    """Attached, at ten times the default rate; `asks` says how it looks while the program goes on."""
+    """A viewer attached at ten times the default rate, with every message that it received."""
 
     def __init__(self, client: ProbeClient) -> None:
         self._client = client
@@ -98,26 +98,26 @@ class Viewer:
         client.ask_look("walk", when="changed")
         self.seen: list[object] = []
 
-    def while_it_goes_on(self, *, child: Child, asks: str | None) -> None:
-        """Let the program make its next steps, and look in the middle of them."""
-        if asks is not None:
-            self._client.ask_look(asks)
+    def watch_steps(self, *, child: Child, how: str | None) -> None:
+        """Let the program take its next steps and look during them; without `how`, only read the counters."""
+        if how is not None:
+            self._client.ask_look(how)
         child.say("go")
         message: object = None
-        while not isinstance(message, Look if asks is not None else Statistics):
+        while not isinstance(message, Look if how is not None else Statistics):
             message = self._client.receive(60)
             assert message is not None
             self.seen.append(message)
-        if asks is not None:
+        if how is not None:
             self._client.ask_look("walk", when="changed")
 
 
 def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], Viewer | None]:
-    """What the program says of itself in the end, what it printed besides, and who watched it."""
+    """The final state that the program reports for each phase, its other output, and its viewer."""
     child = python.start(
         TRAINING, GPUTUI_PROBE="1" if attached else "0", PYTHONHASHSEED="0", CUBLAS_WORKSPACE_CONFIG=":4096:8"
     )
-    said: dict[str, Any] = {}
+    states: dict[str, Any] = {}
     with ExitStack() as stack:
         viewer = None
         for phase in ("plain", "recorded"):
@@ -126,25 +126,25 @@ def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], V
                 if attached and viewer is None:
                     viewer = Viewer(stack.enter_context(child.attach()))
                 if viewer:
-                    asks = None if phase == "recorded" else ("walk", "scan", "")[number % 3]
-                    viewer.while_it_goes_on(child=child, asks=asks)
+                    how = None if phase == "recorded" else ("walk", "scan", "")[number % 3]
+                    viewer.watch_steps(child=child, how=how)
                 else:
                     child.say("go")
-            said[phase] = json.loads(child.expect(f"end {phase}"))
+            states[phase] = json.loads(child.expect(f"end {phase}"))
         printed = [child.expect("tasks"), str(child.ended()), child.errors]
-    return said, printed, viewer
+    return states, printed, viewer
 
 
 @pytest.mark.every_torch
-def test_a_training_run_is_the_same_with_a_viewer_as_without_the_probe(torch_python: Python) -> None:
+def test_a_viewer_changes_nothing_in_a_training_run(torch_python: Python) -> None:
     without, printed_without, _ = run(torch_python, attached=False)
     with_viewer, printed_with, viewer = run(torch_python, attached=True)
-    for phase, said in without.items():
-        for what, value in said.items():
-            assert with_viewer[phase][what] == value, f"{phase}: {what}"
+    for phase, state in without.items():
+        for name, value in state.items():
+            assert with_viewer[phase][name] == value, f"{phase}: {name}"
     assert printed_with == printed_without
     assert viewer is not None
-    looks = [each for each in viewer.seen if isinstance(each, Look)]
+    looks = [message for message in viewer.seen if isinstance(message, Look)]
     assert len(looks) >= 6
     assert len([look for look in looks if look.inventory is not None]) >= 2
 
@@ -160,7 +160,7 @@ COUNTED = (
 
     things = [model, optimizer, optimizer.state, *model.modules(), *model.parameters(), None, True, False, 0, 1, (), ""]
     things += [parameter.grad for parameter in model.parameters()]
-    gc.disable()  # what is left is to be found, not collected
+    gc.disable()  # garbage that a look leaves must be counted, not collected
 
     def report(name):
         while not os.path.exists(name):
@@ -174,42 +174,44 @@ COUNTED = (
 
 
 def visit(child: Child, number: int) -> None:
-    """Attach, look in one way or another, and go, in one way or another."""
+    """Attach, look in a way that depends on `number`, and disconnect, sometimes before the look arrives."""
     with child.attach() as client:
         client.subscribe(TENTH_OF_DEFAULT_S)
         client.ask_look("walk", when="changed")
         if number % 3:
             client.look(("walk", "scan", "")[number % 4 % 3])
         else:
-            client.ask_look("scan")  # and not waited for
+            client.ask_look("scan")  # disconnects without waiting for the answer
 
 
-def test_a_hundred_viewers_leave_references_descriptors_threads_and_memory_as_before(torch_python: Python) -> None:
+def test_a_hundred_viewers_leak_no_references_descriptors_threads_or_memory(torch_python: Python) -> None:
     child = torch_python.fork(COUNTED, *AFTER)
     child.expect("ready")
 
-    def held() -> tuple[int, int]:
+    def open_counts() -> tuple[int, int]:
         return tuple(len(list(Path(f"/proc/{child.pid}/{what}").iterdir())) for what in ("fd", "task"))
 
     def after_viewers(count: int, name: str) -> tuple[list[int], int]:
         for number in range(count):
             visit(child, number)
-        wait_until(lambda: held() == alone, "the end of every connection")
+        wait_until(lambda: open_counts() == alone, "the end of every connection")
         (torch_python.folder / name).touch()
         counts = [int(count) for count in child.expect(name).split()]
-        return counts, child.drawn_bytes()
+        return counts, child.anonymous_bytes()
 
     def grown_by_a_hundred(name: str) -> int:
-        nonlocal drawn
-        counts, drawn_after = after_viewers(CYCLES, name)
+        nonlocal anonymous
+        counts, anonymous_after = after_viewers(CYCLES, name)
         drift = [abs(one - other) for one, other in zip(before, counts, strict=True)]
         assert max(drift) < CYCLES / 4, drift
-        grown, drawn = drawn_after - drawn, drawn_after
+        grown, anonymous = anonymous_after - anonymous, anonymous_after
         return grown
 
-    alone = held()
-    before, drawn = after_viewers(CYCLES // 5, "before")  # the first ones find their way
-    assert any(grown_by_a_hundred(name) < AT_MOST_BYTES for name in AFTER)  # a leak grows by each, a heap now and then
+    alone = open_counts()
+    before, anonymous = after_viewers(CYCLES // 5, "before")  # warms up caches and the heap
+    assert any(
+        grown_by_a_hundred(name) < AT_MOST_BYTES for name in AFTER
+    )  # a leak grows every time, the heap only now and then
     for name in AFTER:
         (torch_python.folder / name).touch()
     assert (child.ended(), child.errors) == (0, "")

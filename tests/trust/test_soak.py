@@ -1,4 +1,4 @@
-"""The short form of `benchmarks.soak`: both sides hold what they held, whoever came and went in between."""
+"""A short run of `benchmarks.soak`: neither side grows while viewers come and go."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.scale import SCALE
 
 ACTIONS = 24 * SCALE
 GROWN_KIB = 16 * 1024
-"""Over so few acts both sides still find their size: what is looked for is what would be ten times that in an hour."""
+"""Heaps still settle over so few actions; the leaks that this test looks for reach ten times that within an hour."""
 
 
 @pytest.mark.long
 def test_a_short_soak(torch_path: str, tmp_path: Path, sockets: Path, record_property) -> None:
-    record_property("count", f"{ACTIONS} acts")
+    record_property("count", f"{ACTIONS} actions")
     soak = Soak(torch_path, tmp_path, ranks=2, seed=3)
     try:
         pids = [rank.process.pid for rank in soak.ranks]

@@ -1,4 +1,4 @@
-"""Where a program may run: little to open, nowhere to write, several interpreters in one, containers."""
+"""Restricted environments: few descriptors, no runtime folder, subinterpreters, free-threaded builds, containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAITING = """
     print("ready", os.getpid(), gputui.probe.status(), flush=True)
     import select, sys
     while not select.select([sys.stdin], [], [], 0.001)[0]:
-        pass  # back in Python often enough for a look
+        pass  # returns to Python often enough for a look
 """
 
 
@@ -42,7 +42,7 @@ def test_sixty_four_descriptors_are_enough(python: Python) -> None:
 
 
 @pytest.mark.parametrize("runtime_dir", ["", "/nowhere", "/proc", "relative"])
-def test_without_a_runtime_folder_it_is_in_tmp(python: Python, runtime_dir: str) -> None:
+def test_without_a_runtime_folder_the_socket_is_in_tmp(python: Python, runtime_dir: str) -> None:
     child = python.start(WAITING, XDG_RUNTIME_DIR=runtime_dir, HOME="/proc")
     path = Path(child.expect("ready").split()[1])
     assert path.parent == Path(f"/tmp/gputui-{os.getuid()}")
@@ -69,7 +69,7 @@ SUBINTERPRETERS = """
 """
 
 
-def test_a_subinterpreter_leaves_the_probe_to_the_main_one(python: Python) -> None:
+def test_a_subinterpreter_leaves_the_probe_to_the_main_interpreter(python: Python) -> None:
     child = python.start(SUBINTERPRETERS)
     expected = "off: this is a subinterpreter: the main interpreter's probe serves the process"
     assert child.expect("other") == expected
@@ -88,14 +88,14 @@ FREE_THREADED = """
 
 
 def test_a_free_threaded_build_is_refused_with_a_sentence(python: Python, sockets: Path) -> None:
-    """What such a build calls itself stands for one."""
+    """Simulated by the ABI flag of such a build."""
     child = python.start(FREE_THREADED)
     assert child.expect("ready").startswith("off: this is a free-threaded Python, whose threads go on during a look")
     assert (child.ended(), child.errors) == (0, "")
     assert not sockets.exists()
 
 
-def test_a_viewer_says_that_a_free_threaded_program_has_none(python: Python) -> None:
+def test_a_viewer_says_that_a_free_threaded_program_has_no_probe(python: Python) -> None:
     renamed = python.folder / "python3.13t"
     renamed.write_bytes(Path("/usr/bin/sleep").read_bytes())
     renamed.chmod(0o755)
@@ -122,22 +122,22 @@ INSIDE = """
 
 @pytest.fixture
 def contained(python: Python) -> Child:
-    """A program in PID and mount namespaces of its own, where the runtime folder is its own too."""
+    """A program in its own PID and mount namespaces, with its own runtime folder."""
     return python.run([*CONTAINER, "sh", "-c", HIDE, python.path, "-c", textwrap.dedent(INSIDE), sys.executable])
 
 
 def outer_pid(child: Child) -> int:
-    """The PID, as it is known here, of what `unshare` has started."""
+    """The PID, in this namespace, of the program that `unshare` started."""
     return int(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()[0])
 
 
 @pytest.mark.root
-def test_a_program_in_a_container_is_attached_to_from_inside_and_outside(contained: Child, sockets: Path) -> None:
+def test_viewers_inside_and_outside_a_container_can_attach_to_its_program(contained: Child, sockets: Path) -> None:
     inner = contained.expect("ready").split()[0]
     assert inner == "1"
     assert contained.expect("inside") == "0 True"  # the list
     assert contained.expect("inside") == "0 True"  # one look
-    assert not sockets.exists()  # its socket is in a folder that only it sees
+    assert not sockets.exists()  # its socket is in a folder that only the container sees
     pid = outer_pid(contained)
     with listing.attach(pid) as client:
         assert client.greeting.pid == pid

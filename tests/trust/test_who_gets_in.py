@@ -1,4 +1,4 @@
-"""Who may put something where the probe's socket lies, and who may talk to it: two real users, and root."""
+"""Access to the probe's socket and its folder, tested with two real users and root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.trust.conftest import COUNTING
 
 ANA = 100_000 + 2 * os.getpid()
 BEN = ANA + 1
-"""Of this process of the tests alone: several may run at a time, and /tmp is for all."""
+"""Unique to this test process, because several may run at once and share /tmp."""
 
 BECOME = """
     import ctypes, json, os, sys
@@ -60,7 +60,7 @@ VIEWER = (
 
 
 def view(uid: int, pid: int, path: str = "") -> str:
-    """What a viewer of a user gets, by PID or by the socket's path."""
+    """The output of a viewer run by user `uid`, which attaches by PID or by the socket's path."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(VIEWER), str(uid), str(pid), path],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "GPUTUI_PROBE": "0"},
@@ -73,7 +73,7 @@ def view(uid: int, pid: int, path: str = "") -> str:
 
 @pytest.fixture
 def of_users(python: Python) -> Iterator[dict[int, Path]]:
-    """The folders of both users in /tmp, not made yet."""
+    """The folders of both users in /tmp, which do not exist yet."""
     folders = {uid: Path(f"/tmp/gputui-{uid}") for uid in (ANA, BEN)}
     for folder in folders.values():
         clear(folder)
@@ -83,7 +83,7 @@ def of_users(python: Python) -> Iterator[dict[int, Path]]:
 
 
 def clear(path: Path) -> None:
-    """Remove whatever is there."""
+    """Remove a file, link or folder, if there is one."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -91,12 +91,12 @@ def clear(path: Path) -> None:
 
 
 def run_as(uid: int, python: Python) -> Child:
-    """A target of a user."""
+    """A target run by user `uid`."""
     return python.start(TARGET, str(uid), GPUTUI_PROBE="0")
 
 
 @pytest.mark.root
-def test_the_owner_and_root_get_in_and_nobody_else(python: Python, of_users: dict[int, Path]) -> None:
+def test_only_the_owner_and_root_can_attach(python: Python, of_users: dict[int, Path]) -> None:
     child = run_as(ANA, python)
     path = child.expect("ready")
     assert Path(path).parent == of_users[ANA]
@@ -115,7 +115,7 @@ def test_the_owner_and_root_get_in_and_nobody_else(python: Python, of_users: dic
 
 
 @pytest.mark.root
-def test_who_started_as_root_and_became_another_user_is_found_by_root(python: Python, sockets: Path) -> None:
+def test_root_finds_a_program_that_started_as_root_and_changed_user(python: Python, sockets: Path) -> None:
     child = python.start(
         f"""
         import gputui.probe.server, ctypes, json, os
@@ -130,13 +130,13 @@ def test_who_started_as_root_and_became_another_user_is_found_by_root(python: Py
         assert client.greeting.pid == child.pid
     child.say("end")
     assert child.ended() == 0
-    assert child.errors == ""  # the file is root's, and stays
-    assert child.pid not in {found.pid for found in listing.list_probes()}
+    assert child.errors == ""  # the socket file belongs to root, so the program cannot remove it
+    assert child.pid not in {probe.pid for probe in listing.list_probes()}
     assert not list(sockets.iterdir())
 
 
 PLANTED = {
-    "a folder of somebody else": (lambda folder: (folder.mkdir(0o700), os.chown(folder, BEN, BEN)), "belongs to user"),
+    "a folder of another user": (lambda folder: (folder.mkdir(0o700), os.chown(folder, BEN, BEN)), "belongs to user"),
     "a link to a folder": (lambda folder: folder.symlink_to("/tmp"), "is not a folder"),
     "a file": (lambda folder: folder.touch(), "is not a folder"),
     "an open folder": (lambda folder: (folder.mkdir(), folder.chmod(0o777), os.chown(folder, ANA, ANA)), "is open to"),
@@ -145,9 +145,7 @@ PLANTED = {
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_was_planted_in_the_shared_temporary_folder_is_not_used(
-    python: Python, of_users: dict[int, Path], name: str
-) -> None:
+def test_the_probe_does_not_use_a_folder_planted_in_tmp(python: Python, of_users: dict[int, Path], name: str) -> None:
     plant, reason = PLANTED[name]
     plant(of_users[ANA])
     before = of_users[ANA].lstat().st_mode
@@ -171,7 +169,9 @@ LINKS = {
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_what_was_planted_in_the_place_of_the_socket_is_not_followed(python: Python, sockets: Path, name: str) -> None:
+def test_the_probe_does_not_follow_what_was_planted_at_its_socket_path(
+    python: Python, sockets: Path, name: str
+) -> None:
     sockets.mkdir(mode=0o700)
     child = python.start(
         f"""
@@ -203,14 +203,14 @@ def test_what_was_planted_in_the_place_of_the_socket_is_not_followed(python: Pyt
     assert victim.read_text() == "precious"
 
 
-def test_every_mode_holds_whatever_the_umask(python: Python, sockets: Path) -> None:
+def test_file_modes_do_not_depend_on_the_umask(python: Python, sockets: Path) -> None:
     child = python.start("    import os\n    os.umask(0)\n" + COUNTING)
     path = Path(child.expect("ready"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
 
 
-def test_a_regular_file_that_goes_by_the_name_of_a_socket_stays(python: Python, sockets: Path) -> None:
+def test_a_regular_file_named_like_a_socket_is_not_removed(python: Python, sockets: Path) -> None:
     child = python.start(COUNTING)
     path = Path(child.expect("ready"))
     child.end()

@@ -68,7 +68,7 @@ def train(length: int = 256, *, set_to_none: bool = True) -> None:
 
 
 def fragment(pause_s: float = 0.0) -> None:
-    """Features of sequences of ever other lengths, kept between the activations, up to an out-of-memory error."""
+    """Keep features of ever longer sequences between the activations, until an out-of-memory error."""
     model.keeps_features = True
     length = 256
     while True:
@@ -78,7 +78,7 @@ def fragment(pause_s: float = 0.0) -> None:
 
 
 def leak() -> None:
-    """A list of losses that are never backpropagated."""
+    """Append to a list of losses that are never backpropagated."""
     train()
     losses.append(model(batch(64)))
 
@@ -93,13 +93,13 @@ def empty_cache() -> None:
 
 
 def evaluate() -> None:
-    """Evaluation mode, but with a graph."""
+    """Evaluate without `torch.no_grad()`, which keeps a graph."""
     model.eval()
     newest[:] = [model(batch())]
 
 
 def rest(seconds: float = PAUSE_S) -> None:
-    """A pause in which the probe may look."""
+    """Pause so that the probe can look."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""What a program knows of its own tensors, and how far an inventory agrees with it."""
+"""What a program knows about its own tensors, and how far an inventory agrees with it."""
 
 import torch
 
@@ -41,7 +41,7 @@ class Book:
         self.last = None
 
     def note(self, *tensors):
-        """Results, inputs and saved tensors: activations, or other tensors where they need no gradient."""
+        """Results, inputs and saved tensors: activations, or other tensors if they need no gradient."""
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
                 self.passing[address_of(tensor)] = tensor.untyped_storage().nbytes()
@@ -51,7 +51,7 @@ class Book:
         return tensor
 
     def watch(self):
-        """Note what every module takes and gives."""
+        """Note the inputs and the output of every module."""
         for module in self.model.modules():
             module.register_forward_hook(lambda module, inputs, output: self.note(*inputs, output))
 
@@ -102,19 +102,19 @@ class Book:
         )
 
     def sizes(self, owned):
-        """The bytes to be explained: the allocator's live blocks, or on the CPU what is owned."""
+        """Size and requested bytes to explain, by address: the allocator's live blocks, or on the CPU what is owned."""
         if ON_CUDA:
             return live_blocks()
         return dict.fromkeys(owned, (1, 1))
 
     def disagreement(self, storage, owned):
-        told = (storage["owner"], storage["category"])
+        reported = (storage["owner"], storage["category"])
         expected = owned.get(storage["address"])
         if expected is not None:
-            return "" if told == expected else f"{expected} was called {told}"
+            return "" if reported == expected else f"{expected} was called {reported}"
         if storage["category"] in OWNED:
-            return f"{told} is owned by nobody"
+            return f"{reported} has no owner in the program"
         is_ours = self.passing.get(storage["address"]) is not None or (storage["saved_by"] and not self.knows_saved)
         if not is_ours:
-            return f"{told} is unknown to the program: {storage['shape']} {storage['saved_by']}"
+            return f"{reported} is unknown to the program: {storage['shape']} {storage['saved_by']}"
         return ""

@@ -15,7 +15,7 @@ def check(function):
 def outcome(function):
     try:
         function()
-    except Exception:  # noqa: BLE001 - whatever it is, it is the outcome
+    except Exception:  # noqa: BLE001 - any exception is an outcome to report
         return traceback.format_exc()
     return ""
 

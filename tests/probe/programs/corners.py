@@ -1,6 +1,6 @@
-"""Corners of the allocator that random programs do not reach.
+"""Corner cases of the allocator that random programs do not reach.
 
-corners.py NAME [LOOKS]      prints what the probe says there
+corners.py NAME [LOOKS]      prints what the probe reads there
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def read_all() -> list:
     ]  # fmt: skip
 
 
-def predicted_and_given() -> dict:
-    """What was said of device 0, and what empty_cache() then did."""
-    layout, said, before = look(), release(0), statistics(0)["reserved_bytes"]
+def predicted_and_released() -> dict:
+    """The prediction for device 0, and what empty_cache() then released."""
+    layout, prediction, before = look(), release(0), statistics(0)["reserved_bytes"]
     torch.cuda.empty_cache()
     return {
-        "predicted": said.releasable_bytes,
-        "given": before - statistics(0)["reserved_bytes"],
+        "predicted": prediction.releasable_bytes,
+        "released": before - statistics(0)["reserved_bytes"],
         "routed": list(layout.routed_devices),
         "pools": [[pool.device, pool.is_freeable, pool.holder] for pool in layout.private_pools],
         "problems": [problem.text for problem in layout.problems],
@@ -58,7 +58,7 @@ def predicted_and_given() -> dict:
 
 @contextmanager
 def elsewhere(enter: Callable):
-    """Another thread inside `with enter():` while the body runs."""
+    """Keep another thread inside `with enter():` while the body runs."""
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -141,7 +141,7 @@ def many_looks_with_history() -> dict:
 
 @contextmanager
 def counted_walks():
-    """The walks over all objects made in here."""
+    """The walks over all objects that the body makes."""
     walks: list[object] = []
 
     def count(_frame, event: str, argument: object) -> None:
@@ -155,7 +155,7 @@ def counted_walks():
 
 @corner
 def walks_over_all_objects() -> dict:
-    """How often ten looks walk over all objects: with nobody to find, with a pool in use, and when a graph has come."""
+    """The walks of ten looks each, added up: without a pool, with a pool in use, and after a new graph."""
     graphs, seen = [torch.cuda.CUDAGraph()], []
     make()
     with counted_walks() as walks:
@@ -176,19 +176,19 @@ def into_a_pool() -> tuple:
 
 @corner
 def looks_that_may_not_walk() -> dict:
-    """Beside a pool in use, before and after a look that may: walks, whether the pool is freeable, problems."""
+    """With a pool in use, before, during and after a look that may walk: walks, is the pool freeable, problems."""
     kept = into_a_pool()
     with counted_walks() as walks:
-        found = [[len(walks), read_map(may_walk=may_walk)] for may_walk in (False, True, False)]
-    told = [[count, each["private_pools"][0]["is_freeable"], len(each["problems"])] for count, each in found]
-    return {"told": told, "walks": len(walks), "kept": len(kept)}
+        looks = [[len(walks), read_map(may_walk=may_walk)] for may_walk in (False, True, False)]
+    summaries = [[count, taken["private_pools"][0]["is_freeable"], len(taken["problems"])] for count, taken in looks]
+    return {"looks": summaries, "walks": len(walks), "kept": len(kept)}
 
 
 @corner
 def an_empty_pool_is_routed_to() -> dict:
     make()
     with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -199,9 +199,9 @@ def capture_by_hand() -> dict:
     with torch.cuda.stream(stream):
         graph.capture_begin()
         kept = make()
-        found = predicted_and_given()
+        report = predicted_and_released()
         graph.capture_end()
-    return found | {"kept": kept.numel()}
+    return report | {"kept": kept.numel()}
 
 
 @corner
@@ -209,7 +209,7 @@ def capture_in_another_thread() -> dict:
     make()
     graph = torch.cuda.CUDAGraph()
     with elsewhere(lambda: torch.cuda.graph(graph)):
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -220,14 +220,14 @@ def capture_on_the_other_device() -> dict:
         kept = make(device=1)
         with torch.cuda.device(0):
             make()
-            return predicted_and_given() | {"kept": kept.numel()}
+            return predicted_and_released() | {"kept": kept.numel()}
 
 
 @corner
 def a_graph_not_captured() -> dict:
     graph = torch.cuda.CUDAGraph()
     make()
-    return predicted_and_given() | {"graph": repr(graph)}
+    return predicted_and_released() | {"graph": repr(graph)}
 
 
 @corner
@@ -238,12 +238,12 @@ def a_capture_that_has_ended_and_was_reset() -> dict:
         make()
     graph.reset()
     make()
-    return predicted_and_given() | {"context": repr(context)}
+    return predicted_and_released() | {"context": repr(context)}
 
 
 @corner
 def a_capture_after_a_graph_that_was_reset() -> dict:
-    """Two pools without a name: that of the capture is kept, that of the graph before can go."""
+    """Two unnamed pools: the capture keeps its own, that of the earlier graph can be released."""
     first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(first):
         outlived = make()
@@ -251,7 +251,7 @@ def a_capture_after_a_graph_that_was_reset() -> dict:
     with torch.cuda.graph(second):
         make(60 * MIB)
         del outlived
-        return predicted_and_given()
+        return predicted_and_released()
 
 
 @corner
@@ -262,7 +262,7 @@ def routed_by_hand() -> dict:
     problems = look().problems
     torch._C._cuda_endAllocateToPool(0, pool.id)
     torch._C._cuda_releasePool(0, pool.id)
-    return {"problems": [problem.text for problem in problems], "after": predicted_and_given()}
+    return {"problems": [problem.text for problem in problems], "after": predicted_and_released()}
 
 
 @corner
@@ -271,7 +271,7 @@ def a_pool_on_two_devices() -> dict:
     for device in (0, 1):
         with torch.cuda.use_mem_pool(pool, device=device):
             make(device=device)
-    return predicted_and_given()
+    return predicted_and_released()
 
 
 @corner
@@ -280,12 +280,12 @@ def a_pool_inside_a_graph() -> dict:
     with torch.cuda.graph(graph, pool=pool.id):
         make()
     del pool
-    return predicted_and_given() | {"graph": repr(graph)}
+    return predicted_and_released() | {"graph": repr(graph)}
 
 
 @corner
 def inside_inductors_pool() -> dict:
-    """The generator by which torch.compile's graphs route a warm-up."""
+    """The context manager with which torch.compile's CUDA graphs route a warm-up."""
     from torch._inductor.cudagraph_trees import _use_cuda_memory_pool_manager
 
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -294,7 +294,7 @@ def inside_inductors_pool() -> dict:
     make()
     with _use_cuda_memory_pool_manager(0, graph.pool(), stream):
         kept = make()
-        return predicted_and_given() | {"kept": kept.numel()}
+        return predicted_and_released() | {"kept": kept.numel()}
 
 
 @corner
@@ -304,7 +304,7 @@ def objects_hidden_by_gc_freeze() -> dict:
     late = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         make()
-    return predicted_and_given() | {"late": late.id}
+    return predicted_and_released() | {"late": late.id}
 
 
 @corner
@@ -319,16 +319,16 @@ def settings_changed_at_run_time() -> dict:
         "divisions": [sum(before.roundup_divisions), sum(after.roundup_divisions)],
         "values": dict(after.values),
         "kept": kept.numel(),
-    } | predicted_and_given()
+    } | predicted_and_released()
 
 
 @corner
 def another_backend() -> dict:
     kept = make()
-    settings, found = read_settings(torch), read_map()
+    settings, allocator_map = read_settings(torch), read_map()
     return {
         "backend": settings["backend"],
-        "map": found,
+        "map": allocator_map,
         "statistics": len(read_statistics(torch)),
         "kept": kept.numel(),
     }

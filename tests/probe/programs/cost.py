@@ -1,4 +1,4 @@
-"""What an inventory costs: cost.py LAYERS prints milliseconds for a GPT of so many layers, after a forward pass."""
+"""The cost of an inventory: cost.py LAYERS prints milliseconds for a GPT with that number of layers."""
 
 import gc
 import json
@@ -18,7 +18,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def cost_ms(how, times):
-    """The fastest and the middle of so many looks, in milliseconds."""
+    """The fastest and the median of that many looks, in milliseconds."""
     took = []
     for _ in range(times):
         start = time.perf_counter()
@@ -35,16 +35,16 @@ def measure(layers):
     for moment in ("first step", "later step"):
         logits = model(tokens)
         loss = logits.sum()
-        moments[f"{moment}, after forward"] = tell()
+        moments[f"{moment}, after forward"] = costs()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         del loss, logits
-        moments[f"{moment}, after step"] = tell()
+        moments[f"{moment}, after step"] = costs()
     return moments
 
 
-def tell():
+def costs():
     storages = len(take_inventory(torch)["storages"])
     return {
         "storages": storages,

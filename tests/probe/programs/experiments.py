@@ -18,13 +18,13 @@ MOMENTS: list[list] = []
 
 
 def moment(label: str) -> None:
-    found, counted = release(0), statistics(0)
+    prediction, counters = release(0), statistics(0)
     counts = (
-        counted["allocated_bytes"],
-        counted["reserved_bytes"],
-        found.releasable_bytes,
+        counters["allocated_bytes"],
+        counters["reserved_bytes"],
+        prediction.releasable_bytes,
         START_FREE - driver_free(0),
-        counted["peak_allocated_bytes"],
+        counters["peak_allocated_bytes"],
     )
     MOMENTS.append([label, *(count // MIB for count in counts)])
 
@@ -39,7 +39,7 @@ def make_move_assign_delete() -> None:
     y = floats(1)
     moment("another made")
     y = y.cpu()
-    moment("the other moved to the CPU")
+    moment("the second moved to the CPU")
     torch.cuda.empty_cache()
     moment("cache emptied")
     x = floats(1)
@@ -62,13 +62,13 @@ def mean_backward() -> None:
     moment("y deleted, cache emptied")
 
 
-def one_small_tensor_pins_a_segment() -> None:
+def one_small_tensor_holds_a_segment() -> None:
     tensors = [torch.empty(4 * MIB, dtype=torch.uint8, device="cuda:0") for _ in range(5)]
     moment("5 of 4 MiB in one segment")
     del tensors[1:]
     moment("one of them left")
     torch.cuda.empty_cache()
-    moment("cache emptied, the segment stays")
+    moment("cache emptied, the segment is kept")
     del tensors
     torch.cuda.empty_cache()
     moment("the last deleted, cache emptied")
@@ -77,7 +77,7 @@ def one_small_tensor_pins_a_segment() -> None:
 EXPERIMENTS = {
     "make_move_assign_delete": make_move_assign_delete,
     "mean_backward": mean_backward,
-    "one_small_tensor_pins_a_segment": one_small_tensor_pins_a_segment,
+    "one_small_tensor_holds_a_segment": one_small_tensor_holds_a_segment,
 }
 torch.cuda.init()
 START_FREE = driver_free(0)

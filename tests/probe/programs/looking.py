@@ -1,4 +1,4 @@
-"""What the programs beside share: one look by the probe's reader, as the objects that the reasoning takes."""
+"""Shared by the programs in this folder: one look by the probe, as the model objects that `explain` takes."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from gputui.sources.probe.decode import decode
 WATCH = PoolWatch()
 
 
-def as_map(found: dict[str, Any]) -> AllocatorMap:
+def as_map(fields: dict[str, Any]) -> AllocatorMap:
     return AllocatorMap(
-        segments=tuple(_segment(entry) for entry in found["segments"]),
+        segments=tuple(_segment(entry) for entry in fields["segments"]),
         private_pools=tuple(
-            PrivatePool(**entry | {"pool_id": tuple(entry["pool_id"])}) for entry in found["private_pools"]
+            PrivatePool(**entry | {"pool_id": tuple(entry["pool_id"])}) for entry in fields["private_pools"]
         ),
-        routed_devices=tuple(found["routed_devices"]),
-        settings=_settings(found["settings"]),
-        problems=tuple(decode(Problem, problem) for problem in found["problems"]),
+        routed_devices=tuple(fields["routed_devices"]),
+        settings=_settings(fields["settings"]),
+        problems=tuple(decode(Problem, problem) for problem in fields["problems"]),
     )
 
 
-def _settings(found: dict[str, Any]) -> AllocatorSettings:
-    pairs = tuple(tuple(pair) for pair in found["values"])
-    return AllocatorSettings(**found | {"values": pairs, "roundup_divisions": tuple(found["roundup_divisions"])})
+def _settings(fields: dict[str, Any]) -> AllocatorSettings:
+    pairs = tuple(tuple(pair) for pair in fields["values"])
+    return AllocatorSettings(**fields | {"values": pairs, "roundup_divisions": tuple(fields["roundup_divisions"])})
 
 
 def _segment(entry: dict[str, Any]) -> Segment:

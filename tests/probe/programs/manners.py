@@ -1,4 +1,4 @@
-"""What an inventory must not do to the program it looks at:  manners.py LOOKS"""
+"""Checks of an inventory's side effects on the program that it reads:  manners.py LOOKS"""
 
 import gc
 import signal
@@ -26,7 +26,7 @@ WAYS = ("walk", "scan")
 
 
 def small_training():
-    """A model after a step and in the middle of the next one."""
+    """A model and an optimizer after one step, and the logits of the next one."""
     model = GPT(vocabulary=50, width=16, layers=2, length=8).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters())
     tokens = torch.zeros(2, 8, dtype=torch.long, device=DEVICE)
@@ -65,7 +65,7 @@ def a_local_variable_dies_when_it_is_deleted():
 
 
 @check
-def a_dictionary_from_locals_stays_as_it_was():
+def a_dictionary_from_locals_is_unchanged():
     first = torch.zeros(4, device=DEVICE)
     mine = locals()
     keys = set(mine)
@@ -76,13 +76,13 @@ def a_dictionary_from_locals_stays_as_it_was():
 
 
 @check
-def reference_counts_stay():
+def reference_counts_are_unchanged():
     model, optimizer, logits = small_training()
     things = [model, optimizer, logits, logits.grad_fn, optimizer.state, *model.modules(), *model.parameters()]
     things += [parameter.grad for parameter in model.parameters()]
     things += [value for state in optimizer.state.values() for value in state.values()]
     for how in WAYS:
-        take_inventory(torch, how)  # weak references to modules, once
+        take_inventory(torch, how)  # the first look creates weak references to modules
         before = [sys.getrefcount(thing) for thing in things]
         storages = [thing._use_count() for thing in things if isinstance(thing, torch.Tensor)]
         take_inventory(torch, how)
@@ -105,34 +105,34 @@ def garbage_collection_is_left_alone():
     del kept
 
 
-def drawn_bytes():
-    """Counted page by page: `statm` is an estimate where there are many processors."""
+def anonymous_bytes():
+    """Anonymous memory from smaps_rollup: `statm` is only an estimate on machines with many processors."""
     rollup = Path("/proc/self/smaps_rollup").read_text()
     return int(rollup.partition("Anonymous:")[2].split()[0]) * 1024
 
 
 @check
-def many_looks_leave_no_object_and_no_memory():
+def many_looks_leak_no_objects_or_memory():
     kept = small_training()
     take_inventory(torch)
     gc.collect()
     gc.disable()
     try:
-        for _ in range(300):  # the heap finds its size
+        for _ in range(300):  # until the heap has its final size
             take_inventory(torch)
-        objects, blocks, drawn = len(gc.get_objects()), sys.getallocatedblocks(), drawn_bytes()
+        objects, blocks, anonymous = len(gc.get_objects()), sys.getallocatedblocks(), anonymous_bytes()
         for _ in range(int(sys.argv[1])):
             take_inventory(torch)
         assert len(gc.get_objects()) <= objects + 5
         assert sys.getallocatedblocks() <= blocks + 50
-        assert drawn_bytes() <= drawn + (2 << 20)
+        assert anonymous_bytes() <= anonymous + (2 << 20)
     finally:
         gc.enable()
     del kept
 
 
 @check
-def statistics_peaks_and_random_numbers_stay():
+def statistics_peaks_and_random_numbers_are_unchanged():
     kept = small_training()
     read = torch.cuda.memory_stats if ON_CUDA else dict
     random = torch.cuda.get_rng_state if ON_CUDA else torch.get_rng_state
@@ -160,7 +160,7 @@ def nothing_warns():
 
 
 @check
-def a_checkpointed_forward_does_not_run_again():
+def a_checkpointed_forward_is_not_recomputed():
     runs = []
     layer = torch.nn.Linear(4, 4, device=DEVICE)
 
@@ -198,15 +198,15 @@ def copy_on_write_does_not_copy():
     original = torch.zeros(1 << 20, device=DEVICE)
     clone = torch._lazy_clone(original)
     for how in WAYS:
-        found = [s for s in take_inventory(torch, how)["storages"] if s["address"] == torch._C._data_address(clone)]
-        assert len(found) == 1
-        assert found[0]["size_bytes"] == 4 << 20
+        storages = [s for s in take_inventory(torch, how)["storages"] if s["address"] == torch._C._data_address(clone)]
+        assert len(storages) == 1
+        assert storages[0]["size_bytes"] == 4 << 20
     assert torch._C._is_cow_tensor(clone)
     assert torch._C._data_address(original) == torch._C._data_address(clone)
 
 
 def ran(*_):
-    """Stands for the program's own code: whoever looks must not run it."""
+    """Stands for the program's own code, which a look must not run."""
     RUNS.append(sys._getframe(1).f_code.co_name)
     raise RuntimeError
 
@@ -219,7 +219,7 @@ class Meta(type):
 
 
 class Touchy(metaclass=Meta):
-    """An object of which nearly everything runs code."""
+    """An object on which nearly every operation runs code."""
 
     __getattr__ = __len__ = __iter__ = __bool__ = __repr__ = __str__ = __contains__ = __getitem__ = __call__ = ran
 
@@ -307,7 +307,7 @@ def no_mode_of_the_program_sees_the_look():
 
 
 @check
-def a_dead_proxy_is_passed_by():
+def a_dead_proxy_is_skipped():
     module = torch.nn.Linear(2, 2)
     proxy = weakref.proxy(module)
     del module
@@ -317,7 +317,7 @@ def a_dead_proxy_is_passed_by():
 
 
 @check
-def another_thread_is_looked_at_and_goes_on():
+def tensors_of_another_thread_are_found_while_it_waits():
     ready, done = threading.Event(), threading.Event()
 
     def worker():
@@ -329,11 +329,11 @@ def another_thread_is_looked_at_and_goes_on():
     thread = threading.Thread(target=worker)
     thread.start()
     ready.wait(60)
-    found = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [7, 7]]
+    owners = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [7, 7]]
     done.set()
     thread.join()
-    assert len(found) == 1
-    assert found[0].startswith("theirs (manners.py:")
+    assert len(owners) == 1
+    assert owners[0].startswith("theirs (manners.py:")
 
 
 class Waiting(torch.autograd.Function):
@@ -351,7 +351,7 @@ class Waiting(torch.autograd.Function):
 
 
 @check
-def a_graph_that_another_thread_is_working_on_is_left_alone():
+def a_graph_in_use_by_another_thread_is_left_alone():
     leaf = torch.zeros(4, device=DEVICE, requires_grad=True)
     thread = threading.Thread(target=lambda: Waiting.apply(leaf * 2).sum().backward())
     thread.start()
@@ -365,7 +365,7 @@ def a_graph_that_another_thread_is_working_on_is_left_alone():
 
 
 def compiled_frames_of_a_look(function):
-    """How many frames torch.compile works on when a look interrupts a compiled function."""
+    """The number of frames that torch.compile processes when a look interrupts a compiled function."""
 
     def interrupted(x):
         signal.raise_signal(signal.SIGUSR1)
@@ -396,7 +396,7 @@ def a_look_is_not_compiled():
 
 
 @check
-def a_view_that_was_written_to_gets_no_node_from_the_look():
+def a_look_adds_no_graph_node_to_a_view_written_in_place():
     base = torch.zeros(4, device=DEVICE, requires_grad=True) * 1
     view = base[:2]
     view.mul_(2)

@@ -1,4 +1,4 @@
-"""Names and kinds: what an inventory calls the tensors of programs written in one way or another."""
+"""Names and categories that an inventory gives to the tensors of programs written in different styles."""
 
 import functools
 import gc
@@ -16,7 +16,7 @@ DEVICE = "cuda" if ON_CUDA else "cpu"
 
 
 def look(how="walk"):
-    """Owner and category by shape: every check has its own shapes."""
+    """Owner and category by shape; every check uses its own shapes."""
     return {
         tuple(s["shape"]): (s["owner"].partition(" (")[0], s["category"])
         for s in take_inventory(torch, how)["storages"]
@@ -24,9 +24,9 @@ def look(how="walk"):
 
 
 def entry(shape, how="walk"):
-    found = [s for s in take_inventory(torch, how)["storages"] if s["shape"] == list(shape)]
-    assert len(found) == 1, found
-    return found[0]
+    storages = [s for s in take_inventory(torch, how)["storages"] if s["shape"] == list(shape)]
+    assert len(storages) == 1, storages
+    return storages[0]
 
 
 def zeros(*shape, **options):
@@ -46,10 +46,10 @@ class Trainer:
 
 
 @check
-def an_attribute_goes_by_the_variable_that_leads_to_it():
+def an_attribute_is_named_after_the_variable_that_leads_to_it():
     trainer = Trainer(101)
-    found = trainer.fit(101)
-    assert found[101, 2] == ("trainer.held", "other")
+    by_shape = trainer.fit(101)
+    assert by_shape[101, 2] == ("trainer.held", "other")
     names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [3, 101]]
     assert sorted(names) == [
         "trainer.chosen['main'].state[trainer.network.weight].momentum_buffer",
@@ -59,9 +59,9 @@ def an_attribute_goes_by_the_variable_that_leads_to_it():
 
 
 @check
-def an_attribute_of_self_goes_by_its_own_name():
-    found = Trainer(102).fit(102)
-    assert found[102, 2] == ("held", "other")
+def an_attribute_of_self_is_named_without_self():
+    by_shape = Trainer(102).fit(102)
+    assert by_shape[102, 2] == ("held", "other")
 
 
 @check
@@ -87,21 +87,21 @@ def a_model_in_a_partial_function_is_found():
 
 
 @check
-def elements_go_by_their_index_and_key():
+def elements_are_named_with_their_index_or_key():
     outputs = [zeros(105, n) for n in range(1, 4)]
     batch = {"image": zeros(106, 1), 7: (zeros(106, 2),)}
-    found = look()
-    assert found[105, 3] == ("outputs[2]", "other")
-    assert found[106, 1] == ("batch['image']", "other")
-    assert found[106, 2] == ("batch[7][0]", "other")
+    by_shape = look()
+    assert by_shape[105, 3] == ("outputs[2]", "other")
+    assert by_shape[106, 1] == ("batch['image']", "other")
+    assert by_shape[106, 2] == ("batch[7][0]", "other")
     del outputs, batch
 
 
 @check
-def a_tensor_goes_by_variable_file_line_and_function():
+def a_tensor_is_named_with_variable_file_line_and_function():
     logits = zeros(107, 2, requires_grad=True)[:, :1] * 2
     assert entry([107, 1])["owner"].startswith("logits (naming.py:")
-    assert entry([107, 1])["owner"].endswith(" in a_tensor_goes_by_variable_file_line_and_function)")
+    assert entry([107, 1])["owner"].endswith(" in a_tensor_is_named_with_variable_file_line_and_function)")
     assert entry([107, 1])["category"] == "activation"
     del logits
 
@@ -125,10 +125,10 @@ def tied_weights_are_counted_once():
 def copies_in_full_precision_are_optimizer_state():
     model = torch.nn.Linear(110, 110, bias=False, device=DEVICE, dtype=torch.bfloat16)
     optimizer = torch.optim.SGD([parameter.detach().float().requires_grad_() for parameter in model.parameters()])
-    found = {
+    by_dtype = {
         s["dtype"]: (s["owner"], s["category"]) for s in take_inventory(torch)["storages"] if s["shape"] == [110, 110]
     }
-    assert found == {
+    assert by_dtype == {
         "bfloat16": ("model.weight", "parameter"),
         "float32": ("optimizer.param_groups[0].params[0]", "optimizer_state"),
     }
@@ -136,7 +136,7 @@ def copies_in_full_precision_are_optimizer_state():
 
 
 @check
-def a_parameter_written_by_hand_is_a_parameter():
+def a_tensor_in_an_optimizer_is_a_parameter():
     weight = zeros(111, 1, requires_grad=True)
     optimizer = torch.optim.AdamW([weight])
     weight.sum().backward()
@@ -166,7 +166,7 @@ def a_wrapped_model_keeps_its_own_name():
 
 
 @check
-def a_part_in_a_variable_goes_by_the_whole():
+def a_submodule_in_a_variable_is_named_after_the_whole_model():
     backbone = torch.nn.Linear(113, 113)
     model = torch.nn.Sequential(backbone, torch.nn.Linear(113, 2))
     assert entry([113, 113])["owner"] == "model.0.weight"
@@ -174,14 +174,14 @@ def a_part_in_a_variable_goes_by_the_whole():
 
 
 @check
-def a_compiled_model_goes_without_the_compiler():
+def a_compiled_model_is_named_without_the_compilers_wrapper():
     compiled = torch.compile(torch.nn.Linear(114, 114))
     assert entry([114, 114])["owner"] == "compiled.weight"
     del compiled
 
 
 @check
-def an_average_of_a_model_has_names_of_its_own():
+def an_averaged_model_has_its_own_names():
     average = torch.optim.swa_utils.AveragedModel(torch.nn.Linear(115, 115))
     assert entry([115, 115])["owner"] == "average.module.weight"
     del average
@@ -203,7 +203,7 @@ def a_buffer_is_a_buffer():
 
 
 @check
-def parameters_that_only_the_graph_knows_are_parameters():
+def parameters_that_only_the_graph_holds_are_parameters():
     def loss_of_a_forgotten_model():
         return torch.nn.Linear(118, 118, bias=False, device=DEVICE)(zeros(1, 118)).sum()
 
@@ -218,10 +218,10 @@ class Deep:
 
 
 @check
-def what_a_scan_found_the_next_walks_know():
+def walks_name_what_an_earlier_scan_found():
     deep = Deep(torch.nn.Linear(119, 119, bias=False), 8)
     for _ in range(3):
-        gc.collect()  # the walk sees young objects as well
+        gc.collect()  # makes the objects old, because a walk also reads young objects
     assert (119, 119) not in look()
     assert look("scan")[119, 119] == ("Linear.weight", "parameter")
     assert look()[119, 119] == ("Linear.weight", "parameter")
@@ -229,7 +229,7 @@ def what_a_scan_found_the_next_walks_know():
 
 
 @check
-def a_scan_names_what_no_variable_leads_to():
+def a_scan_names_tensors_that_no_variable_leads_to():
     deep = Deep({"kept": zeros(120, 1)}, 8)
     assert look("scan")[120, 1] == ("['kept'] of a dict", "other")
     deeper = Deep(zeros(120, 2), 8)
@@ -250,7 +250,7 @@ class Doubled(torch.autograd.Function):
 
 
 @check
-def what_a_custom_function_keeps_is_found():
+def tensors_kept_by_a_custom_function_are_found():
     result = Doubled.apply(zeros(121, 1, requires_grad=True) * 1).sum()
     saved = [s["saved_by"] for s in take_inventory(torch)["storages"] if s["shape"] == [121, 1]]
     assert saved.count("DoubledBackward") == 1
@@ -259,7 +259,7 @@ def what_a_custom_function_keeps_is_found():
 
 
 @check
-def what_is_saved_says_by_which_operation():
+def a_saved_tensor_names_the_operation_that_saved_it():
     def result_of_layers():
         hidden = torch.nn.Linear(122, 123, device=DEVICE)(zeros(5, 122))
         return torch.nn.functional.gelu(hidden).sum()
@@ -271,29 +271,29 @@ def what_is_saved_says_by_which_operation():
 
 
 @check
-def a_saved_tensor_in_a_variable_goes_by_the_variable():
+def a_saved_tensor_in_a_variable_is_named_after_the_variable():
     hidden = zeros(124, 2, requires_grad=True) * 1
     result = hidden.exp().sum() + (hidden * hidden).sum()
-    found = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
-    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in found}
+    storages = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
+    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in storages}
     assert named["hidden"] == "MulBackward0"
     assert named["result of ExpBackward0"] == "ExpBackward0"
     del result
 
 
 @check
-def sparse_tensors_are_their_parts():
+def sparse_tensors_are_listed_as_their_parts():
     coo = torch.eye(125, 125).to_sparse().to(DEVICE)
     csr = torch.eye(126, 126).to_sparse_csr().to(DEVICE)
-    found = look()
-    assert found[125,] == ("coo", "other")
-    assert found[2, 125] == ("coo", "other")
-    assert found[127,] == ("csr", "other")
+    by_shape = look()
+    assert by_shape[125,] == ("coo", "other")
+    assert by_shape[2, 125] == ("coo", "other")
+    assert by_shape[127,] == ("csr", "other")
     del coo, csr
 
 
 @check
-def tensors_without_memory_are_passed_by():
+def tensors_without_memory_are_skipped():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
@@ -318,7 +318,7 @@ def nested_tensors_are_read():
 
 
 @check
-def a_distributed_tensor_is_its_local_part():
+def a_distributed_tensor_is_listed_as_its_local_part():
     from torch import distributed
     from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
 
@@ -335,17 +335,17 @@ def a_distributed_tensor_is_its_local_part():
 
 
 @check
-def inside_vmap_and_grad_the_tensors_behind_are_found():
-    found = []
+def inside_vmap_and_grad_the_underlying_tensors_are_found():
+    looks = []
 
     def function(x):
-        found.append(look())
+        looks.append(look())
         return (x * x).sum()
 
     torch.func.vmap(function)(zeros(131, 2))
     torch.func.grad(function)(zeros(132, 2))
-    assert found[0][131, 2] == ("x", "other")
-    assert (132, 2) in found[1]
+    assert looks[0][131, 2] == ("x", "other")
+    assert (132, 2) in looks[1]
 
 
 @check
@@ -357,7 +357,7 @@ def inference_tensors_are_found():
 
 
 @check
-def tensors_frozen_from_collection_are_found_by_variable_and_the_scan_says_so():
+def frozen_tensors_are_found_by_variable_and_a_scan_mentions_gc_freeze():
     kept = zeros(134, 1)
     gc.freeze()
     try:
@@ -369,7 +369,7 @@ def tensors_frozen_from_collection_are_found_by_variable_and_the_scan_says_so():
 
 
 @check
-def workspaces_are_known_by_their_size():
+def workspaces_are_identified_by_their_size():
     kept = zeros(1)
     known = {k["owner"]: k["size_bytes"] for k in take_inventory(torch)["known_sizes"]}
     assert known == ({"cuBLAS workspace": 33554432, "cuBLASLt workspace": 1048576} if ON_CUDA else {})
@@ -377,7 +377,7 @@ def workspaces_are_known_by_their_size():
 
 
 @check
-def pinned_memory_is_told_by_a_scan():
+def a_scan_marks_pinned_memory():
     if ON_CUDA:
         pinned = torch.zeros(1 << 16).pin_memory()
         assert entry([1 << 16], "scan")["is_pinned"]

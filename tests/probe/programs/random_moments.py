@@ -1,4 +1,4 @@
-"""A training loop looked at whenever a look happens to land, as a viewer's would: in pending calls."""
+"""A training loop with looks at random moments, in pending calls like those that a viewer asks for."""
 
 import ctypes
 import gc
@@ -20,7 +20,7 @@ LOOKS = 40
 
 
 def unattributed(inventory):
-    """The share of the allocated bytes, workspaces left aside, that no storage and no known size explains."""
+    """The share of the allocated bytes, without workspaces, that no storage and no known size explains."""
     blocks = live_blocks()
     addresses = {storage["address"] for storage in inventory["storages"]}
     known = {size["size_bytes"]: size["category"] for size in inventory["known_sizes"]}
@@ -37,7 +37,7 @@ def unattributed(inventory):
 def train_until(is_done, begin, checkpointed, amp):
     model = GPT(layers=8, checkpointed=checkpointed).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters())
-    begin()  # before it, the block of an operation may be all that there is
+    begin()  # only now, or an operation's unattributed block might be all that is allocated
     while not is_done():
         tokens = torch.zeros(4, 65, dtype=torch.long, device=DEVICE)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=amp):
@@ -54,7 +54,7 @@ def looks_during(**options):
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
     def look(_):
-        if not done.is_set():  # after it, there is only what nobody has collected yet
+        if not done.is_set():  # afterwards only uncollected garbage is left
             looks.append(unattributed(take_inventory(torch)))
         is_answered.set()
         return 0
@@ -66,12 +66,12 @@ def looks_during(**options):
 
     def ask():
         while not done.wait(random.uniform(0.02, 0.05)):
-            is_answered.wait()  # on a slow machine the program would do nothing but look
+            is_answered.wait()  # otherwise a slow machine would do nothing but look
             is_answered.clear()
             ctypes.pythonapi.Py_AddPendingCall(look, None)
 
     asking = threading.Thread(target=ask)
-    gc.collect()  # an optimizer is in a ring with itself: what is left of the last case is not the walk's to find
+    gc.collect()  # frees the last case's optimizer, a reference cycle, which a walk would not find
     train_until(is_done, asking.start, **options)
     is_answered.set()
     asking.join()

@@ -1,10 +1,10 @@
-"""Random programs: what the probe predicts of empty_cache(), against what the allocator and the driver did.
+"""Random programs: the probe's prediction of empty_cache(), compared with what the allocator and the driver did.
 
-    random_release.py FIRST_SEED COUNT DEVICES PARTS      (PARTS: some of those below, or "none")
+    random_release.py FIRST_SEED COUNT DEVICES PARTS      (PARTS: a comma-separated list of those below, or "none")
 
-streams: several, with record_stream; pools: MemPools, used here and in other threads; graphs: captures, shared pools;
-endings: of pools and graphs; toggle: expandable_segments at run time; history: recorded by the program.
-Prints {"looks", "released_bytes", "covered": {what: looks that had it}, "mismatches": [sentence]}.
+streams: several, with record_stream; pools: MemPools, used in this and other threads; graphs: captures, shared pools;
+endings: of pools and graphs; toggle: expandable_segments at run time; history: the program records it.
+Prints {"looks", "released_bytes", "covered": {case: looks that had it}, "mismatches": [sentence]}.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Program:
         self.captures = 0
 
     def run(self) -> None:
-        steps = [(self.make, 12), (self.drop, 9), (self.check, 1), (self.drop_most, 0.5), (self.end_a_pin, 0.7)]
+        steps = [(self.make, 12), (self.drop, 9), (self.check, 1), (self.drop_most, 0.5), (self.end_a_blocker, 0.7)]
         if "streams" in self.parts:
             steps.append((self.wait_for_stream, 3))
         if "pools" in self.parts:
@@ -136,27 +136,29 @@ class Program:
             if self.random.random() < 0.5:
                 graph.reset()
 
-    def end_a_pin(self) -> None:
-        """After a release, a tensor's end must release what its pin says."""
+    def end_a_blocker(self) -> None:
+        """After a release, freeing a tensor must make releasable what its blocker predicts."""
         torch.cuda.empty_cache()
         blockers = {
             p.block.address: p for d in self.devices for s in predict_device(look(), d).segments for p in s.blockers
         }
         addresses = [tensor.data_ptr() for tensor in self.tensors]
-        telling = [i for i, address in enumerate(addresses) if address in blockers and blockers[address].releases_bytes]
-        if telling:
-            blocker = blockers[addresses[telling[0]]]
-            del self.tensors[telling[0]]
+        candidates = [
+            i for i, address in enumerate(addresses) if address in blockers and blockers[address].releases_bytes
+        ]
+        if candidates:
+            blocker = blockers[addresses[candidates[0]]]
+            del self.tensors[candidates[0]]
             now = sum(predict_device(look(), d).releasable_bytes for d in self.devices)
-            self.compare("a pin's end", {"pin": blocker.releases_bytes}, {"pin": now})
+            self.compare("a blocker's end", {"blocker": blocker.releases_bytes}, {"blocker": now})
 
     def check(self) -> None:
         before = look()
         releases = [predict_device(before, d) for d in self.devices]
         counters = [statistics(d) for d in self.devices]
-        for release, counted in zip(releases, counters, strict=True):
+        for release, device_counters in zip(releases, counters, strict=True):
             parts = release.composition
-            self.compare("the composition", _sums(counted), _of(parts, counted["active_bytes"]))
+            self.compare("the composition", _sums(device_counters), _of(parts, device_counters["active_bytes"]))
         free = [driver_free(d) for d in self.devices]
         expected = {d: _intervals(before, d, releases[d]) for d in self.devices}
         torch.cuda.empty_cache()
@@ -226,7 +228,7 @@ def main() -> None:
         driver_free(device)
     if "history" in parts:
         torch.cuda.memory._record_memory_history("all", context=None, max_entries=1000)
-    kept = []  # where pools must not end before the process does
+    kept = []  # because without "endings" pools must outlive everything but the process
     for seed in range(first, first + count):
         program = Program(seed, devices, parts, report)
         program.run()

@@ -1,4 +1,4 @@
-"""Random programs: the largest requests the reasoning names, tried, and how PyTorch refuses the next one.
+"""Random programs: they try the largest requests predicted to fit, and check how PyTorch refuses one more byte.
 
 random_room.py FIRST_SEED COUNT      prints {"tried", "mismatches": [sentence]}
 """
@@ -41,7 +41,7 @@ def retries() -> int:
 
 
 def scatter(choose: random.Random) -> list[torch.Tensor]:
-    """Live tensors with holes between, and some freed ones that wait for another stream."""
+    """Live tensors with holes between them, and some freed ones that wait for another stream."""
     tensors = [make(max(1, int(choose.choice(SIZES) * choose.uniform(0.5, 1.5)))) for _ in range(50)]
     for tensor in choose.sample(tensors, 5):
         tensor.record_stream(STREAM)
@@ -52,19 +52,19 @@ def try_room(seed: int, report: dict) -> None:
     def expect(what: str, holds: bool) -> None:  # noqa: FBT001
         report["tried"] += 1
         if not holds:
-            report["mismatches"].append(f"seed {seed}: {what}: {found}, free {driver_free(0)}")
+            report["mismatches"].append(f"seed {seed}: {what}: {limits}, free {driver_free(0)}")
 
     tensors = scatter(random.Random(seed))
     torch.cuda.synchronize()
     make(1)
-    found, before = room_now(), retries()
-    make(found.now_bytes)
+    limits, before = room_now(), retries()
+    make(limits.now_bytes)
     expect("fits as it is", retries() == before)
     torch.cuda.empty_cache()
     tensors += scatter(random.Random(seed + 1))
-    found = room_now()
+    limits = room_now()
     try:
-        make(found.after_release_bytes)
+        make(limits.after_release_bytes)
         expect("fits after a release", holds=True)
     except torch.OutOfMemoryError as refusal:
         expect(f"fits after a release: {refusal}", holds=False)
@@ -72,19 +72,19 @@ def try_room(seed: int, report: dict) -> None:
         return
     torch.cuda.empty_cache()
     tensors += scatter(random.Random(seed + 2))
-    found, before = room_now(), retries()
+    limits, before = room_now(), retries()
     try:
-        make(found.now_bytes + 1)
+        make(limits.now_bytes + 1)
         expect("one byte more needs a release", retries() > before)
     except torch.OutOfMemoryError:
-        expect("one byte more needs a release", found.after_release_bytes == found.now_bytes)
+        expect("one byte more needs a release", limits.after_release_bytes == limits.now_bytes)
     tensors += scatter(random.Random(seed + 3))
-    found = room_now()
+    limits = room_now()
     try:
-        make(found.after_release_bytes + 1)
+        make(limits.after_release_bytes + 1)
         expect("one byte more fails", holds=False)
     except torch.OutOfMemoryError as refusal:
-        expect(f"the refusal reads {refusal}", str(refusal).startswith(found.next_error))
+        expect(f"the refusal reads {refusal}", str(refusal).startswith(limits.next_error))
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
-"""A training loop that has its memory looked at: training.py CASE..., where a case is MODEL,OPTIMIZER and any
-of amp, checkpoint and backward (look inside backward too).
+"""A training loop with looks at its memory: training.py CASE..., where a case is MODEL,OPTIMIZER and any
+of amp, checkpoint and backward (also look inside backward).
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def loss_of(outputs, targets):
 
 
 def inner_module(model):
-    """A module in whose forward the results of others wait: of earlier layers, or of a branch beside it."""
+    """A module whose forward runs while other results wait: those of earlier layers, or of a parallel branch."""
     return model.layers[2].mlp if isinstance(model, GPT) else model.stages[1].shortcut
 
 
@@ -50,7 +50,7 @@ def train(name, chosen, options):
 
     def look_in_forward(module, inputs):
         book.note(*inputs)
-        if looks:  # not when a checkpoint computes it again
+        if looks:  # not when a checkpoint recomputes it
             looks.pop()("in forward")
 
     def look_in_backward(module, inputs, output):
@@ -82,7 +82,7 @@ def train(name, chosen, options):
 
 
 def cases():
-    """Every case twice: with each saved tensor noted by a hook, and as a program would be."""
+    """Run every case twice: with a hook that notes each saved tensor, and without one, like an ordinary program."""
     for case in sys.argv[1:]:
         name, chosen, *options = case.split(",")
         for variant in ("recorded", "plain"):
