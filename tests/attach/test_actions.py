@@ -12,7 +12,7 @@ from gputui.probe.budget import RECORDS
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import Child, Python, wait_until
-from tests.attach.test_looks import ASLEEP, FOR_EVER, TRAINING
+from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 from tests.fakegpu.lab import Lab
 
 MIB = 1024**2

@@ -13,23 +13,11 @@ import pytest
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
-from tests.attach.children import LIMIT_S, REPOSITORY, Python, as_another_user
-from tests.attach.test_looks import FOR_EVER, TRAINING
+from tests.attach.children import LIMIT_S, Python, as_another_user
+from tests.attach.command import attach
+from tests.attach.small_training import FOR_EVER, TRAINING
 
 WAITING = "import gputui.probe\nprint('ready', flush=True)\ninput()"
-
-
-def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
-    """The exit status, standard output and standard error of `gputui attach`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gputui", "attach", *arguments],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_the_json_document_describes_a_training_loop(torch_python: Python) -> None:

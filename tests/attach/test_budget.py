@@ -12,7 +12,7 @@ from gputui.probe.budget import LIMIT_MS, RECORDS, Budget
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import Python, wait_until
-from tests.attach.test_looks import FOR_EVER, TRAINING
+from tests.attach.small_training import FOR_EVER, TRAINING
 
 # blocks, how long a walk over them took in ms (None: not measured), the method that the budget then allows
 WAYS = {

@@ -10,36 +10,11 @@ from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
 from tests.attach.children import Python, wait_until
+from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 from tests.scale import SCALE
 
 LOOKS = 500 * SCALE
 
-TRAINING = """
-    import gputui.probe, sys, torch
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).to(device)
-    optimizer = torch.optim.AdamW(model.parameters())
-
-    def step():
-        optimizer.zero_grad(set_to_none=False)
-        model(torch.randn(32, 64, device=device)).sum().backward()
-        optimizer.step()
-
-    step()
-    print("ready", device, flush=True)
-"""
-FOR_EVER = """
-    import time
-    end = time.monotonic() + 600
-    while time.monotonic() < end:
-        step()
-"""
-
-
-ASLEEP = """
-    input()
-    print("awake", flush=True)
-"""
 BROKEN = """
     from gputui.probe import inventory
     inventory.take_inventory = lambda *_: 1 / 0

@@ -20,7 +20,7 @@ from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.recorder import FileRecorder
 from gputui.sources.recording.story import Story
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
-from tests.attach.test_looks import TRAINING
+from tests.attach.small_training import TRAINING
 
 STEPS = """
     import time, gputui.probe

@@ -11,7 +11,7 @@ import pytest
 
 from gputui import cli
 from tests.attach.children import LIMIT_S, Child, Python
-from tests.attach.test_looks import TRAINING
+from tests.attach.small_training import TRAINING
 
 SNAPSHOT_AND_WAIT = """
     import pickle, time

@@ -9,7 +9,7 @@ import pytest
 
 from gputui.sources.probe import listing
 from tests.attach.children import Python, wait_until
-from tests.attach.test_attach import attach
+from tests.attach.command import attach
 
 RANK = """
 import os, time, torch

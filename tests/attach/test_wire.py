@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import struct
@@ -20,10 +19,10 @@ from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, as_another_user, wait_until
+from tests.attach.wire import HELLO, connected, frame
 
 WAITING = "import gputui.probe\nprint('ready', gputui.probe.status(), flush=True)\ninput()"
 IMPATIENT = "from gputui.probe import connection\nconnection.PATIENCE_S = 0.5\n" + WAITING
-HELLO = frames.encode({"type": "hello", "protocol": frames.VERSION})
 
 
 @pytest.fixture
@@ -36,13 +35,6 @@ def path(child: Child) -> str:
     return child.expect("ready")
 
 
-def connected(path: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(LIMIT_S)
-    connection.connect(path)
-    return connection
-
-
 def answers_to(path: str, data: bytes) -> list[dict[str, object]]:
     """All messages that a probe sends in answer to `data` before it closes the connection."""
     unpacker, messages = frames.Unpacker(frames.MAX_REPLY_BYTES), []
@@ -52,10 +44,6 @@ def answers_to(path: str, data: bytes) -> list[dict[str, object]]:
         while received := connection.recv(65536):
             messages += [frames.decode(payload) for payload in unpacker.feed(received)]
     return messages
-
-
-def frame(message: object) -> bytes:
-    return frames.frame(json.dumps(message).encode())
 
 
 GARBAGE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from tests.attach.conftest import python, sockets, torch_python
 
 __all__ = ["python", "sockets", "torch_python"]
 
+
+ANA = 100_000 + 2 * os.getpid()
+BEN = ANA + 1
+"""Users, unique to this test process, because several may run at once and share /tmp."""
 
 pytest_generate_tests = attaching.pytest_generate_tests
 

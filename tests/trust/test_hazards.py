@@ -29,7 +29,7 @@ import pytest
 from gputui.model.target import Look
 from tests import torches
 from tests.attach.children import Child, Python
-from tests.attach.test_attach import attach
+from tests.attach.command import attach
 
 pytestmark = pytest.mark.every_torch
 

@@ -28,8 +28,8 @@ from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
-from tests.attach.test_looks import TRAINING
-from tests.attach.test_wire import frame
+from tests.attach.small_training import TRAINING
+from tests.attach.wire import frame
 from tests.terminal.conftest import GPUTUI, Open, plain_environment, terminal
 
 __all__ = ["plain_environment", "terminal"]

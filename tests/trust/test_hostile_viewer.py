@@ -16,7 +16,7 @@ import pytest
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import Python, wait_until
-from tests.attach.test_wire import HELLO, connected, frame
+from tests.attach.wire import HELLO, connected, frame
 from tests.scale import SCALE
 from tests.trust.conftest import COUNTING, Target
 

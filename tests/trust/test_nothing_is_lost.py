@@ -19,8 +19,8 @@ from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import Python, wait_until
-from tests.attach.test_attach import attach
-from tests.trust.test_who_gets_in import ANA
+from tests.attach.command import attach
+from tests.trust.conftest import ANA
 
 START = """
     import gputui.probe, os, signal, sys, time

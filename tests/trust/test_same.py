@@ -12,7 +12,7 @@ import pytest
 from gputui.model.target import Look, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import Child, Python, wait_until
-from tests.attach.test_looks import TRAINING as SMALL_TRAINING
+from tests.attach.small_training import TRAINING as SMALL_TRAINING
 
 TENTH_OF_DEFAULT_S = 0.1
 

@@ -12,7 +12,7 @@ import pytest
 
 from gputui.sources.probe import listing
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
-from tests.attach.test_attach import attach
+from tests.attach.command import attach
 
 WAITING = """
     import gputui.probe, os

@@ -16,11 +16,7 @@ import pytest
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
-from tests.trust.conftest import COUNTING
-
-ANA = 100_000 + 2 * os.getpid()
-BEN = ANA + 1
-"""Unique to this test process, because several may run at once and share /tmp."""
+from tests.trust.conftest import ANA, BEN, COUNTING
 
 BECOME = """
     import ctypes, json, os, sys

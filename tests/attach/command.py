@@ -1,0 +1,22 @@
+"""`gputui attach`, run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.attach.children import LIMIT_S, REPOSITORY
+
+
+def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """The exit status, standard output and standard error of `gputui attach`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gputui", "attach", *arguments],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
