@@ -135,7 +135,7 @@ async def test_the_wheel_moves_through_the_list():
         assert monitor.pid == 1000
 
 
-async def test_a_click_on_a_key_of_the_bottom_line_does_what_the_key_does():
+async def test_a_click_on_a_key_in_the_bottom_line_presses_it():
     async with open_monitor() as monitor:
         await monitor.click(" Sort ")
         assert monitor.screen == "Menu"

@@ -159,7 +159,7 @@ async def test_a_driver_upgrade_shows_its_error_until_the_driver_works(gpus: Fak
 @pytest.mark.parametrize(
     ("error", "remedy"), [(15, "--gpu-reset"), (16, "--gpu-reset"), (28, "seating"), (8, "cables")]
 )
-async def test_a_lost_gpu_shows_its_reason_on_80_columns_and_its_remedy_on_the_device_screen(
+async def test_a_lost_gpu_shows_its_reason_and_the_device_screen_its_remedy(
     gpus: FakeGpus, error: int, remedy: str
 ) -> None:
     gpus.fault("nvmlDeviceGet*", error=error, device=VICTIM)

@@ -1,4 +1,4 @@
-"""The application with a recording that plays."""
+"""The application replaying a recording."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Replay(Running):
         self.player = player
 
     async def press(self, *keys: str) -> None:
-        """Press keys and wait until the player has done what they say and all is drawn."""
+        """Press keys and wait until the player has run their commands and everything is drawn."""
         await self.pilot.press(*keys)
         await self._until_commands_are_done()
         await self.until(lambda: not self.player._is_rough)
-        await self._until_commands_are_done()  # what it fills in after a jump is told by then
+        await self._until_commands_are_done()  # after a jump the player still delivers the details it skipped
         await self.settle()
         await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
         await self.settle()
@@ -46,12 +46,12 @@ class Replay(Running):
 
     @property
     def playback(self) -> Playback:
-        """Where the player stands."""
+        """The player's position, speed and state."""
         return self.player.playback
 
     @property
     def timeline(self) -> Timeline:
-        """What the process on screen has done so far."""
+        """The timeline of the process on screen."""
         assert self.app.attached.targets.current is not None
         return self.app.attached.targets.current.timeline
 
@@ -63,7 +63,7 @@ class Replay(Running):
 
 @asynccontextmanager
 async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple = ()) -> AsyncIterator[Replay]:
-    """The recording on its first screen, paused at its beginning."""
+    """The recording, paused at its beginning, on the first attach screen."""
     recording = Recording(path)
     player = Player(recording, is_playing=False)
     settings = Settings(interval_s=3600.0, keys=keys)
@@ -72,7 +72,7 @@ async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple =
     app.attached.first_pids = tuple(recording.greetings)
     app.attached.first_notices = recording.notices
     async with app.run_test(size=size) as pilot:
-        shown = Replay(app, player, pilot)
-        await shown.until(lambda: shown.screen and app.attached.targets.current)
-        await shown.press()
-        yield shown
+        replay = Replay(app, player, pilot)
+        await replay.until(lambda: replay.screen and app.attached.targets.current)
+        await replay.press()
+        yield replay
