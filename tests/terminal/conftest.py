@@ -1,4 +1,4 @@
-"""`terminal(...)` opens a program on a pseudo-terminal; whatever still runs at the end of the test is ended."""
+"""`terminal(...)` starts a program on a pseudo-terminal; programs still running when the test ends are killed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LEAD = (
 
 @pytest.fixture
 def plain_environment(tmp_path: Path) -> dict[str, str]:
-    """A user's environment with nothing in it that changes what is drawn."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(LEAD)}
+    """A user's environment without any variable that changes what is drawn."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(LEAD)}
     source = str(Path(__file__).resolve().parents[2])
-    return kept | {
+    return inherited | {
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
         "HOME": str(tmp_path),
@@ -45,7 +45,7 @@ def plain_environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def terminal(plain_environment: dict[str, str]) -> Iterator[Open]:
-    """Opens a terminal with a shell command on it; variables of None are taken out of its environment."""
+    """Runs a shell command on a new terminal; a variable set to None is removed from its environment."""
     sessions: list[PtySession] = []
 
     def start(

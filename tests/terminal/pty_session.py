@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal, as a person or a hostile environment would run it."""
+"""A program on a pseudo-terminal, run as a user or a hostile environment would run it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pathlib import Path
 import pyte
 
 LIMIT_S = 180.0
-"""How long a condition may take to come true; generous, for a busy machine."""
+"""How long to wait for a condition; long enough for a busy machine."""
 
 KITTY = re.compile(rb"\x1b\[([><=])[0-9;]*u")
 MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 QUERIES = re.compile(rb"\x1b\[\?([0-9]+)\$p")
 UNFINISHED = re.compile(rb"\x1b(\[[0-9;?<>=]*)?$")
 ON_AT_FIRST = frozenset({7, 25})
-"""The private modes a terminal starts with: lines wrap, the cursor is shown."""
+"""The private modes that a terminal starts with: line wrap and a visible cursor."""
 
 OWN_TERMINAL = 'exec <>"$0" >&0 2>&0; eval "$1"'
-"""For sh: what a session leader without a terminal opens becomes its controlling terminal."""
+"""For sh: the terminal that a session leader without one opens becomes its controlling terminal."""
 
 
 def read_if_there(path: Path) -> str:
-    """A file of a process that may end any moment; "" once it has."""
+    """The contents of a file in /proc, or "" if the process has ended."""
     try:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -40,9 +40,9 @@ def read_if_there(path: Path) -> str:
 
 
 class PtySession:
-    """A shell command on a terminal of its own; `screen` is what a person sees, `output` every byte of it.
+    """A shell command on its own terminal; `screen` is what the user sees, `output` every byte received.
 
-    The terminal is read only while something is waited for. With `answers` it answers queries as a modern one does.
+    The terminal is read only inside the wait methods. With `answers` it replies to queries as a modern terminal does.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class PtySession:
         self.screen.resize(max(1, rows), max(1, columns))
 
     def send(self, keys: str | bytes) -> None:
-        """Type."""
+        """Type these keys."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def pump(self, wait_s: float = 0.05, most: int = 65536) -> int:
-        """Read what there is, at most `most` bytes; how many there were."""
+        """Read up to `most` bytes that are available; returns how many were read."""
         if not select.select([self.master], [], [], wait_s)[0]:
             return 0
         data = os.read(self.master, most)
@@ -93,7 +93,7 @@ class PtySession:
         while not condition():
             is_over = self.process.poll() is not None
             if not self.pump() and (is_over or time.monotonic() > end) and not condition():
-                raise AssertionError(f"waited in vain for {what or condition}; the screen:\n{self.text}")
+                raise AssertionError(f"timed out waiting for {what or condition}; the screen:\n{self.text}")
 
     def wait_for(self, words: str) -> None:
         """Read until the screen shows `words`."""
@@ -104,23 +104,23 @@ class PtySession:
         self.wait(lambda: words not in self.text, f"the end of {words!r}")
 
     def wait_for_silence(self, silence_s: float = 0.5) -> None:
-        """Read until nothing has come for a while, and not because the program got no turn on a busy machine."""
+        """Read until no bytes arrive for `silence_s` while the program is not waiting for a processor."""
         self.wait(lambda: not self.pump(silence_s) and not self._is_running(), "silence")
 
     def _is_running(self) -> bool:
-        """Whether a thread of the program wants a processor, or is on one."""
+        """Whether a thread of the program is running or ready to run."""
         stats = (read_if_there(path) for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
         return any(stat.rpartition(") ")[2].startswith("R") for stat in stats)
 
     def wait_until_idle(self) -> None:
-        """Without reading, until all that was typed has been taken in and the program has next to nothing to do.
+        """Wait, without reading, until the program has read all typed keys and is nearly idle.
 
-        For one and a half seconds: on a machine that is busy with others it may get no turn for some time.
+        Nearly idle for 1.5 s in a row, because a busy machine may not schedule the program for a while.
         """
         end = time.monotonic() + LIMIT_S
         quiet, before = 0, self._ticks()
         while quiet < 3:
-            assert time.monotonic() < end, "the program did not come to rest"
+            assert time.monotonic() < end, "the program did not become idle"
             time.sleep(0.5)
             now = self._ticks()
             is_quiet = now - before <= 5 and not self._typed_and_not_read()
@@ -130,12 +130,12 @@ class PtySession:
         return struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0\0\0\0"))[0]
 
     def _ticks(self) -> int:
-        """Processor time of the program, in hundredths of a second."""
+        """Processor time used by the program, in hundredths of a second."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
     def end(self) -> int:
-        """Read until the program has ended; its exit status as a shell tells it."""
+        """Read until the program has ended; returns its exit status as a shell reports it."""
         self.wait(lambda: self.process.poll() is not None, "the end of the program")
         while self.pump(0.0):
             continue
@@ -153,25 +153,25 @@ class PtySession:
 
     @property
     def words(self) -> str:
-        """The screen as running text: sentences that were wrapped are whole again."""
+        """The screen as one line of text, with wrapped sentences joined."""
         return " ".join(self.text.split())
 
     @property
     def modes(self) -> dict[int, bool]:
-        """The private modes that were ever touched, and whether they are on."""
+        """The private modes that the program has set or reset, and whether each is on."""
         modes: dict[int, bool] = {}
         for numbers, letter in MODES.findall(self.output):
             modes.update((int(number), letter == b"h") for number in numbers.split(b";"))
         return modes
 
     def left_behind(self) -> list[str]:
-        """What is not as it was before the program came."""
+        """What differs from the terminal's state before the program started, as sentences."""
         wrong = [f"mode {mode} is {on}" for mode, on in self.modes.items() if on != (mode in ON_AT_FIRST)]
         directions = KITTY.findall(self.output)
         if directions.count(b">") != directions.count(b"<"):
-            wrong.append("the keyboard protocol was not given back")
+            wrong.append("the keyboard protocol was not restored")
         if termios.tcgetattr(self.slave) != self.settings_before:
-            wrong.append("the terminal's settings (stty) are changed")
+            wrong.append("the terminal's settings (stty) have changed")
         return wrong
 
     def _answer(self, data: bytes) -> None:
@@ -180,13 +180,13 @@ class PtySession:
                 self.send(b"\x1b[?%b;2$y" % mode)
 
     def hang_up(self) -> None:
-        """The terminal goes away, as when a connection breaks."""
+        """Close the terminal, as a broken connection does."""
         os.close(self.slave)
         os.close(self.master)
         self.master = self.slave = -1
 
     def close(self) -> None:
-        """End what still runs, the whole process group of it."""
+        """Kill the whole process group if the program still runs, and close the terminal."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

@@ -1,4 +1,4 @@
-"""However the monitor ends, the terminal is as it was found and the exit status says how it ended."""
+"""However the monitor ends, it restores the terminal and its exit status says how it ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DEMO = f"exec {GPUTUI} --demo"
 
 
 @pytest.mark.parametrize(
-    ("keys", "status"), [("q", 0), ("\x03", 0), ("\x1b[21~", 0)], ids=["q", "the key Ctrl-C", "F10"]
+    ("keys", "status"), [("q", 0), ("\x03", 0), ("\x1b[21~", 0)], ids=["q", "Ctrl-C as a key", "F10"]
 )
-def test_a_key_ends_it_well(terminal: Open, keys: str, status: int) -> None:
+def test_a_quit_key_exits_with_status_0(terminal: Open, keys: str, status: int) -> None:
     session = terminal()
     session.wait_for("Help")
     session.send(keys)
@@ -24,7 +24,7 @@ def test_a_key_ends_it_well(terminal: Open, keys: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_ends_it_with_128_and_its_number(terminal: Open, number: signal.Signals) -> None:
+def test_a_signal_exits_with_128_plus_its_number(terminal: Open, number: signal.Signals) -> None:
     session = terminal()
     session.wait_for("Help")
     session.kill(number)
@@ -33,8 +33,8 @@ def test_a_signal_ends_it_with_128_and_its_number(terminal: Open, number: signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_that_comes_with_the_first_byte_is_no_different(terminal: Open, number: signal.Signals) -> None:
-    """The first frame is drawn before Textual, which takes signals from then on, is imported."""
+def test_a_signal_during_the_first_frame_exits_with_128_plus_its_number(terminal: Open, number: signal.Signals) -> None:
+    """The first frame is drawn before Textual is imported; Textual handles signals only from then on."""
     session = terminal()
     session.wait(lambda: session.modes.get(1049, False), "the alternate screen")
     session.kill(number)
@@ -42,8 +42,8 @@ def test_a_signal_that_comes_with_the_first_byte_is_no_different(terminal: Open,
     assert session.left_behind() == []
 
 
-def test_a_modern_terminal_gets_back_what_it_offered(terminal: Open) -> None:
-    """One that reports its size in band is also asked for the mouse in pixels."""
+def test_modes_of_a_modern_terminal_are_reset_on_exit(terminal: Open) -> None:
+    """A terminal that supports in-band resize reports is also asked for mouse positions in pixels."""
     session = terminal(answers=True)
     session.wait_for("Help")
     session.wait(lambda: session.modes.get(1016, False) and session.modes.get(2048, False))
@@ -52,7 +52,7 @@ def test_a_modern_terminal_gets_back_what_it_offered(terminal: Open) -> None:
     assert session.left_behind() == []
 
 
-def test_nohup_is_respected(terminal: Open) -> None:
+def test_an_ignored_sighup_does_not_end_the_monitor(terminal: Open) -> None:
     session = terminal(f"trap '' HUP; {DEMO}")
     session.wait_for("Help")
     session.kill(signal.SIGHUP)
@@ -63,14 +63,14 @@ def test_nohup_is_respected(terminal: Open) -> None:
 
 
 @pytest.mark.parametrize("shield", ["", "trap '' HUP; "], ids=["with SIGHUP", "without SIGHUP"])
-def test_it_ends_with_its_terminal(terminal: Open, shield: str) -> None:
+def test_a_hang_up_ends_the_monitor(terminal: Open, shield: str) -> None:
     session = terminal(shield + DEMO)
     session.wait_for("Help")
     session.hang_up()
     assert session.process.wait(60) == 128 + signal.SIGHUP
 
 
-def test_it_ends_with_its_terminal_while_it_writes_nothing(terminal: Open) -> None:
+def test_a_hang_up_ends_a_paused_monitor(terminal: Open) -> None:
     session = terminal(f"trap '' HUP; {DEMO}")
     session.wait_for("Help")
     session.send("p")
@@ -79,14 +79,14 @@ def test_it_ends_with_its_terminal_while_it_writes_nothing(terminal: Open) -> No
     assert session.process.wait(60) == 128 + signal.SIGHUP
 
 
-def test_a_terminal_that_takes_no_more_bytes_does_not_keep_it(terminal: Open) -> None:
+def test_sigterm_ends_the_monitor_while_its_output_is_blocked(terminal: Open) -> None:
     session = terminal(f"{DEMO} --interval 0.1")
     session.wait_for("Help")
     session.kill(signal.SIGTERM)
-    assert session.process.wait(60) == 128 + signal.SIGTERM  # and nobody has read what it wrote
+    assert session.process.wait(60) == 128 + signal.SIGTERM  # although nothing has read its output
 
 
-def test_bytes_that_are_no_text_are_no_keys(terminal: Open) -> None:
+def test_invalid_utf8_input_is_ignored(terminal: Open) -> None:
     session = terminal()
     session.wait_for("Help")
     session.send(b"\xff\xfe\xc3?")
@@ -120,9 +120,9 @@ sys.exit(GputuiApp(Settings(interval_s=0.3), BROKEN_MACHINE(), DemoMachine).run_
 @pytest.mark.parametrize(
     ("machine", "keys", "error"),
     [("BrokenMachine", "", "ZeroDivisionError: a defect"), ("DemoMachine", "p", "LookupError: another defect")],
-    ids=["in the sampler's thread", "in the screen's"],
+    ids=["in the sampler's thread", "in the screen's thread"],
 )
-def test_a_defect_shows_its_traceback_on_a_whole_terminal(
+def test_a_crash_restores_the_terminal_and_prints_its_traceback(
     terminal: Open, tmp_path, machine: str, keys: str, error: str
 ) -> None:
     script = tmp_path / "broken.py"

@@ -1,4 +1,4 @@
-"""Terminals, locales and redirections that a program may find itself with."""
+"""Terminals, locales and redirections that the monitor may be started with."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ EVERY_SCREEN = (
     ],
     ids=lambda variables: " ".join(f"{name}={value}" for name, value in variables.items()),
 )
-def test_where_nothing_else_can_be_drawn_it_draws_in_ascii(terminal: Open, variables: dict[str, str]) -> None:
+def test_it_draws_in_ascii_where_the_terminal_or_locale_requires_it(terminal: Open, variables: dict[str, str]) -> None:
     session = terminal(**variables)
     session.wait_for("Help")
-    if variables == {"LC_ALL": "C"}:  # whatever asks for it, one filter makes all screens so
+    if variables == {"LC_ALL": "C"}:  # one filter serves all these cases, so one case visits every screen
         for keys in EVERY_SCREEN:
             session.send(keys)
             session.wait_for_silence(0.1)
@@ -52,13 +52,13 @@ def test_where_nothing_else_can_be_drawn_it_draws_in_ascii(terminal: Open, varia
 
 
 @pytest.mark.parametrize("variables", [{"LANG": None}, {"TERM": "tmux-256color"}], ids=["no LANG", "tmux"])
-def test_elsewhere_it_draws_with_all_characters(terminal: Open, variables: dict[str, str | None]) -> None:
+def test_it_draws_unicode_elsewhere(terminal: Open, variables: dict[str, str | None]) -> None:
     session = terminal(**variables)
     session.wait_for("°C")
 
 
 @pytest.mark.parametrize("kind", ["dumb", "unknown", None])
-def test_a_terminal_that_cannot_show_it_is_told_why(terminal: Open, kind: str | None) -> None:
+def test_an_unsupported_terminal_type_is_an_error_with_a_remedy(terminal: Open, kind: str | None) -> None:
     session = terminal(TERM=kind)
     assert session.end() == 2
     assert "cannot show a full-screen program. Set TERM" in session.words
@@ -69,14 +69,14 @@ def test_a_terminal_that_cannot_show_it_is_told_why(terminal: Open, kind: str | 
     ("redirection", "stream"),
     [("</dev/null", "input"), ("<&-", "input"), (">/dev/null", "output"), (">&-", "output")],
 )
-def test_without_a_terminal_it_says_what_to_use(terminal: Open, redirection: str, stream: str) -> None:
+def test_without_a_terminal_the_error_names_the_alternative(terminal: Open, redirection: str, stream: str) -> None:
     session = terminal(f"exec {GPUTUI} --demo {redirection}")
     assert session.end() == 2
     assert f"standard {stream} is not one. To print" in session.words
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/null", "2>&-"])
-def test_it_draws_on_standard_output_whatever_standard_error_is(terminal: Open, redirection: str) -> None:
+def test_it_draws_when_standard_error_is_redirected_or_closed(terminal: Open, redirection: str) -> None:
     session = terminal(f"exec {GPUTUI} --demo {redirection}")
     session.wait_for("Help")
     session.send("q")
@@ -85,24 +85,24 @@ def test_it_draws_on_standard_output_whatever_standard_error_is(terminal: Open, 
 
 
 def cells(session: PtySession) -> list[list[Char]]:
-    """What the screen shows, line by line."""
+    """The cells of the screen, line by line."""
     return [list(line.values()) for line in session.screen.buffer.values()]
 
 
-def test_colours_that_are_asked_for_by_name_come_before_no_color(terminal: Open) -> None:
+def test_gputui_color_overrides_no_color(terminal: Open) -> None:
     session = terminal(NO_COLOR="1", GPUTUI_COLOR="256")
     session.wait_for("Help")
     session.wait(lambda: len({cell.fg for line in cells(session) for cell in line}) > 2, "colours")
 
 
 def is_marked(line: list[Char]) -> bool:
-    """Whether all of it is in reverse."""
+    """Whether the whole line is in reverse video."""
     return len(line) >= 80 and all(cell.reverse for cell in line)
 
 
 @pytest.mark.parametrize("theme", ["terminal", "nord"])
-def test_no_color_sends_no_colors(terminal: Open, theme: str) -> None:
+def test_no_color_disables_every_colour(terminal: Open, theme: str) -> None:
     session = terminal(NO_COLOR="1", GPUTUI_THEME=theme)
     session.wait_for("Help")
-    session.wait(lambda: any(is_marked(line) for line in cells(session)), "the line of the cursor")
+    session.wait(lambda: any(is_marked(line) for line in cells(session)), "the cursor line")
     assert {(cell.fg, cell.bg) for line in cells(session) for cell in line} == {("default", "default")}

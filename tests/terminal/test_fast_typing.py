@@ -1,4 +1,4 @@
-"""Keys that are typed, or pasted, faster than screens open and close."""
+"""Keys that are typed or pasted faster than screens open and close."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_no_key_closes_more_than_one_screen(terminal: Open, keys: str) -> None:
     for _ in range(3):
         session.send(keys)
     session.wait_for_silence()
-    session.send("\x1b[27u")  # whatever is open now
+    session.send("\x1b[27u")  # closes any screen or dialog that is still open
     session.wait_for_silence()
     session.screen.reset()
     session.send("\x0c")

@@ -1,4 +1,4 @@
-"""NVML's faults as a person sees them: the sentence, the remedy, and the way back."""
+"""NVML errors as the user sees them: the message, the remedy, and the recovery."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quit_well(session: PtySession) -> None:
     assert session.left_behind() == []
 
 
-def test_without_a_driver_it_says_so_and_shows_the_host(live: Live, fake_gpus: FakeGpus) -> None:
+def test_without_a_driver_it_shows_the_remedy_and_the_host(live: Live, fake_gpus: FakeGpus) -> None:
     session = live(LD_LIBRARY_PATH="/nowhere")
     session.wait_for("libnvidia-ml.so.1 was not found. Install the NVIDIA")
     session.wait_for("docker run --gpus all")
@@ -48,7 +48,7 @@ def test_without_a_driver_it_says_so_and_shows_the_host(live: Live, fake_gpus: F
     ],
     ids=["driver not loaded", "version mismatch", "no permission", "unknown error"],
 )
-def test_a_driver_that_does_not_work_is_a_sentence_until_it_works(
+def test_a_driver_error_is_shown_until_the_driver_works(
     live: Live, fake_gpus: FakeGpus, error: int, words: tuple[str, ...]
 ) -> None:
     fake_gpus.fault("nvmlInit*", error=error)
@@ -62,7 +62,7 @@ def test_a_driver_that_does_not_work_is_a_sentence_until_it_works(
     quit_well(session)
 
 
-def test_a_monitor_left_open_survives_a_driver_upgrade(live: Live, fake_gpus: FakeGpus) -> None:
+def test_a_running_monitor_survives_a_driver_upgrade(live: Live, fake_gpus: FakeGpus) -> None:
     session = live()
     session.wait_for("H100")
     fake_gpus.fault("nvml*", error=18)
@@ -89,7 +89,7 @@ def test_a_lost_gpu_keeps_its_line_and_comes_back(live: Live, fake_gpus: FakeGpu
     quit_well(session)
 
 
-def test_a_driver_that_hangs_does_not_hang_the_monitor(live: Live, fake_gpus: FakeGpus) -> None:
+def test_a_hanging_driver_does_not_block_the_monitor(live: Live, fake_gpus: FakeGpus) -> None:
     session = live(size=(120, 40))
     session.wait_for("H100")
     fake_gpus.fault("nvml*", delay_us=5_000_000)
@@ -104,8 +104,8 @@ def test_a_driver_that_hangs_does_not_hang_the_monitor(live: Live, fake_gpus: Fa
     quit_well(session)
 
 
-def test_quitting_does_not_wait_for_a_driver_that_hangs(live: Live, fake_gpus: FakeGpus) -> None:
-    """An hour a call: a monitor that waited for it would not end within the limit of the test."""
+def test_quitting_does_not_wait_for_a_hanging_driver(live: Live, fake_gpus: FakeGpus) -> None:
+    """Each call takes an hour, so a monitor that waited for one would exceed the test's time limit."""
     session = live()
     session.wait_for("H100")
     fake_gpus.fault("nvml*", delay_us=3_600_000_000)
@@ -113,7 +113,7 @@ def test_quitting_does_not_wait_for_a_driver_that_hangs(live: Live, fake_gpus: F
     quit_well(session)
 
 
-def test_a_driver_that_hangs_from_the_start_does_not_keep_the_screen_empty(live: Live, fake_gpus: FakeGpus) -> None:
+def test_a_driver_that_hangs_from_the_start_does_not_leave_the_screen_empty(live: Live, fake_gpus: FakeGpus) -> None:
     fake_gpus.fault("nvml*", delay_us=3_600_000_000)
     session = live()
     session.wait_for("The driver has not answered for")
@@ -122,7 +122,7 @@ def test_a_driver_that_hangs_from_the_start_does_not_keep_the_screen_empty(live:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 16])
-def test_any_number_of_gpus(live: Live, fake_gpus: FakeGpus, gpus: int) -> None:
+def test_machines_with_0_1_and_16_gpus_are_shown(live: Live, fake_gpus: FakeGpus, gpus: int) -> None:
     fake_gpus.up(gpus)
     session = live(size=(120, 40))
     session.wait_for("Help")
@@ -131,14 +131,14 @@ def test_any_number_of_gpus(live: Live, fake_gpus: FakeGpus, gpus: int) -> None:
     quit_well(session)
 
 
-def test_mig_instances_are_lines_of_their_own(live: Live, fake_gpus: FakeGpus) -> None:
+def test_each_mig_instance_has_its_own_line(live: Live, fake_gpus: FakeGpus) -> None:
     fake_gpus.up(2, mig=3)
     session = live(size=(120, 40))
     session.wait_for("1.3 MIG 1g.10gb")
     quit_well(session)
 
 
-def test_memory_that_is_the_hosts_is_given_no_number(live: Live, fake_gpus: FakeGpus) -> None:
+def test_a_gpu_that_shares_host_memory_shows_no_byte_count(live: Live, fake_gpus: FakeGpus) -> None:
     fake_gpus.fault("nvmlDeviceGetMemoryInfo*", error=3)
     session = live(size=(120, 40))
     session.wait_for("H100")

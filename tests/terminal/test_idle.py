@@ -1,4 +1,4 @@
-"""A monitor that nothing happens to does nothing: no bytes, and no thread wakes up."""
+"""An idle monitor sends no bytes and wakes no thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.terminal.pty_session import PtySession
 
 WATCHED_S = 2.0
 WAKE_UPS = 4
-"""What a stray timer of a start may take; a poll of ten times a second would take twenty."""
+"""Allows for a leftover start-up timer; polling ten times a second would cause twenty wake-ups."""
 
 
 def wake_ups(session: PtySession) -> int:
-    """How often the program's threads have gone to sleep so far."""
+    """How often the program's threads have gone to sleep so far; each sleep ends in one wake-up."""
     threads = Path(f"/proc/{session.process.pid}/task").glob("*/status")
     lines = [line for thread in threads for line in thread.read_text().splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
 
-def test_paused_nothing_wakes_up(terminal: Open) -> None:
+def test_a_paused_monitor_wakes_no_thread(terminal: Open) -> None:
     session = terminal(f"exec {GPUTUI} --demo", size=(120, 40))
     session.wait_for("Help")
     session.send("p")
@@ -33,7 +33,7 @@ def test_paused_nothing_wakes_up(terminal: Open) -> None:
     assert wake_ups(session) - before <= WAKE_UPS
 
 
-def test_after_a_rest_the_first_key_and_a_lone_escape_are_answered(terminal: Open) -> None:
+def test_an_idle_monitor_reacts_to_a_key_and_to_a_lone_escape(terminal: Open) -> None:
     session = terminal(f"exec {GPUTUI} --demo --interval 60", size=(120, 40))
     session.wait_for("Help")
     session.wait_for_silence()

@@ -1,4 +1,4 @@
-"""Recording and replaying on a terminal, as a user does."""
+"""Recording and replaying on a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.attach.children import Child, Python
 from tests.terminal.conftest import GPUTUI, Open
 
 
-def test_a_replay_opens_plays_and_leaves_the_terminal_as_it_was(terminal: Open) -> None:
+def test_a_replay_opens_plays_and_restores_the_terminal(terminal: Open) -> None:
     session = terminal(f"exec {GPUTUI} replay {SHIPPED}", size=(120, 40))
     session.wait_for("python train.py")
     session.send(")")
@@ -28,7 +28,7 @@ def test_a_replay_opens_plays_and_leaves_the_terminal_as_it_was(terminal: Open) 
     assert session.left_behind() == []
 
 
-def test_a_file_that_is_none_is_said_before_anything_is_drawn(terminal: Open, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_an_error_before_drawing(terminal: Open, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     session = terminal(f"exec {GPUTUI} replay {path}", size=(200, 24))
@@ -39,7 +39,7 @@ def test_a_file_that_is_none_is_said_before_anything_is_drawn(terminal: Open, tm
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    """A program with a probe; the path of its socket is short, as those of sockets must be."""
+    """A program with a probe; its folder's path is short because Unix socket paths are limited in length."""
     with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         python = Python(sys.executable, tmp_path, {})
@@ -50,14 +50,14 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
 
 
 def has_mark(path: Path) -> bool:
-    """Whether a recording that is being written has a mark already."""
+    """Whether a recording in progress already has a mark."""
     try:
         return Recording(path).next_mark(0.0) is not None
     except NoRecordingError:
         return False
 
 
-def test_what_is_seen_on_the_screens_is_kept(terminal: Open, program: Child, tmp_path: Path) -> None:
+def test_an_attach_session_and_its_marks_are_recorded(terminal: Open, program: Child, tmp_path: Path) -> None:
     path = tmp_path / "job.gputui"
     command = f"exec {GPUTUI} attach {program.pid} --record {path}"
     session = terminal(command, size=(120, 40), XDG_RUNTIME_DIR=os.environ["XDG_RUNTIME_DIR"])

@@ -1,4 +1,4 @@
-"""Terminals of any size, and sizes that change."""
+"""Terminals of every size, and resizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.terminal.conftest import Open
 from tests.terminal.pty_session import PtySession
 
 ESCAPE = "\x1b[27u"
-"""As a terminal with the keyboard protocol sends it: no wait for what else might follow."""
+"""Escape in the keyboard protocol's form, which needs no wait to tell it from the start of a sequence."""
 REPAINT = "\x0c"
 
 SCREENS = [
@@ -20,11 +20,11 @@ SCREENS = [
     ("K", "Send SIGKILL"),
     ("\t\r", "Device 0"),
 ]
-"""Keys that open a screen, and words that stand on it alone."""
+"""Keys that open a screen, and words that appear only on that screen."""
 
 
 def assert_the_screen_is_right(session: PtySession) -> None:
-    """What the terminal shows is what the program believes: painting every cell again changes nothing."""
+    """Repainting every cell changes nothing, so the terminal shows what the program believes it shows."""
     session.send("p")
     session.wait_for("PAUSED")
     session.wait_for_silence()
@@ -34,7 +34,7 @@ def assert_the_screen_is_right(session: PtySession) -> None:
     session.wait(lambda: session.text == shown, f"the same screen again as\n{shown}\n")
 
 
-def test_after_a_storm_of_resizes_the_screen_is_right(terminal: Open) -> None:
+def test_the_screen_is_right_after_200_resizes(terminal: Open) -> None:
     session = terminal()
     session.wait_for("Help")
     for n in range(200):
@@ -47,7 +47,7 @@ def test_after_a_storm_of_resizes_the_screen_is_right(terminal: Open) -> None:
     assert session.left_behind() == []
 
 
-def test_one_cell_and_back(terminal: Open) -> None:
+def test_the_screen_recovers_from_a_size_of_one_cell(terminal: Open) -> None:
     session = terminal()
     session.wait_for("Help")
     session.set_size(1, 1)
@@ -58,7 +58,7 @@ def test_one_cell_and_back(terminal: Open) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (7, 3), (300, 100)], ids=str)
-def test_no_screen_minds_any_size(terminal: Open, size: tuple[int, int]) -> None:
+def test_every_screen_survives_every_size(terminal: Open, size: tuple[int, int]) -> None:
     session = terminal()
     session.wait_for("Help")
     for keys, words in SCREENS:
@@ -74,14 +74,14 @@ def test_no_screen_minds_any_size(terminal: Open, size: tuple[int, int]) -> None
     assert session.end() == 0
 
 
-def test_a_terminal_without_a_size_is_taken_for_80x24(terminal: Open) -> None:
+def test_a_terminal_without_a_size_is_treated_as_80x24(terminal: Open) -> None:
     session = terminal(size=(0, 0))
     session.screen.resize(24, 80)
     session.wait_for("Help")
     assert "Help" in session.screen.display[23]
 
 
-def test_the_terminal_knows_its_size_better_than_the_environment(terminal: Open) -> None:
+def test_the_terminals_size_overrides_columns_and_lines(terminal: Open) -> None:
     session = terminal(size=(120, 40), COLUMNS="60", LINES="10")
     session.wait(lambda: "Help" in session.screen.display[39], "the keys in the last line of 40")
     session.set_size(100, 30)

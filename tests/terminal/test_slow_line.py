@@ -1,4 +1,4 @@
-"""A line slower than the monitor: what was shown late is not shown, and keys do not queue behind it."""
+"""A connection slower than the monitor: outdated frames are dropped, and keys do not wait behind them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.terminal.conftest import GPUTUI, Open
 KEYS = ("?", "\x1b[27u")
 
 
-def test_a_stalled_line_gets_the_newest_frame_and_not_all_that_were_missed(terminal: Open) -> None:
-    """While nobody reads, the screens that keys opened and closed are worth nothing."""
+def test_a_stalled_connection_gets_only_the_newest_frame(terminal: Open) -> None:
+    """Screens that keys opened and closed while the terminal was not read are not sent."""
     session = terminal(f"exec {GPUTUI} --demo --interval 60", size=(200, 50))
     session.wait_for("Help")
     session.wait_for_silence()
@@ -26,14 +26,14 @@ def test_a_stalled_line_gets_the_newest_frame_and_not_all_that_were_missed(termi
     before = len(session.output)
     for key in KEYS * 30:
         session.send(key)
-        time.sleep(0.05)  # so that each screen would be drawn by itself
+        time.sleep(0.05)  # long enough for each screen to be drawn separately
     session.wait_until_idle()
     session.wait_for("RAM")
     session.wait_for_silence()
-    assert len(session.output) - before < 10 * one_screen  # of 60
+    assert len(session.output) - before < 10 * one_screen  # 60 screens were opened and closed
 
 
-def test_a_line_that_takes_nothing_does_not_keep_the_monitor_from_ending(terminal: Open) -> None:
+def test_sigterm_ends_the_monitor_on_a_stalled_connection(terminal: Open) -> None:
     session = terminal(f"exec {GPUTUI} --demo --interval 60", size=(200, 50))
     session.wait_for("Help")
     for key in KEYS * 20:  # more than the terminal's buffer holds

@@ -1,4 +1,4 @@
-"""Ctrl-Z and `fg` in a shell with job control, and stops that come without a warning."""
+"""Ctrl-Z and `fg` in a shell with job control, and SIGSTOP without warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gputui.cli import main
 class InterruptedQueue(Queue):
     written = 0
 
-    def _put(self, item):  # with the lock in hand
+    def _put(self, item):  # called with the queue's lock held
         InterruptedQueue.written += 1
         if MOMENT:
             os.kill(os.getpid(), signal.SIGCONT)
@@ -38,7 +38,7 @@ def shell(terminal: Open) -> PtySession:
 
 
 def interrupted(terminal: Open, folder: Path, moment: str) -> PtySession:
-    """The demonstration, which gets SIGCONT whenever `moment` is true while it writes."""
+    """The demonstration, which gets SIGCONT during each write for which the expression `moment` is true."""
     script = folder / "interrupted.py"
     script.write_text(INTERRUPTED.replace("MOMENT", moment))
     return terminal(f"exec {sys.executable} {script}")
@@ -65,8 +65,8 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: O
     assert session.left_behind() == []
 
 
-def test_a_program_around_it_is_suspended_with_it(terminal: Open) -> None:
-    """`uv run gputui`: the shell waits for uv."""
+def test_ctrl_z_also_suspends_the_parent_that_runs_gputui(terminal: Open) -> None:
+    """As with `uv run gputui`, where the shell waits for uv."""
     session = shell(terminal)
     session.send(f"sh -c '{GPUTUI} --demo; exit $?'\n")
     session.wait_for("Help")
@@ -82,7 +82,7 @@ def test_a_program_around_it_is_suspended_with_it(terminal: Open) -> None:
     assert session.left_behind() == []
 
 
-def test_in_the_background_it_waits_for_the_foreground(terminal: Open) -> None:
+def test_after_bg_the_monitor_waits_for_fg(terminal: Open) -> None:
     session = shell(terminal)
     session.send(f"{GPUTUI} --demo\n")
     session.wait_for("Help")
@@ -102,7 +102,7 @@ def test_in_the_background_it_waits_for_the_foreground(terminal: Open) -> None:
     assert session.left_behind() == []
 
 
-def test_after_sigstop_and_sigcont_it_draws_and_leaves_everything_as_found(terminal: Open) -> None:
+def test_it_redraws_after_sigstop_and_sigcont_and_restores_the_terminal(terminal: Open) -> None:
     session = terminal()
     session.wait_for("Help")
     session.kill(signal.SIGSTOP)
@@ -115,10 +115,10 @@ def test_after_sigstop_and_sigcont_it_draws_and_leaves_everything_as_found(termi
     assert session.left_behind() == []
 
 
-def test_a_signal_that_comes_in_the_middle_of_writing_waits_for_its_end(terminal: Open, tmp_path: Path) -> None:
-    """A terminal that goes away sends SIGCONT too: what answers it needs the lock that is held then."""
+def test_sigcont_during_a_write_is_handled_after_the_write(terminal: Open, tmp_path: Path) -> None:
+    """A hang-up sends SIGCONT too, and its handler needs the lock that the write holds."""
     session = interrupted(terminal, tmp_path, "InterruptedQueue.written == 20")
-    session.wait(lambda: session.output.count(TAKE) == 2, "the terminal, taken anew")
+    session.wait(lambda: session.output.count(TAKE) == 2, "the terminal to be taken again")
     session.wait_for("Help")
     session.send("?")
     session.wait_for("app.help")
@@ -127,7 +127,7 @@ def test_a_signal_that_comes_in_the_middle_of_writing_waits_for_its_end(terminal
     assert session.left_behind() == []
 
 
-def test_continued_at_its_end_it_does_not_take_the_terminal_again(terminal: Open, tmp_path: Path) -> None:
+def test_sigcont_during_exit_does_not_take_the_terminal_again(terminal: Open, tmp_path: Path) -> None:
     session = interrupted(terminal, tmp_path, r"item == '\x1b[?1049l'")
     session.wait_for("Help")
     session.send("q")
@@ -136,8 +136,8 @@ def test_continued_at_its_end_it_does_not_take_the_terminal_again(terminal: Open
     assert session.left_behind() == []
 
 
-def test_without_a_shell_it_does_not_suspend(terminal: Open) -> None:
-    """As in `ssh -t node gputui`: nobody could ever continue it."""
+def test_ctrl_z_without_a_shell_does_not_suspend(terminal: Open) -> None:
+    """As in `ssh -t node gputui`, where nothing could continue it."""
     session = terminal()
     session.wait_for("Help")
     session.send("\x1a")
@@ -146,5 +146,5 @@ def test_without_a_shell_it_does_not_suspend(terminal: Open) -> None:
 
 
 def state_of(session: PtySession) -> str:
-    """The letter by which the kernel tells the state of the program, T for a stopped one."""
+    """The kernel's letter for the program's state; T means stopped."""
     return Path(f"/proc/{session.process.pid}/stat").read_text().rpartition(")")[2].split()[0]

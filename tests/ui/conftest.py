@@ -1,4 +1,4 @@
-"""What makes a screen the same on every run: time zone, colours and the terminal are the test's, not the machine's."""
+"""Makes every screen reproducible: the tests fix the time zone, colours and terminal type."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def _frozen_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class TextFiles(SingleFileSnapshotExtension):
-    """A screen as text, a file each."""
+    """A screen as text, one file per screen."""
 
     _write_mode = WriteMode.TEXT
     file_extension = "txt"
 
 
 class SvgFiles(TextFiles):
-    """A screen with its looks, a file each."""
+    """A screen as an SVG picture, one file per screen."""
 
     file_extension = "svg"
 
 
 @pytest.fixture
 def screen_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """Compares with the screen kept as text; `pytest --snapshot-update` keeps a new one."""
+    """Compares with the screen stored as text; `pytest --snapshot-update` stores a new one."""
     return snapshot.use_extension(TextFiles)
 
 
 @pytest.fixture
 def screen_looks(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """Compares with the screen kept as SVG."""
+    """Compares with the screen stored as SVG."""
     return snapshot.use_extension(SvgFiles)

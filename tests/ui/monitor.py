@@ -1,4 +1,4 @@
-"""The monitor under test: the real application on a machine whose snapshots the test sets by hand."""
+"""The monitor under test: the real application on a fake machine whose snapshots the test sets."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.ui import scenes
 from tests.ui.running import Running
 
 NEVER_S = 3600.0
-"""An interval at which the sampler looks only when it is asked to."""
+"""An interval so long that the sampler looks only on request."""
 
 Size = tuple[int, int]
 
 
 class FakeMachine:
-    """Shows `snapshot` until the test sets another; remembers what was asked of it."""
+    """Returns `snapshot` until the test sets another; records the calls it gets."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -36,32 +36,32 @@ class FakeMachine:
         self.details = scenes.details
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """The snapshot that was set, with the details of the process looked at."""
+        """The snapshot set by the test, with the details of the process in `attention`."""
         self.looks += 1
         self.attention = attention
         details = self.details(attention.process) if attention.process else None
         return self.snapshot._replace(interval_s=1.0 if interval_s == NEVER_S else interval_s, details=details)
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Remember it, or refuse."""
+        """Record the signal, or raise `refusal`."""
         if self.refusal:
             raise GputuiError(self.refusal)
         self.sent.append((identity, number))
 
     def close(self) -> None:
-        """Remember that."""
+        """Record the call."""
         self.is_closed = True
 
 
 class Monitor(Running):
-    """The running application and its machine, with what tests do to them and ask of them."""
+    """The running application and its machine, with the actions and queries that tests need."""
 
     def __init__(self, app: GputuiApp, machine: FakeMachine, pilot: Pilot[int]) -> None:
         super().__init__(app, pilot)
         self.machine = machine
 
     async def see(self, snapshot: Snapshot) -> None:
-        """Let the sampler take `snapshot` and wait until it has arrived and is drawn."""
+        """Make the sampler take `snapshot` and wait until it is drawn."""
         self.machine.snapshot = snapshot
         self.app._sampler.refresh()
         await self.until(lambda: self.app.snapshot.number == snapshot.number)
@@ -90,7 +90,7 @@ class Monitor(Running):
 
     @property
     def screen(self) -> str:
-        """What kind of screen is on top."""
+        """The class name of the screen on top."""
         return type(self.app.screen).__name__
 
 
@@ -102,9 +102,9 @@ async def open_monitor(
     machine: FakeMachine | None = None,
     **settings,
 ) -> AsyncIterator[Monitor]:
-    """The monitor on a terminal of `size`, after its first snapshot; `settings` as in the settings file.
+    """The monitor on a terminal of `size`, after its first snapshot; `settings` are those of the settings file.
 
-    `machine` is one that makes its snapshots itself.
+    `machine` replaces the fake machine with one that makes its own snapshots.
     """
     scene = scenes.node() if snapshot is None else snapshot
     machine = machine or FakeMachine(scene)

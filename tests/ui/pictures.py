@@ -1,4 +1,4 @@
-"""A small terminal as a picture."""
+"""An SVG picture of a `Terminal`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ui.terminal import Pen, Terminal
 
 
 def picture(terminal: Terminal) -> str:
-    """An SVG with the colours that the terminal was told to use."""
+    """The terminal as SVG, with the colours it received."""
     console = Console(
         width=terminal.width,
         file=StringIO(),

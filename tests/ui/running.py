@@ -1,4 +1,4 @@
-"""A running application: what tests do to it and ask of it, whatever it shows."""
+"""A running application, with the actions and queries that tests of all screens share."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ PATIENCE_S = 120.0
 
 
 async def until_idle(_min_sleep_s: float = 0.0) -> None:
-    """Wait until the event loop has nothing left to run, however long that takes on a busy machine."""
+    """Wait until the event loop has nothing left to run, without a time limit."""
     loop = asyncio.get_running_loop()
     empty_turns = 0
-    while empty_turns < 2:  # the second turn has looked at timers and at what other threads sent
+    while empty_turns < 2:  # the second turn has processed timers and calls from other threads
         await asyncio.sleep(0)
         empty_turns = 0 if loop._ready else empty_turns + 1
 
 
-# Textual's own sleeps 40 ms for each key and 20 ms for each pause, and ends early where other programs keep this one
-# from the processor.
+# Textual's own function sleeps 40 ms per key and 20 ms per pause, and returns too early when other programs keep this
+# one from the processor.
 app.wait_for_idle = pilot.wait_for_idle = until_idle
 
 
@@ -36,12 +36,12 @@ class Running:
         self.pilot = pilot
 
     async def press(self, *keys: str) -> None:
-        """Press keys and wait until all is drawn."""
+        """Press keys and wait until everything is drawn."""
         await self.pilot.press(*keys)
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing is left to do, layouts and repaints that wait for one of Textual's timers included."""
+        """Wait until nothing is left to do, including layouts and repaints that Textual delays with a timer."""
         await self.pilot.pause()
         await self.pilot.pause()
         while self._is_drawing:
@@ -54,37 +54,37 @@ class Running:
         return bool(self.app._resize_timer or screen._layout_required or screen._dirty_widgets)
 
     async def resize(self, width: int, height: int) -> None:
-        """Make the terminal another size and wait until all is drawn."""
+        """Resize the terminal and wait until everything is drawn."""
         await self.pilot.resize_terminal(width, height)
         await self.until(lambda: self.app.screen._compositor.size == (width, height))
         await self.settle()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition."""
+        """Wait until the condition holds; fails with the screen after `PATIENCE_S`."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; the screen:\n{self.text}"
+            assert time.monotonic() < deadline, f"timed out waiting for a condition; the screen:\n{self.text}"
             await self.pilot.pause()
             await asyncio.sleep(0.005)
 
     async def click(self, words: str, *, times: int = 1) -> None:
-        """Click on the first place on the screen where `words` stand."""
+        """Click on the first occurrence of `words` on the screen."""
         place = next((line.find(words), y) for y, line in enumerate(self.lines) if words in line)
         await self.pilot.click(offset=place, times=times)
         await self.settle()
 
     @property
     def lines(self) -> list[str]:
-        """The screen as it is, line by line."""
+        """The lines of the screen, without trailing spaces."""
         strips = self.app.screen._compositor.render_strips()
         return [strip.text.rstrip() for strip in strips]
 
     @property
     def text(self) -> str:
-        """The screen as it is."""
+        """The text of the screen."""
         return "\n".join(self.lines) + "\n"
 
     @property
     def notices(self) -> list[str]:
-        """The notices that are shown."""
+        """The messages of the notifications on screen."""
         return [notice.message for notice in self.app._notifications]

@@ -1,4 +1,4 @@
-"""Machines to look at: devices, processes and snapshots that tests put together, the same on every run."""
+"""Devices, processes and snapshots for tests, the same on every run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNSUPPORTED = Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
 
 
 def device(index: int = 0, **changes) -> Device:
-    """A board at work; `changes` are other readings."""
+    """A busy GPU; `changes` replace readings."""
     used = (10 + 8 * index % 70) * GIB
     readings = {
         "index": index,
@@ -63,12 +63,12 @@ def device(index: int = 0, **changes) -> Device:
 
 
 def devices(count: int) -> tuple[Device, ...]:
-    """So many boards."""
+    """`count` busy GPUs."""
     return tuple(device(index) for index in range(count))
 
 
 def instances(parent: int, count: int) -> tuple[Device, ...]:
-    """MIG instances of a board: they know their memory and nothing of the board's heat."""
+    """MIG instances of GPU `parent`; they report memory, but no temperature, power or utilisation."""
     of_parent = Absent("read on the GPU, not on its MIG instances")
     return tuple(
         device(
@@ -89,13 +89,13 @@ def instances(parent: int, count: int) -> tuple[Device, ...]:
 
 
 def use(index: int = 0, pid: int = 1000, gib: float = 8.0, **changes) -> DeviceUse:
-    """What a process does on board `index`."""
+    """The use of GPU `index` by a process."""
     readings = {"device": f"GPU-{index:08d}", "pid": pid, "kind": "C", "used_bytes": int(gib * GIB), "sm_percent": 50}
     return DeviceUse(**{**readings, **changes})
 
 
 def process(pid: int = 1000, index: int = 0, gib: float = 8.0, **changes) -> Process:
-    """A training process on board `index`."""
+    """A training process on GPU `index`."""
     readings = {
         "identity": Identity(pid, NOW - 3600.0),
         "state": ProcessState.RUNNING,
@@ -110,7 +110,7 @@ def process(pid: int = 1000, index: int = 0, gib: float = 8.0, **changes) -> Pro
 
 
 def job(launcher: int, ranks: int) -> tuple[Process, ...]:
-    """The ranks of a torchrun, each with two workers."""
+    """The ranks of a torchrun job, each with two workers."""
     return tuple(
         process(
             launcher + 10 * (1 + number),
@@ -148,7 +148,7 @@ PROBLEM = "The NVIDIA driver is not loaded. Load it with: sudo modprobe nvidia"
 def snapshot(
     boards: tuple[Device, ...] = (), processes: tuple[Process, ...] = (), *, number: int = 1, **changes
 ) -> Snapshot:
-    """One moment of a machine with these boards and processes."""
+    """A snapshot of a machine with these devices and processes."""
     uses = tuple(one for entry in processes for one in entry.uses)
     readings = {
         "time": NOW + number,
@@ -161,7 +161,7 @@ def snapshot(
 
 
 def node(number: int = 1, **changes) -> Snapshot:
-    """A busy node: eight boards, a job of four ranks, a server, a notebook, a zombie, and memory that nobody claims."""
+    """A busy node: eight GPUs, a job of four ranks, a server, a notebook, a zombie, and unattributed memory."""
     others = (
         process(
             3000,
@@ -198,12 +198,12 @@ def node(number: int = 1, **changes) -> Snapshot:
 
 
 def no_details(identity: Identity) -> ProcessDetails:
-    """What is read of a process that has ended."""
+    """The details of a process that has ended."""
     return without_process(identity, ENDED)
 
 
 def details(identity: Identity) -> ProcessDetails:
-    """What is read of a process while somebody looks at it."""
+    """The details of a process that is shown on the process screen."""
     launcher = Identity(2000, NOW - 4000.0)
     return ProcessDetails(
         identity=identity,
@@ -227,6 +227,6 @@ def details(identity: Identity) -> ProcessDetails:
 
 
 def without_device(scene: Snapshot, index: int, *, number: int) -> Snapshot:
-    """The next moment, in which a board is gone."""
+    """The next snapshot, in which device `index` is gone."""
     left = tuple(board for board in scene.devices.devices if board.index != index)
     return scene._replace(number=number, time=NOW + number, devices=scene.devices._replace(devices=left))

@@ -1,4 +1,4 @@
-"""A small terminal: what the bytes that reach it show, cell by cell, with attributes and colours."""
+"""A small terminal emulator that keeps the text, attributes and colours of each cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVES = {"B": (0, 1), "C": (1, 0), "D": (-1, 0)}
 
 @dataclass(frozen=True)
 class Pen:
-    """What SGR has switched on."""
+    """The attributes and colours that SGR has set."""
 
     attributes: frozenset[int] = frozenset()
     foreground: tuple[int, ...] = (39,)
@@ -43,7 +43,7 @@ class Pen:
 
 @dataclass
 class Terminal:
-    """`width` by `height` cells, full of junk at first; a wide character takes two, of which the second is ""."""
+    """`width` by `height` cells, initially filled with `JUNK`; the second cell of a wide character is ""."""
 
     width: int
     height: int
@@ -55,7 +55,7 @@ class Terminal:
         self.cells = [[(JUNK, Pen())] * self.width for _ in range(self.height)]
 
     def feed(self, data: str) -> None:
-        """Obey `data`; anything but what a monitor should send is an error."""
+        """Interpret `data`; sequences that the monitor should never send fail the test."""
         for parameters, letter, character in SEQUENCE.findall(data):
             numbers = [int(number) for number in parameters.split(";")] if parameters else []
             if character == "\n":
@@ -81,7 +81,7 @@ class Terminal:
 
     def _write(self, character: str) -> None:
         size = get_character_cell_size(character)
-        assert character.isprintable(), f"{character!r} would be obeyed"
+        assert character.isprintable(), f"{character!r} is a control character"
         row = self.cells[self.y]
         if size == 0:
             before = self.x - 1 if row[self.x - 1][0] else self.x - 2
@@ -95,12 +95,12 @@ class Terminal:
         self.x += size
 
     def _break(self, x: int) -> None:
-        """A wide character of which one half is written over loses the other."""
+        """Blank both halves of a wide character when one of them is overwritten."""
         row = self.cells[self.y]
         if x < self.width and row[x][0] == "":
             row[x - 1], row[x] = (" ", row[x - 1][1]), (" ", row[x][1])
 
     @property
     def text(self) -> str:
-        """What is to be read."""
+        """The text of all cells, line by line."""
         return "\n".join("".join(character for character, _ in row) for row in self.cells)

@@ -1,4 +1,4 @@
-"""Colours: every theme on every depth can be read, and colour never carries meaning alone."""
+"""Colours: every theme is readable at every colour depth, and colour never carries meaning alone."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tests.ui.terminal import Terminal
 from tests.ui.wire import Wire
 
 READ = [role for role in ROLES if role != "track"]
-"""Roles of text that a person reads; a meter's empty part only has to be there."""
+"""Roles of text that must be readable; "track", the empty part of a meter, need not be."""
 
 
 def looks(monitor: Monitor, system: ColorSystem) -> dict[str, tuple[str, str, str]]:
-    """SGR attributes, foreground and background of each role, as they go to the terminal."""
+    """SGR attributes, foreground and background of each role, as sent to the terminal."""
     screen = monitor.app.screen
-    found = {}
+    looks_by_role = {}
     for role in ROLES:
         strip = Strip([Segment("x", screen.get_component_rich_style(f"role--{role}"))])
         for line_filter in monitor.app.get_line_filters():
             strip = strip.apply_filter(line_filter, screen.background_colors[1])
         (segment,) = strip
-        found[role] = look_of(segment.style, system)
-    return found
+        looks_by_role[role] = look_of(segment.style, system)
+    return looks_by_role
 
 
 def is_seen(look: tuple[str, str, str]) -> bool:
-    """Whether foreground and background differ; 39 and 49 are the terminal's own, which do."""
+    """Whether foreground and background differ; 39 and 49, the terminal's defaults, are assumed to."""
     _, foreground, background = look
     return foreground.replace("38;", "", 1) != background.replace("48;", "", 1)
 
@@ -46,28 +46,28 @@ def is_seen(look: tuple[str, str, str]) -> bool:
 STANDING_OUT = ("cursor", "head", "alarm", "tagged", "good", "fair", "poor")
 
 
-async def test_every_role_can_be_read_and_levels_stand_out_in_every_theme():
+async def test_every_role_is_readable_and_levels_stand_out_in_every_theme():
     async with open_monitor() as monitor:
         for theme in THEMES:
             await wear(monitor, theme)
             for system in (ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR):
-                found = looks(monitor, system)
+                looks_by_role = looks(monitor, system)
                 where = (theme, system)
-                assert [role for role in READ if not is_seen(found[role])] == [], where
-                assert [role for role in STANDING_OUT if found[role] == found["plain"]] == [], where
-                assert len({found[role] for role in ("good", "fair", "poor")}) == 3, where
+                assert [role for role in READ if not is_seen(looks_by_role[role])] == [], where
+                assert [role for role in STANDING_OUT if looks_by_role[role] == looks_by_role["plain"]] == [], where
+                assert len({looks_by_role[role] for role in ("good", "fair", "poor")}) == 3, where
 
 
-async def test_the_terminals_own_colours_do_on_sixteen():
+async def test_ansi_themes_are_readable_with_16_colours():
     async with open_monitor() as monitor:
         for theme in ("terminal", "ansi-dark", "ansi-light"):
             await wear(monitor, theme)
-            found = looks(monitor, ColorSystem.STANDARD)
-            assert [role for role in READ if not is_seen(found[role])] == [], theme
-            assert len({found[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5, theme
+            looks_by_role = looks(monitor, ColorSystem.STANDARD)
+            assert [role for role in READ if not is_seen(looks_by_role[role])] == [], theme
+            assert len({looks_by_role[role] for role in ("plain", "cursor", "good", "fair", "poor")}) == 5, theme
 
 
-async def test_a_theme_of_the_settings_is_there_from_the_start_as_if_it_were_chosen_later():
+async def test_a_theme_from_the_settings_looks_like_one_chosen_later():
     async with open_monitor(theme="nord") as monitor:
         assert monitor.app.theme == "nord"
         at_the_start = looks(monitor, ColorSystem.TRUECOLOR)
@@ -78,14 +78,14 @@ async def test_a_theme_of_the_settings_is_there_from_the_start_as_if_it_were_cho
 
 
 async def wear(monitor: Monitor, theme: str) -> None:
-    """Change the theme and wait until all is drawn in it."""
+    """Change the theme and wait until everything is drawn in it."""
     monitor.app.theme = theme
     await monitor.settle()
     assert monitor.app.has_class(f"-theme-{theme}")
 
 
 class TestWithoutColour:
-    """NO_COLOR: attributes are all there is."""
+    """With NO_COLOR, only attributes distinguish roles."""
 
     @pytest.mark.parametrize("theme", ["terminal", "textual-dark"])
     async def test_no_colour_is_sent(self, monkeypatch, theme):
@@ -100,15 +100,17 @@ class TestWithoutColour:
             pens = {pen for row in terminal.cells for _, pen in row}
             assert {(pen.foreground, pen.background) for pen in pens} == {((39,), (49,))}
 
-    async def test_cursor_head_tags_and_alarms_still_stand_out(self, monkeypatch):
+    async def test_the_cursor_heads_tags_and_alarms_still_stand_out(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
         async with open_monitor() as monitor:
-            found = looks(monitor, ColorSystem.EIGHT_BIT)
-            plain = found["plain"][0]
-            assert [role for role in ("cursor", "head", "tagged", "alarm", "poor") if found[role][0] == plain] == []
+            looks_by_role = looks(monitor, ColorSystem.EIGHT_BIT)
+            plain = looks_by_role["plain"][0]
+            assert [
+                role for role in ("cursor", "head", "tagged", "alarm", "poor") if looks_by_role[role][0] == plain
+            ] == []
 
 
-async def test_what_is_red_is_also_said():
+async def test_a_red_reading_also_has_words():
     hot = scenes.device(temperature_c=88, throttle_reasons=("hw_thermal_slowdown",))
     failing = scenes.device(1, ecc_uncorrected=2)
     async with open_monitor(scenes.snapshot((hot, failing)), size=(200, 50)) as monitor:
@@ -118,7 +120,7 @@ async def test_what_is_red_is_also_said():
         assert "2 ECC errors" in second
 
 
-async def test_a_tagged_row_is_marked_by_more_than_its_colour():
+async def test_a_tagged_row_is_marked_by_text_as_well_as_colour():
     async with open_monitor() as monitor:
         await monitor.press("space")
         tagged = next(line for line in monitor.lines if " 2010 " in line)
@@ -127,12 +129,12 @@ async def test_a_tagged_row_is_marked_by_more_than_its_colour():
         assert tagged != plain
 
 
-async def test_a_lost_device_is_marked_by_more_than_its_colour():
+async def test_a_lost_device_is_marked_by_text_as_well_as_colour():
     async with open_monitor(scenes.snapshot((scenes.device()._replace(lost=Lost("GPU is lost")),))) as monitor:
         assert "▲ GPU is lost." in monitor.text
 
 
-async def test_roles_are_dressed_once_for_a_screen():
+async def test_styles_of_roles_are_computed_once_per_screen():
     async with open_monitor() as monitor:
         screen, stylesheet = monitor.app.screen, monitor.app.stylesheet
         applied: list[DOMNode] = []
@@ -149,7 +151,7 @@ async def test_roles_are_dressed_once_for_a_screen():
         assert len(screen.query(Painted)) > 5
 
 
-async def test_a_theme_that_changes_a_role_alone_is_painted():
+async def test_a_theme_that_changes_only_one_role_is_repainted():
     async with open_monitor(theme="textual-dark") as monitor:
         wire = Wire(monitor.app)
         redder = replace(monitor.app.current_theme, name="redder", primary="#ff0000")

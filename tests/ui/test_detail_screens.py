@@ -1,4 +1,4 @@
-"""The device screen and the process screen, also when what they show goes away."""
+"""The device screen and the process screen, including when their device or process disappears."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class TestDevice:
             assert monitor.screen == "Overview"
             assert monitor.devices.has_focus
 
-    async def test_goes_to_its_neighbours(self):
+    async def test_left_and_right_go_to_the_neighbouring_devices(self):
         async with open_monitor() as monitor:
             await monitor.press("tab", "enter")
             for keys, shown in (
                 (["right"], "Device 1"),
                 (["l", "l", "h"], "Device 2"),
-                (["left", "left", "left"], "Device 7"),  # left of the first is the last
+                (["left", "left", "left"], "Device 7"),  # left of the first device is the last
                 (["right"], "Device 0"),
             ):
                 await monitor.press(*keys)
                 assert shown in monitor.lines[1], keys
 
-    async def test_z_zooms_the_graphs_round(self):
+    async def test_z_cycles_through_the_zooms_of_the_graphs(self):
         async with open_monitor() as monitor:
             await monitor.press("tab", "enter")
             for seconds in ("10 s", "60 s", "2 s"):
@@ -45,7 +45,7 @@ class TestDevice:
             await monitor.see(scenes.snapshot(hot, number=2))
             assert "88 °C" in monitor.text
 
-    async def test_says_when_the_device_is_not_there_any_more(self):
+    async def test_shows_that_the_device_is_gone(self):
         async with open_monitor() as monitor:
             await monitor.press("tab", "enter")
             await monitor.see(scenes.without_device(scenes.node(), 0, number=2))
@@ -54,13 +54,13 @@ class TestDevice:
             await monitor.press("escape")
             assert [row.device.index for row in monitor.devices.entries] == [1, 2, 3, 4, 5, 6, 7]
 
-    async def test_says_why_the_device_does_not_answer(self):
+    async def test_shows_why_the_device_does_not_answer(self):
         lost = scenes.device(0, lost=Lost("GPU is lost (XID 79)", "it has fallen off the bus."))
         async with open_monitor(scenes.snapshot((lost,))) as monitor:
             await monitor.press("tab", "enter")
             assert "GPU is lost (XID 79)" in monitor.text
 
-    async def test_says_throttling_in_words(self):
+    async def test_shows_throttle_reasons_in_words(self):
         async with open_monitor() as monitor:
             await monitor.press("tab", "j", "j", "enter")
             assert "power" in monitor.lines[2]
@@ -85,20 +85,20 @@ class TestProcess:
             await monitor.press("escape")
             assert (monitor.screen, monitor.pid) == ("Overview", 2010)
 
-    async def test_asks_for_the_details_of_this_process_only_while_it_is_open(self):
+    async def test_requests_details_of_its_process_only_while_open(self):
         async with open_monitor() as monitor:
             await monitor.press("down", "enter")
             await monitor.until(lambda: monitor.machine.attention.process == Identity(2020, scenes.NOW - 3600.0))
             await monitor.press("escape", "f5")
             await monitor.until(lambda: monitor.machine.attention.process is None)
 
-    async def test_e_goes_to_the_environment_from_the_overview(self):
+    async def test_e_on_the_overview_opens_the_environment(self):
         async with open_monitor(size=(80, 24)) as monitor:
             await monitor.press("e")
             await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
             assert ENVIRONMENT in monitor.text
 
-    async def test_e_goes_to_the_environment_on_the_screen(self):
+    async def test_e_on_the_process_screen_scrolls_to_the_environment(self):
         async with open_monitor(size=(80, 24)) as monitor:
             await monitor.press("enter")
             await monitor.until(lambda: "waits for" in monitor.text or "state" in monitor.text)
@@ -113,7 +113,7 @@ class TestProcess:
             await monitor.press("enter", "z")
             assert "each cell 10 s" in monitor.text
 
-    async def test_stays_with_what_was_known_last_when_the_process_ends(self):
+    async def test_keeps_the_last_readings_when_the_process_ends(self):
         async with open_monitor() as monitor:
             await monitor.press("enter")
             await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
@@ -123,7 +123,7 @@ class TestProcess:
             await monitor.press("escape")
             assert monitor.pids == []
 
-    async def test_keeps_the_details_of_one_that_has_ended(self):
+    async def test_keeps_the_details_when_the_process_ends(self):
         async with open_monitor() as monitor:
             await monitor.press("enter")
             await monitor.until(lambda: "waits for" in monitor.text)
@@ -132,12 +132,12 @@ class TestProcess:
             assert "WORLD_SIZE=4" in monitor.text
             assert "the process has ended" not in monitor.text
 
-    async def test_does_not_wait_for_the_details_of_one_that_had_ended_before(self):
+    async def test_does_not_wait_for_details_of_a_process_that_has_ended(self):
         async with open_monitor() as monitor:
             monitor.machine.details = scenes.no_details
-            gone = monitor.table.current.process
+            ended_process = monitor.table.current.process
             await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
-            monitor.app.push_screen(ProcessScreen(gone))
+            monitor.app.push_screen(ProcessScreen(ended_process))
             await monitor.until(lambda: "The rest was not read before it ended." in monitor.text)
             assert "reading the rest" not in monitor.text
 
@@ -148,7 +148,7 @@ class TestProcess:
             await monitor.press("p")
             await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
 
-    async def test_does_not_take_another_process_with_the_same_pid_for_it(self):
+    async def test_does_not_confuse_its_process_with_one_that_reuses_the_pid(self):
         async with open_monitor() as monitor:
             await monitor.press("enter")
             other = scenes.process(2010, identity=Identity(2010, scenes.NOW), command="another program")
@@ -156,7 +156,7 @@ class TestProcess:
             assert "has ended" in monitor.lines[2]
             assert "another program" not in monitor.lines[1]
 
-    async def test_of_a_zombie_says_what_cannot_be_known(self):
+    async def test_shows_what_cannot_be_read_of_a_zombie(self):
         async with open_monitor() as monitor:
             await monitor.press("end", "up", "enter")
             assert "Process 3200" in monitor.lines[1]

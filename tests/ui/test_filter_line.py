@@ -1,4 +1,4 @@
-"""The filter line: typing narrows the list, a wrong expression says what is wrong and changes nothing."""
+"""The filter line: typing narrows the list; an invalid expression shows its error and leaves the list unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILTERS = {
 }
 
 
-async def test_the_list_narrows_while_one_types():
+async def test_typing_narrows_the_list():
     async with open_monitor() as monitor:
         for what, (text, pids) in FILTERS.items():
             await type_filter(monitor, text)
@@ -34,7 +34,7 @@ async def test_the_list_narrows_while_one_types():
             assert len(monitor.pids) == 9
 
 
-async def test_enter_keeps_the_filter_and_gives_the_list_the_keyboard():
+async def test_enter_keeps_the_filter_and_focuses_the_list():
     async with open_monitor() as monitor:
         await type_filter(monitor, "vllm")
         await monitor.press("enter")
@@ -44,7 +44,7 @@ async def test_enter_keeps_the_filter_and_gives_the_list_the_keyboard():
         assert "filter: vllm" in monitor.lines[0]
 
 
-async def test_escape_in_the_line_drops_the_filter():
+async def test_escape_in_the_filter_line_clears_the_filter():
     async with open_monitor() as monitor:
         await type_filter(monitor, "vllm")
         await monitor.press("escape")
@@ -54,14 +54,14 @@ async def test_escape_in_the_line_drops_the_filter():
         assert "filter" not in monitor.lines[0]
 
 
-async def test_escape_in_the_list_drops_the_filter():
+async def test_escape_in_the_list_clears_the_filter():
     async with open_monitor() as monitor:
         await type_filter(monitor, "vllm")
         await monitor.press("enter", "escape")
         assert len(monitor.pids) == 9
 
 
-async def test_slash_again_shows_the_filter_to_change_it():
+async def test_slash_again_reopens_the_filter_for_editing():
     async with open_monitor() as monitor:
         await type_filter(monitor, "vllm")
         await monitor.press("enter", "slash")
@@ -70,7 +70,7 @@ async def test_slash_again_shows_the_filter_to_change_it():
         assert len(monitor.pids) == 9
 
 
-async def test_a_wrong_expression_says_so_and_the_last_good_filter_stays():
+async def test_an_invalid_expression_shows_its_error_and_keeps_the_last_valid_filter():
     async with open_monitor() as monitor:
         await type_filter(monitor, "mem>10GiB")
         good = monitor.pids
@@ -84,7 +84,7 @@ async def test_a_wrong_expression_says_so_and_the_last_good_filter_stays():
         assert monitor.pids == good
 
 
-async def test_a_mended_expression_loses_its_complaint():
+async def test_correcting_an_expression_clears_its_error():
     async with open_monitor() as monitor:
         await type_filter(monitor, "usr==ana")
         await monitor.press("home", "right", "right", *"e", "end")
@@ -92,7 +92,7 @@ async def test_a_mended_expression_loses_its_complaint():
         assert "has no field 'usr'" not in monitor.text
 
 
-async def test_letters_in_the_line_are_text_and_no_commands():
+async def test_letters_typed_in_the_filter_line_are_not_commands():
     async with open_monitor() as monitor:
         await type_filter(monitor, "qpKoT")
         assert filter_line(monitor).value == "qpKoT"
@@ -100,7 +100,7 @@ async def test_letters_in_the_line_are_text_and_no_commands():
         assert not monitor.app.state.is_paused
 
 
-async def test_the_line_covers_neither_the_bottom_line_nor_all_of_a_small_list():
+async def test_the_filter_line_leaves_the_bottom_line_visible():
     async with open_monitor(size=(80, 24)) as monitor:
         await type_filter(monitor, "python")
         assert "python" in monitor.lines[-3]

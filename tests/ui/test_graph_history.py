@@ -1,4 +1,4 @@
-"""What of a snapshot is kept for graphs."""
+"""Which readings of a snapshot are kept for graphs."""
 
 from gputui.model.device_readings import GRAPHED
 from gputui.model.history import POINTS, History, Series
@@ -23,19 +23,19 @@ def last(history: History, owner: str, name: str) -> float | None:
     return history.last(owner, name, 1)[0]
 
 
-def test_every_reading_of_a_device_that_a_graph_shows():
+def test_every_graphed_reading_of_a_device_is_recorded():
     history = recorded(scenes.node())
     for reading in GRAPHED:
         assert last(history, GPU, reading.series) is not None, reading.series
 
 
-def test_an_absent_reading_is_a_gap_and_no_nought():
+def test_an_absent_reading_is_a_gap_and_not_zero():
     history = recorded(scenes.snapshot((scenes.device(power_w=Absent("no"), memory=Absent("no")),)))
     assert last(history, GPU, "power_w") is None
     assert last(history, GPU, "used_bytes") is None
 
 
-def test_an_old_look_adds_nothing_about_devices_and_forgets_nothing():
+def test_a_stale_look_adds_no_device_readings_and_forgets_none():
     first, second = scenes.node(1), scenes.node(9)._replace(devices_age_s=8.0)
     history = recorded(first, second)
     assert last(history, GPU, "power_w") is None
@@ -43,7 +43,7 @@ def test_an_old_look_adds_nothing_about_devices_and_forgets_nothing():
     assert last(history, HOST, "cpu_percent") == 37.0
 
 
-def test_instances_are_not_counted_twice():
+def test_mig_instances_are_not_counted_twice():
     board = scenes.device(0)
     history = recorded(scenes.snapshot((board, *scenes.instances(0, 3))))
     assert last(history, ALL_DEVICES, "used_bytes") == 10 * GIB
@@ -52,14 +52,14 @@ def test_instances_are_not_counted_twice():
     assert (graphs[1].shown, graphs[1].top) == ("10.0 GiB", 80 * GIB)
 
 
-def test_processes_are_kept_by_identity_and_device():
+def test_process_readings_are_stored_by_identity_and_device():
     (one,) = (scenes.process(7, 0, 3.0),)
     history = recorded(scenes.snapshot(scenes.devices(1), (one,)))
     assert last(history, history_owner(one), f"used_bytes {GPU}") == 3 * GIB
     assert last(history, history_owner(one), "cpu_percent") == 99.0
 
 
-def test_what_is_gone_is_forgotten():
+def test_processes_and_devices_that_are_gone_are_forgotten():
     one = scenes.process(7)
     history = recorded(scenes.snapshot(scenes.devices(2), (one,)), scenes.snapshot(scenes.devices(1), number=2))
     assert history.last(history_owner(one), "cpu_percent", 5) == [None] * 5
@@ -67,7 +67,7 @@ def test_what_is_gone_is_forgotten():
 
 
 def all_series(history: History) -> list[Series]:
-    return [each for named in history._series.values() for zooms in named.values() for each in zooms]
+    return [series for named in history._series.values() for zooms in named.values() for series in zooms]
 
 
 def test_a_day_of_snapshots_takes_bounded_memory():
@@ -75,5 +75,5 @@ def test_a_day_of_snapshots_takes_bounded_memory():
     for number in range(2000):
         record(history, scenes.node()._replace(time=scenes.NOW + 2 * number))
     series = all_series(history)
-    assert POINTS <= max(len(each._means) for each in series) < 2 * POINTS
+    assert POINTS <= max(len(one._means) for one in series) < 2 * POINTS
     assert len(series) == len(all_series(recorded(scenes.node())))

@@ -10,7 +10,7 @@ from tests.ui.monitor import open_monitor
 
 MANY = scenes.snapshot(scenes.devices(1), tuple(scenes.process(1000 + number) for number in range(100)))
 PAGE = 12
-"""Process rows that are visible on 80x24 with one device."""
+"""Number of process rows visible on 80x24 with one device."""
 
 
 KEYS = [
@@ -35,7 +35,7 @@ async def test_keys_move_the_cursor():
             await monitor.press("home")
 
 
-async def test_a_page_is_what_is_visible_and_the_cursor_is_always_visible():
+async def test_page_down_moves_by_the_visible_rows_and_keeps_the_cursor_visible():
     async with open_monitor(MANY, size=(80, 24)) as monitor:
         rows = sum("train.py" in line for line in monitor.lines)
         await monitor.press("pagedown")
@@ -43,13 +43,13 @@ async def test_a_page_is_what_is_visible_and_the_cursor_is_always_visible():
         assert any(f" {monitor.pid} " in line for line in monitor.lines)
 
 
-async def test_the_head_says_where_in_a_long_list_the_cursor_is():
+async def test_the_head_shows_the_cursors_position_in_a_long_list():
     async with open_monitor(MANY, size=(80, 24)) as monitor:
         await monitor.press("down")
         assert any(line.endswith(" 2/100") for line in monitor.lines)
 
 
-async def test_tab_goes_from_the_processes_to_the_devices_and_back():
+async def test_tab_moves_the_focus_between_processes_and_devices():
     async with open_monitor() as monitor:
         assert monitor.table.has_focus
         await monitor.press("tab")
@@ -74,7 +74,7 @@ async def test_the_cursor_stays_on_its_process_when_the_order_changes_under_it()
         assert (monitor.pids, monitor.pid) == ([2, 1, 3], 2)
 
 
-async def test_the_cursor_stays_at_its_height_when_its_process_ends():
+async def test_the_cursor_stays_on_its_row_when_its_process_ends():
     one, two, three = (scenes.process(pid) for pid in (1, 2, 3))
     async with open_monitor(scenes.snapshot(scenes.devices(1), (one, two, three))) as monitor:
         await monitor.press("down")
@@ -87,7 +87,7 @@ async def test_the_cursor_stays_at_its_height_when_its_process_ends():
         assert "No process to show." in monitor.text
 
 
-async def test_a_click_puts_the_cursor_there():
+async def test_a_click_moves_the_cursor():
     async with open_monitor() as monitor:
         await monitor.click("python -m vllm")
         assert monitor.pid == 3000
@@ -135,13 +135,13 @@ async def test_the_wheel_moves_through_the_list():
         assert monitor.pid == 1000
 
 
-async def test_a_click_on_a_key_of_the_bottom_line_does_what_the_key_does():
+async def test_a_click_on_a_key_in_the_bottom_line_presses_it():
     async with open_monitor() as monitor:
         await monitor.click(" Sort ")
         assert monitor.screen == "Menu"
 
 
-async def test_the_rows_at_80x24_are_what_was_promised():
+async def test_eight_devices_leave_the_expected_process_rows_at_80x24():
     async with open_monitor(size=(80, 24)) as monitor:
         for width in (80, 120, 200):
             await monitor.resize(width, 24)

@@ -1,4 +1,4 @@
-"""NVML's faults on the screen: the real source on fake GPUs, looked through second by second."""
+"""NVML errors on the screen: the real source reads fake GPUs, one look at a time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SHOWN = [
     ("nvmlDeviceGetVbiosVersion", 77, "VBIOS"),
     ("nvmlDeviceGetMigMode", 26, "MIG"),
 ]
-"""A function, how it fails, and the fact of the device screen that needs it."""
+"""An NVML function, its error code, and the label on the device screen of the reading that needs it."""
 
 
 class LabMachine(FakeMachine):
-    """Looks at the fake GPUs through the real source; `after_s` passes between two looks."""
+    """Reads the fake GPUs through the real source; each look advances the clock by `after_s`."""
 
     def __init__(self) -> None:
         self.time, self.after_s = 1000.0, 1.0
@@ -39,7 +39,7 @@ class LabMachine(FakeMachine):
         super().__init__(scenes.snapshot(number=1))
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """The next second."""
+        """Advance the clock by `after_s` and read the fake GPUs."""
         self.time += self.after_s
         devices = self.source.read()
         processes = tuple(scenes.process(use.pid, uses=(use,)) for use in devices.uses)
@@ -48,13 +48,13 @@ class LabMachine(FakeMachine):
         return super().look(attention, interval_s)
 
     def close(self) -> None:
-        """Give NVML back."""
+        """Shut NVML down."""
         self.source.close()
         super().close()
 
 
 async def look(monitor: Monitor, after_s: float = 31.0) -> None:
-    """Let time pass, and wait until what is then is drawn."""
+    """Advance the clock by `after_s`, look, and wait until the new snapshot is drawn."""
     monitor.machine.after_s = after_s
     number = monitor.app.snapshot.number
     monitor.app._sampler.refresh()
@@ -76,7 +76,7 @@ def gpus(fake_gpus: FakeGpus) -> FakeGpus:
 
 
 @pytest.mark.parametrize(("function", "error", "name"), SHOWN, ids=[name for _, _, name in SHOWN])
-async def test_a_reading_that_fails_is_a_dash_and_its_reason(
+async def test_a_failed_reading_shows_its_reason_and_leaves_the_other_device_alone(
     gpus: FakeGpus, function: str, error: int, name: str
 ) -> None:
     gpus.fault(function, error=error, device=VICTIM)
@@ -86,8 +86,8 @@ async def test_a_reading_that_fails_is_a_dash_and_its_reason(
         assert "40%" in other
         await monitor.press("tab", "down", "enter")
         reason = "not reported by the driver" if name == "UUID" else REASONS[error]
-        shown = [line for line in monitor.lines if name in line and reason[:18] in line]
-        assert shown, monitor.text
+        matching_lines = [line for line in monitor.lines if name in line and reason[:18] in line]
+        assert matching_lines, monitor.text
         await monitor.press("escape")
         gpus.set(0, util=50)
         await look(monitor)
@@ -95,19 +95,19 @@ async def test_a_reading_that_fails_is_a_dash_and_its_reason(
         assert "50%" in row(monitor, 0)
 
 
-async def test_whatever_one_device_fails_with_the_other_stays_and_the_screen_goes_on(gpus: FakeGpus) -> None:
+async def test_no_error_of_one_device_affects_the_other_or_its_own_recovery(gpus: FakeGpus) -> None:
     async with open_monitor(machine=LabMachine(), size=(80, 24)) as monitor:
-        well = row(monitor, 0)
+        healthy = row(monitor, 0)
         for number, error in enumerate(REASONS):
             gpus.fault("nvmlDeviceGet*", error=error, device=VICTIM)
             gpus.set(1, temperature=40 + number)
             await look(monitor)
-            assert row(monitor, 0) == well, error
+            assert row(monitor, 0) == healthy, error
             assert " 0% " not in row(monitor, VICTIM), error
             if error in LOST:
                 assert "▲" in row(monitor, VICTIM), error
             gpus.clear("faults")
-            gpus.fault("nvmlDeviceGetCount*", error=1)  # what was unsupported is asked again
+            gpus.fault("nvmlDeviceGetCount*", error=1)  # makes the source retry readings that were unsupported
             await look(monitor)
             gpus.clear("faults")
             await look(monitor)
@@ -115,9 +115,7 @@ async def test_whatever_one_device_fails_with_the_other_stays_and_the_screen_goe
 
 
 @pytest.mark.parametrize("function", LISTS)
-async def test_a_list_of_processes_that_fails_leaves_the_row_and_the_processes_of_the_other(
-    gpus: FakeGpus, function: str
-) -> None:
+async def test_a_failed_process_list_leaves_the_other_devices_processes(gpus: FakeGpus, function: str) -> None:
     gpus.fault(function, error=999, device=VICTIM)
     async with open_monitor(machine=LabMachine(), size=(120, 40)) as monitor:
         assert [pid for pid in monitor.pids if pid in (4100, 4101)] == [4100, 4101]
@@ -126,7 +124,7 @@ async def test_a_list_of_processes_that_fails_leaves_the_row_and_the_processes_o
         assert "The processes on this GPU cannot be listed: unknown error in the driver." in monitor.text
 
 
-async def test_a_device_that_vanishes_takes_its_row_and_brings_it_back(gpus: FakeGpus) -> None:
+async def test_the_row_of_a_device_disappears_and_returns_with_it(gpus: FakeGpus) -> None:
     async with open_monitor(machine=LabMachine(), size=(120, 40)) as monitor:
         await monitor.press("tab", "down", "enter")
         gpus.state.devices = 1
@@ -141,9 +139,9 @@ async def test_a_device_that_vanishes_takes_its_row_and_brings_it_back(gpus: Fak
         assert {4200, 4201} <= set(monitor.pids)
 
 
-async def test_a_driver_that_is_replaced_is_a_sentence_until_it_is_well_again(gpus: FakeGpus) -> None:
+async def test_a_driver_upgrade_shows_its_error_until_the_driver_works(gpus: FakeGpus) -> None:
     async with open_monitor(machine=LabMachine(), size=(80, 24)) as monitor:
-        well = [row(monitor, device) for device in (0, 1)]
+        healthy = [row(monitor, device) for device in (0, 1)]
         gpus.fault("nvml*", error=18)
         await look(monitor)
         assert "different versions" in monitor.text
@@ -155,13 +153,13 @@ async def test_a_driver_that_is_replaced_is_a_sentence_until_it_is_well_again(gp
         await look(monitor)
         assert "different versions" not in monitor.text
         assert "driver 590.44.01" in monitor.lines[0]
-        assert [row(monitor, device) for device in (0, 1)] == well
+        assert [row(monitor, device) for device in (0, 1)] == healthy
 
 
 @pytest.mark.parametrize(
     ("error", "remedy"), [(15, "--gpu-reset"), (16, "--gpu-reset"), (28, "seating"), (8, "cables")]
 )
-async def test_a_lost_gpu_has_a_reason_that_fits_80_columns_and_its_remedy_one_key_away(
+async def test_a_lost_gpu_shows_its_reason_and_the_device_screen_its_remedy(
     gpus: FakeGpus, error: int, remedy: str
 ) -> None:
     gpus.fault("nvmlDeviceGet*", error=error, device=VICTIM)
@@ -173,7 +171,7 @@ async def test_a_lost_gpu_has_a_reason_that_fits_80_columns_and_its_remedy_one_k
         assert remedy in monitor.text
 
 
-async def test_memory_errors_come_before_what_slows_a_device_down() -> None:
+async def test_memory_errors_come_before_throttle_reasons() -> None:
     troubled = scenes.device(
         0, throttle_reasons=("sw_power_cap",), ecc_uncorrected=3, problems=("Memory rows with errors wait.",)
     )
@@ -192,6 +190,6 @@ def test_the_row_of_a_gpu_with_mig_instances_says_mig(fake_gpus: FakeGpus) -> No
     assert shown == [[], ["MIG"], [], []]
 
 
-def test_the_notes_of_a_row_begin_with_the_worst() -> None:
+def test_the_notes_of_a_row_begin_with_the_most_serious() -> None:
     troubled = scenes.device(0, throttle_reasons=("sw_power_cap",), ecc_uncorrected=3, problems=("Memory waits.",))
     assert [text for text, _ in notes(troubled)] == ["3 ECC errors", "Memory waits.", "sw power cap"]

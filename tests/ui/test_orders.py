@@ -13,7 +13,7 @@ from tests.ui.monitor import open_monitor
 @pytest.mark.parametrize("opener", ["o", "f6"])
 async def test_a_key_and_a_letter_sort(opener):
     async with open_monitor() as monitor:
-        for order in reversed(PROCESS_ORDERS):  # the one that is there at the start comes last
+        for order in reversed(PROCESS_ORDERS):  # the default order comes last
             await monitor.press(opener, order.letter)
             assert monitor.screen == "Overview"
             assert (monitor.app.view.order, monitor.app.view.is_reversed) == (order.name, False)
@@ -32,20 +32,20 @@ async def test_the_sort_menu_chooses_with_arrows_and_enter():
         assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
-async def test_the_sort_menu_knows_j_and_k():
+async def test_j_and_k_move_in_the_sort_menu():
     async with open_monitor() as monitor:
         await monitor.press("o", "j", "j", "k", "enter")
         assert monitor.app.view.order == PROCESS_ORDERS[1].name
 
 
-async def test_the_sort_menu_is_left_without_a_change():
+async def test_escape_and_q_close_the_sort_menu_without_a_change():
     async with open_monitor() as monitor:
         for key in ("escape", "q"):
             await monitor.press("o", "down", key)
             assert (monitor.screen, monitor.app.view.order) == ("Overview", "device"), key
 
 
-async def test_the_sorted_column_is_marked_and_turns_round():
+async def test_the_mark_of_the_sorted_column_shows_its_direction():
     async with open_monitor() as monitor:
         await monitor.press("o", "u")
         assert "User▼" in monitor.text
@@ -55,7 +55,7 @@ async def test_the_sorted_column_is_marked_and_turns_round():
         assert monitor.pids != before
 
 
-async def test_the_order_of_the_settings_holds_from_the_start():
+async def test_the_order_from_the_settings_applies_from_the_start():
     async with open_monitor(sort="pid", reverse=True) as monitor:
         assert monitor.pids[0] == 3200
 
@@ -70,7 +70,7 @@ async def test_the_tree_puts_ranks_under_their_job_and_workers_under_their_proce
         assert "job of" not in monitor.text
 
 
-async def test_space_tags_and_escape_drops_the_tags_before_the_filter():
+async def test_space_tags_and_escape_clears_the_tags_before_the_filter():
     async with open_monitor() as monitor:
         await monitor.press("slash", *"python", "enter", "space", "space")
         assert "2 tagged" in monitor.lines[0]
@@ -81,21 +81,21 @@ async def test_space_tags_and_escape_drops_the_tags_before_the_filter():
         assert "filter" not in monitor.lines[0]
 
 
-async def test_space_again_takes_the_tag_away():
+async def test_space_again_removes_the_tag():
     async with open_monitor() as monitor:
         await monitor.press("space", "up", "space")
         assert "tagged" not in monitor.lines[0]
 
 
-async def test_a_tagged_process_that_has_ended_does_not_count():
+async def test_a_tagged_process_that_has_ended_is_not_counted():
     async with open_monitor() as monitor:
         await monitor.press("space", "space", "space")
         assert "3 tagged" in monitor.lines[0]
         ended = monitor.table.entries[1].process
         assert ended is not None
         node = scenes.node(2)
-        left = tuple(each for each in node.processes.processes if each.identity != ended.identity)
-        await monitor.see(node._replace(processes=node.processes._replace(processes=left)))
+        remaining = tuple(process for process in node.processes.processes if process.identity != ended.identity)
+        await monitor.see(node._replace(processes=node.processes._replace(processes=remaining)))
         assert "2 tagged" in monitor.lines[0]
         await monitor.see(node._replace(number=3, processes=ProcessLook(problem="The list cannot be read.")))
         assert "2 tagged" in monitor.lines[0]

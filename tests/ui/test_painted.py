@@ -1,4 +1,4 @@
-"""The base of painted widgets: when they draw, and how high they are."""
+"""The base class of painted widgets: when they draw, and how high they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = "a sentence of eight words in some lines"
 
 
 class Body(Painted):
-    """Counts how often it draws."""
+    """Records the size of each draw."""
 
     DEFAULT_CSS = "Body { height: 1fr; }"
 
@@ -46,7 +46,7 @@ class Page(Screen[None]):
         yield Body()
 
 
-async def test_a_widget_draws_when_its_size_changes_and_notes_are_as_high_as_their_lines():
+async def test_a_widget_redraws_when_resized_and_notes_are_as_high_as_their_lines():
     page = Page()
     async with App().run_test(size=(80, 10)) as pilot:
         running = Running(pilot.app, pilot)
@@ -67,7 +67,7 @@ async def test_a_widget_draws_when_its_size_changes_and_notes_are_as_high_as_the
         assert (notes.size.height, body.sizes[-1]) == (2, (20, 8))
 
 
-async def test_lines_that_are_equal_are_not_painted_again():
+async def test_unchanged_lines_are_not_painted_again():
     page = Page()
     async with App().run_test(size=(80, 10)) as pilot:
         running = Running(pilot.app, pilot)

@@ -1,4 +1,4 @@
-"""The main screens as they are: text in three sizes, and the looks of a few."""
+"""Snapshots of the main screens: text in three sizes, and SVG pictures of a few."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ EXTRA = {
 
 
 async def open_screen(monitor: Monitor, keys: list[str]) -> None:
-    """Give the history some past, press the keys, and wait for what is read only then."""
+    """Fill the history with ten snapshots, press the keys, and wait for readings made only on that screen."""
     *past, newest = (
         monitor.machine.snapshot._replace(number=number, time=scenes.NOW + 2 * number) for number in range(2, 12)
     )
-    for each in past:
-        record(monitor.app.history, each)
+    for snapshot in past:
+        record(monitor.app.history, snapshot)
     await monitor.see(newest)
     await monitor.press(*keys)
     if monitor.screen == "ProcessScreen":

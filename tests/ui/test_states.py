@@ -1,4 +1,4 @@
-"""Whatever the machine and the terminal are like: the screen says what is there, and no more."""
+"""Every state of the machine and the terminal: the screen shows what is known and invents nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPENERS = {
 }
 
 
-async def test_before_the_first_snapshot_there_is_a_screen_and_no_invented_number():
+async def test_before_the_first_snapshot_the_screen_shows_no_invented_number():
     async with open_monitor(NOTHING_YET) as monitor:
         assert "gputui" in monitor.lines[0]
         assert "Quit" in monitor.lines[-1]
@@ -40,31 +40,31 @@ async def test_before_the_first_snapshot_there_is_a_screen_and_no_invented_numbe
 class TestWithoutNvml:
     SCENE = scenes.snapshot(devices=DeviceLook(problem=scenes.PROBLEM))
 
-    async def test_the_problem_and_the_demonstration_are_named_and_the_host_goes_on(self):
+    async def test_the_screen_shows_the_problem_the_demonstration_key_and_the_host(self):
         async with open_monitor(self.SCENE, size=(80, 24)) as monitor:
             assert scenes.PROBLEM in monitor.text
             assert "D opens the demonstration" in monitor.text
             assert "RAM" in monitor.text
             assert "No process to show." in monitor.text
 
-    async def test_the_devices_are_there_as_soon_as_it_answers(self):
+    async def test_devices_appear_as_soon_as_nvml_answers(self):
         async with open_monitor(self.SCENE, size=(80, 24)) as monitor:
             await monitor.see(scenes.node(2))
             assert scenes.PROBLEM not in monitor.text
             assert sum("H100" in line for line in monitor.lines) == 8
 
-    async def test_a_problem_that_comes_later_takes_the_devices_away(self):
+    async def test_a_later_problem_replaces_the_devices(self):
         async with open_monitor(size=(80, 24)) as monitor:
             await monitor.see(scenes.snapshot(devices=DeviceLook(problem=scenes.PROBLEM), number=2))
             assert scenes.PROBLEM in monitor.text
             assert "H100" not in monitor.text
 
-    async def test_tab_and_enter_do_no_harm(self):
+    async def test_keys_for_devices_and_processes_do_nothing(self):
         async with open_monitor(self.SCENE) as monitor:
             await monitor.press("tab", "enter", "tab", "down", "enter", "space", "K")
             assert monitor.screen == "Overview"
 
-    async def test_no_word_of_the_problem_is_cut(self):
+    async def test_the_problem_is_never_truncated(self):
         problem = " ".join(["four"] * 16)  # 79 cells
         scene = scenes.snapshot(devices=DeviceLook(problem=problem))
         async with open_monitor(scene, size=(79, 24)) as monitor:
@@ -73,7 +73,7 @@ class TestWithoutNvml:
                 assert " ".join(monitor.text.split()).count("four") == 16, width
 
 
-async def test_a_driver_without_devices_is_said():
+async def test_a_driver_without_devices_is_reported():
     async with open_monitor(scenes.snapshot()) as monitor:
         assert "NVML works but reports no devices." in monitor.text
 
@@ -83,7 +83,7 @@ async def test_one_device_takes_one_line():
         assert monitor.devices.size.height == 2
 
 
-async def test_sixteen_devices_with_instances_leave_the_processes_their_rows():
+async def test_sixteen_devices_with_instances_leave_rows_for_processes():
     boards = tuple(board for index in range(16) for board in (scenes.device(index), *scenes.instances(index, 2)))
     processes = tuple(scenes.process(1000 + number, number % 16) for number in range(30))
     async with open_monitor(scenes.snapshot(boards, processes), size=(80, 24)) as monitor:
@@ -94,7 +94,7 @@ async def test_sixteen_devices_with_instances_leave_the_processes_their_rows():
         assert "Device 15.2" in monitor.lines[1]
 
 
-async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
+async def test_a_lost_device_keeps_its_row_and_leaves_the_others_unchanged():
     boards = tuple(
         board._replace(lost=Lost("GPU is lost (XID 79)"), memory=Absent("GPU is lost")) if board.index == 1 else board
         for board in scenes.devices(4)
@@ -104,7 +104,7 @@ async def test_a_lost_device_keeps_its_row_and_takes_no_other_with_it():
         assert sum("/80.0G" in line for line in monitor.lines) == 3
 
 
-async def test_numbers_that_are_old_say_so_twice():
+async def test_stale_numbers_are_marked_in_the_top_line_and_explained():
     async with open_monitor(size=(120, 30)) as monitor:
         await monitor.see(scenes.node(2)._replace(devices_age_s=75.0))
         for width in (120, 80, 60):
@@ -116,7 +116,7 @@ async def test_numbers_that_are_old_say_so_twice():
         assert "has not answered" not in monitor.text
 
 
-async def test_pause_filter_tags_and_age_are_told_together_on_80_columns():
+async def test_pause_filter_tags_and_age_fit_together_on_80_columns():
     async with open_monitor(size=(80, 24)) as monitor:
         await monitor.press("slash", *"python", "enter", "space")
         await monitor.see(scenes.node(2)._replace(devices_age_s=75.0))
@@ -124,7 +124,7 @@ async def test_pause_filter_tags_and_age_are_told_together_on_80_columns():
         assert all(words in monitor.lines[0] for words in ("STALE 1:15", "PAUSED", "1 tagged", "filter: python"))
 
 
-async def test_a_board_that_shares_the_hosts_memory_has_no_made_up_number():
+async def test_a_device_that_shares_host_memory_shows_no_byte_count():
     board = scenes.device(
         memory=Absent("not supported by this device", AbsentKind.NOT_SUPPORTED), shares_host_memory=True
     )
@@ -136,7 +136,7 @@ async def test_a_board_that_shares_the_hosts_memory_has_no_made_up_number():
         assert "not supported by this device" in monitor.text
 
 
-async def test_what_is_absent_is_a_dash_and_never_a_nought():
+async def test_an_absent_reading_is_a_dash_and_never_zero():
     nothing = Absent("insufficient permissions")
     readings = dict.fromkeys(
         (
@@ -206,7 +206,7 @@ SCREENS_WITH_NAMES = {"overview": (), "process": ("enter",), "question": ("K",),
 
 
 class TestNames:
-    async def test_nothing_raw_reaches_the_screen_and_columns_stay(self):
+    async def test_unprintable_characters_are_replaced_and_columns_stay_aligned(self):
         async with open_monitor(scenes.snapshot(), size=(80, 24)) as monitor:
             for number, (kind, name) in enumerate(NAMES.items(), start=2):
                 evil = scenes.process(1001, command=name, user=name)
@@ -223,7 +223,7 @@ class TestNames:
                     if keys:
                         await monitor.press("t" if screen == "tree" else "escape")
 
-    async def test_what_stands_right_of_a_name_stays_in_its_column(self):
+    async def test_cells_to_the_right_of_a_name_stay_in_their_columns(self):
         async with open_monitor(scenes.snapshot(), size=(80, 24)) as monitor:
             for number, (kind, name) in enumerate(NAMES.items(), start=2):
                 evil = scenes.process(1001, command="evil.py", user=name)
@@ -232,7 +232,7 @@ class TestNames:
                 places = [cell_len(line[: line.index(" 1h00m ")]) for line in (first, second)]
                 assert places[0] == places[1], kind
 
-    async def test_a_device_and_a_host_cannot_write_over_the_screen_either(self):
+    async def test_escape_sequences_in_device_and_host_names_are_replaced(self):
         board = scenes.device(name="NVIDIA \x1b[2JEvil\n", problems=("a\x1b[1;1Hb\n",), lost=None)
         host = scenes.HOST._replace(hostname="node\x1b[2J\n宽")
         scene = scenes.snapshot((board,), host=host)
@@ -246,7 +246,7 @@ class TestNames:
 
 class TestTerminalSizes:
     @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-    async def test_no_size_is_refused(self, size):
+    async def test_every_screen_fits_every_size(self, size):
         async with open_monitor(size=size) as monitor:
             for number, (name, keys) in enumerate(OPENERS.items(), start=2):
                 await monitor.press(*keys)
@@ -257,7 +257,7 @@ class TestTerminalSizes:
                 assert monitor.screen == "Overview", name
                 monitor.table.focus()
 
-    async def test_a_storm_of_resizes_ends_with_the_right_screen(self):
+    async def test_the_screen_is_right_after_many_resizes(self):
         async with open_monitor(size=(80, 24)) as monitor:
             right = monitor.text
             for width, height in [(1, 1), (200, 50), (10, 5), (120, 40), (1, 100), (300, 1), (80, 24)]:
@@ -266,7 +266,7 @@ class TestTerminalSizes:
             assert monitor.text == right
 
     @pytest.mark.parametrize("size", [(20, 10), (10, 5), (1, 1)], ids=lambda size: f"{size[0]}x{size[1]}")
-    async def test_trouble_fits_a_tiny_terminal_too(self, size):
+    async def test_problems_fit_a_tiny_terminal(self, size):
         async with open_monitor(TestWithoutNvml.SCENE, size=size) as monitor:
             assert len(monitor.lines) == size[1]
             for scene in (scenes.node(2, devices_age_s=9.0), scenes.snapshot(number=3)):
@@ -274,13 +274,13 @@ class TestTerminalSizes:
                 assert len(monitor.lines) == size[1]
 
 
-async def test_a_sentence_about_the_process_list_stands_above_everything():
+async def test_a_problem_with_the_process_list_is_shown_at_the_top():
     look = ProcessLook(problem="This is a container with PIDs of its own. Start it with --pid=host.")
     async with open_monitor(scenes.node()._replace(processes=look)) as monitor:
         assert "--pid=host" in monitor.lines[1]
 
 
-async def test_a_process_says_its_state():
+async def test_an_unusual_process_state_is_shown_in_its_row():
     states = (ProcessState.VANISHED, ProcessState.ELSEWHERE, ProcessState.ZOMBIE, ProcessState.STOPPED)
     odd = tuple(scenes.process(1000 + number, state=state) for number, state in enumerate(states))
     async with open_monitor(scenes.snapshot(scenes.devices(1), odd)) as monitor:

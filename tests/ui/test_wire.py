@@ -1,4 +1,4 @@
-"""What an update costs on the way to the terminal: bytes, which do not depend on how fast this machine is."""
+"""How many bytes an update sends to the terminal; byte counts do not depend on the speed of the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW_FRAME_BYTES = {(80, 24): 4_500, (120, 40): 8_000, (200, 50): 15_000}
 
 @asynccontextmanager
 async def wired(size=NARROW, **settings) -> AsyncIterator[tuple[Monitor, Wire]]:
-    """The monitor on a wire over which the first frame has gone."""
+    """The monitor with a byte counter that starts after the first frame."""
     async with open_monitor(size=size, **settings) as monitor:
         wire = Wire(monitor.app)
         monitor.app.screen.refresh()
@@ -30,12 +30,12 @@ async def wired(size=NARROW, **settings) -> AsyncIterator[tuple[Monitor, Wire]]:
 
 
 def at(second: int, scene: Snapshot, number: int) -> Snapshot:
-    """The same scene at another second."""
+    """The same scene as snapshot `number`, taken at `second`."""
     return scene._replace(number=number, time=scenes.NOW + second)
 
 
 def with_utilization(percent: int, number: int) -> Snapshot:
-    """The node at the same second, with another utilisation of the fourth board."""
+    """The node at the same second, with the fourth GPU's utilisation set to `percent`."""
     boards = tuple(
         board._replace(gpu_utilization_percent=percent) if board.index == 3 else board for board in scenes.devices(8)
     )
@@ -44,7 +44,7 @@ def with_utilization(percent: int, number: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_a_new_screen_costs_no_more_than_its_characters_and_some_colour(size):
+async def test_a_new_screen_costs_little_more_than_its_characters(size):
     async with wired(size) as (monitor, wire):
         wire.frames.forget()
         monitor.app.screen.refresh()
@@ -60,7 +60,7 @@ async def test_the_same_snapshot_again_costs_nothing(size):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_a_repaint_of_what_is_there_costs_nothing(size):
+async def test_a_repaint_of_an_unchanged_screen_costs_nothing(size):
     async with wired(size) as (monitor, wire):
         monitor.app.screen.refresh(layout=True)
         await monitor.settle()
@@ -84,14 +84,14 @@ async def test_a_new_point_of_every_graph_costs_less_than_400_bytes():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_the_utilisation_of_one_device_costs_less_than_200_bytes(size):
+async def test_a_change_of_one_devices_utilisation_costs_less_than_200_bytes(size):
     async with wired(size) as (monitor, wire):
         await monitor.see(with_utilization(99, 2))
         assert 0 < wire.bytes < 200
 
 
 def a_busy_second(number: int) -> Snapshot:
-    """The node with other figures on every board, and another age of every process."""
+    """The node with new readings of every GPU and a new age of every process."""
     boards = tuple(
         board._replace(
             gpu_utilization_percent=50 + (7 * number + 11 * board.index) % 50,
@@ -106,8 +106,8 @@ def a_busy_second(number: int) -> Snapshot:
 
 
 @pytest.mark.parametrize(("size", "limit"), [((80, 24), 220), ((160, 48), 720)], ids=["80x24", "160x48"])
-async def test_a_second_in_which_every_board_changes_costs_less_than_nvitops(size, limit):
-    """nvitop sends 350 bytes and 1,150 in such a second, with 8 boards and 24 processes (`benchmarks.monitor`)."""
+async def test_a_second_in_which_every_device_changes_costs_less_than_in_nvitop(size, limit):
+    """nvitop sends 350 and 1,150 bytes in such a second, with 8 GPUs and 24 processes (`benchmarks.monitor`)."""
     async with wired(size) as (monitor, wire):
         for number in range(2, 6):
             await monitor.see(a_busy_second(number))
@@ -117,13 +117,13 @@ async def test_a_second_in_which_every_board_changes_costs_less_than_nvitops(siz
         assert 0 < wire.bytes / 10 < limit
 
 
-async def test_moving_the_cursor_costs_two_rows():
+async def test_moving_the_cursor_costs_at_most_two_rows():
     async with wired() as (monitor, wire):
         await monitor.press("down")
         assert 0 < wire.bytes < 2 * 80 + 150
 
 
-async def test_paused_nothing_is_sent():
+async def test_a_paused_monitor_sends_nothing():
     async with wired(interval_s=0.1) as (monitor, wire):
         await monitor.press("p")
         wire.sent.clear()
@@ -133,7 +133,7 @@ async def test_paused_nothing_is_sent():
         assert wire.bytes == 0
 
 
-async def test_under_an_open_dialog_nothing_is_sent():
+async def test_updates_under_an_open_dialog_send_nothing():
     async with wired() as (monitor, wire):
         await monitor.press("o")
         wire.sent.clear()
@@ -142,7 +142,7 @@ async def test_under_an_open_dialog_nothing_is_sent():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_the_bytes_of_a_whole_session_show_the_screen_as_it_is(size):
+async def test_the_bytes_of_a_whole_session_reproduce_the_screen(size):
     async with wired(size) as (monitor, wire):
         terminal = Terminal(*size)
         wire.frames.forget()

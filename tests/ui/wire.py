@@ -1,4 +1,4 @@
-"""Counts what would go to the terminal: the frames of a running application through `ScreenDiff`, as on a real one."""
+"""Counts the bytes that `ScreenDiff` would send to a real terminal for the frames of a running application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.ui.backend.screen_diff import ScreenDiff
 
 
 class Wire:
-    """`sent` has what each frame costs that was drawn since `clear`; `repaint` sends all, as at the start."""
+    """`sent` holds the bytes written for each frame."""
 
     def __init__(self, app: GputuiApp, color_system: ColorSystem | None = ColorSystem.EIGHT_BIT) -> None:
         self.sent: list[str] = []
@@ -29,5 +29,5 @@ class Wire:
 
     @property
     def bytes(self) -> int:
-        """All that was sent."""
+        """How many bytes all frames in `sent` have."""
         return sum(len(difference.encode()) for difference in self.sent)

@@ -1,4 +1,4 @@
-"""Hand-made layouts: what a look tells of device 0, from segments and the names of some blocks."""
+"""Hand-allocator_layout layouts of device 0, built from segments and the owners of some blocks."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PLAIN = Appearance()
 
 
 def device_layout(*segments: Segment, owners: tuple[Owner, ...] = (), pools=(), routed=()) -> DeviceLayout:
-    """`owners` belong to the live blocks in order, as far as they go; the rest belong to nobody."""
-    made = layout(*segments, pools=pools, routed=routed)
+    """`owners` are assigned to the live blocks in order; any remaining live blocks have no owner."""
+    allocator_layout = layout(*segments, pools=pools, routed=routed)
     live = [block.address for segment in segments for block in segment.blocks if is_live(block)]
     named = dict.fromkeys(live, NOBODY) | dict(zip(live, owners, strict=False))
     return DeviceLayout(
-        statistics=statistics(made),
-        settings=made.settings,
-        release=predict_device(made, 0, named),
+        statistics=statistics(allocator_layout),
+        settings=allocator_layout.settings,
+        release=predict_device(allocator_layout, 0, named),
         owners=named,
-        by_category=bytes_by_category(made, named, 0),
+        by_category=bytes_by_category(allocator_layout, named, 0),
         groups=(),
         storages=(),
     )
@@ -40,7 +40,7 @@ def is_live(block) -> bool:
 
 
 def release_of(*segments: Segment, owners: tuple[Owner, ...] = (), **rest) -> SegmentRelease:
-    """The release of the first of these segments."""
+    """The predicted release of the first segment."""
     return device_layout(*segments, owners=owners, **rest).release.segments[0]
 
 

@@ -1,4 +1,4 @@
-"""The application with a recording that plays."""
+"""The application replaying a recording."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Replay(Running):
         self.player = player
 
     async def press(self, *keys: str) -> None:
-        """Press keys and wait until the player has done what they say and all is drawn."""
+        """Press keys, and wait after each until the player has run its command and everything is drawn."""
         for key in keys:
             await self.pilot.press(key)
             await self._until_commands_are_done()
             await self.until(lambda: not self.player._is_rough)
-            await self._until_commands_are_done()  # it has delivered what it fills in after a jump
+            await self._until_commands_are_done()  # after a jump the player still delivers the details it skipped
             await self.settle()
         await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
         await self.settle()
@@ -47,12 +47,12 @@ class Replay(Running):
 
     @property
     def playback(self) -> Playback:
-        """Where the player stands."""
+        """The player's position, speed and state."""
         return self.player.playback
 
     @property
     def timeline(self) -> Timeline:
-        """What the process on screen has done so far."""
+        """The timeline of the process on screen."""
         assert self.app.attached.targets.current is not None
         return self.app.attached.targets.current.timeline
 
@@ -64,7 +64,7 @@ class Replay(Running):
 
 @asynccontextmanager
 async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple = ()) -> AsyncIterator[Replay]:
-    """The recording on its first screen, paused at its beginning."""
+    """The recording, paused at its beginning, on the first attach screen."""
     recording = Recording(path)
     player = Player(recording, is_playing=False)
     settings = Settings(interval_s=3600.0, keys=keys)
@@ -73,7 +73,7 @@ async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple =
     app.attached.first_pids = tuple(recording.greetings)
     app.attached.first_notices = recording.notices
     async with app.run_test(size=size) as pilot:
-        shown = Replay(app, player, pilot)
-        await shown.until(lambda: shown.screen and app.attached.targets.current)
-        await shown.press()
-        yield shown
+        replay = Replay(app, player, pilot)
+        await replay.until(lambda: replay.screen and app.attached.targets.current)
+        await replay.press()
+        yield replay

@@ -1,4 +1,4 @@
-"""A training job as the attach screens see it: eight ranks of a small GPT that keeps features, two minutes old."""
+"""A training job for the attach screens: eight ranks of a small GPT that keeps its features, after two minutes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ KINDS = {
 
 
 def _segments(*, is_later: bool) -> list:
-    """Parameters and their states packed, activations with holes, features that keep large segments."""
-    found, address = [], 1 << 40
+    """Packed parameters and optimizer states, activations with gaps, and features that hold large segments."""
+    segments, address = [], 1 << 40
 
     def add(*tensors: Tensor, free: float = 0.0) -> None:
         nonlocal address
-        found.append(row(*tensors, free=free, address=address))
+        segments.append(row(*tensors, free=free, address=address))
         address += GIB
 
     for name, category in KINDS.items():
@@ -48,11 +48,11 @@ def _segments(*, is_later: bool) -> list:
     add(Tensor(32, "the cuBLAS workspace", Category.WORKSPACE))
     add(Tensor(1.5, "loss (train.py:70)"), Tensor(3, ""), free=15.5)
     small = ("live", 0.25), ("free", 0.5), ("live", 0.25), ("free", 1)
-    found.append(segment(*small, address=address + 64 * GIB, is_small=True))
+    segments.append(segment(*small, address=address + 64 * GIB, is_small=True))
     for number in range(4 + 2 * is_later):
         add(Tensor(4, f"model.features[{number}] (train.py:52 in forward)"), free=60)
-    found.append(segment(("free", 64), address=address))
-    return found
+    segments.append(segment(("free", 64), address=address))
+    return segments
 
 
 MARKS = (Mark(NOW - 60.5, "after warm-up"), Mark(NOW - 1.5, "after forward"))
@@ -63,7 +63,7 @@ HOST_STORAGES = (
 
 @cache
 def story(rank: int = 0) -> tuple[TargetMoment, ...]:
-    """A rank's moments, a second each, oldest first; its look is of the first minute, then of the last seconds."""
+    """A rank's moments, one per second, oldest first; all but the last 20 s share the look of one minute ago."""
     odd = (row(Tensor(640, "cache (train.py:12)"), address=1 << 45),) if rank == ODD_RANK else ()
     looks = [
         moment(
@@ -76,7 +76,7 @@ def story(rank: int = 0) -> tuple[TargetMoment, ...]:
 
 
 def _at(looks: list[TargetMoment], rank: int, number: int) -> TargetMoment:
-    """Second `number`: activations come and go in steps of eight seconds, and the features grow."""
+    """The moment at second `number`: activations repeat every eight seconds, and the features grow."""
     now = NOW - SECONDS + number
     look = looks[number > SECONDS - 20]
     (device,) = look.devices
@@ -111,7 +111,7 @@ def _at(looks: list[TargetMoment], rank: int, number: int) -> TargetMoment:
 
 
 def job() -> list[TargetMoment]:
-    """Two minutes of rank 0, and the newest moment of each of the other ranks."""
+    """Two minutes of rank 0, and the newest moment of every other rank."""
     return [*story(), *(story(rank)[-1] for rank in range(1, RANKS))]
 
 

@@ -1,4 +1,4 @@
-"""The application with an attached process whose moments the test deals out."""
+"""The application attached to a process whose moments the test supplies."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ S = TypeVar("S", bound="Sitting")
 
 
 class StillMachine:
-    """A machine that looks the same for ever; of the usual one nothing is known."""
+    """A machine that always returns the same snapshot; the default snapshot holds no readings."""
 
     def __init__(self, snapshot: Snapshot = NOTHING_YET) -> None:
         self._snapshot = snapshot._replace(time=snapshot.time or 1.0, number=1)
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """The same."""
+        """The snapshot, the same every time."""
         return self._snapshot
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Nobody is there."""
+        """Do nothing: there is no process."""
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Do nothing: there is nothing to close."""
 
 
 class DealtFeed:
-    """A feed whose moments come from the test; it remembers what it was asked for."""
+    """A feed whose moments come from the test; it records every request."""
 
     def __init__(self, pid: int, listener: Callable[[TargetMoment], None]) -> None:
         self.pid = pid
@@ -47,26 +47,26 @@ class DealtFeed:
         self.actions: list[ActionName] = []
 
     def start(self) -> None:
-        """Nothing comes by itself."""
+        """Do nothing: moments come only from the test."""
 
     def stop(self) -> None:
-        """Nor then."""
+        """Do nothing."""
 
     def look(self, how: str = "walk") -> None:
-        """Remember it."""
+        """Record the request."""
         self.looks.append(how)
 
     def mark(self, label: str) -> None:
-        """Remember it."""
+        """Record the request."""
         self.marks.append(label)
 
     def run_action(self, name: ActionName) -> None:
-        """Remember it."""
+        """Record the request."""
         self.actions.append(name)
 
 
 class Sitting(Running):
-    """The running application and its feeds, by PID; `feed` is the one of the first process."""
+    """The running application and its feeds by PID; `feed` belongs to the first process."""
 
     def __init__(self, app: GputuiApp, feeds: dict[int, DealtFeed], pilot: Pilot[int]) -> None:
         super().__init__(app, pilot)
@@ -74,27 +74,27 @@ class Sitting(Running):
         self.feed = next(iter(feeds.values()))
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each on what the one before has left, and wait until all is drawn."""
+        """Press keys one at a time, waiting after each until everything is drawn."""
         for key in keys:
             await self.pilot.press(key)
             await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing is left to do, in the thread that makes the trees of tensors either."""
+        """Wait until nothing is left to do, including in the thread that builds the tensor trees."""
         await super().settle()
         while not all(target.tensors.is_current for target in self.app.attached.targets.all):
             await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
             await super().settle()
 
     async def deal(self, *moments: TargetMoment) -> None:
-        """Let these arrive, each drawn before the next."""
+        """Deliver these moments, waiting until each is drawn."""
         for moment in moments:
             self.feeds[moment.pid].deal(moment)
             await self.until(lambda moment=moment: self.is_taken(moment))
             await self.settle()
 
     def is_taken(self, moment: TargetMoment) -> bool:
-        """Whether it is the newest that the application has."""
+        """Whether this moment is the newest of its process in the application."""
         return any(target.timeline.latest is moment for target in self.app.attached.targets.all)
 
     @property
@@ -113,9 +113,9 @@ async def sitting(
     kind: type[S] = Sitting,
     **settings,
 ) -> AsyncIterator[S]:
-    """Attached to the processes of these moments, on the first one's first screen.
+    """The application attached to the processes of these moments, on the first screen of the first process.
 
-    All moments but the newest of each process are in the past at once. `settings` are as in the settings file.
+    All moments but the newest of each process are delivered together first. `settings` are those of the settings file.
     """
     feeds: dict[int, DealtFeed] = {}
 
@@ -133,11 +133,11 @@ async def sitting(
         while app.snapshot.number != 1:
             await pilot.pause()
         app.attached.attach(*dict.fromkeys(moment.pid for moment in moments))
-        made = kind(app, feeds, pilot)
-        await made.settle()
+        running = kind(app, feeds, pilot)
+        await running.settle()
         newest = {moment.pid: moment for moment in moments}
         for moment in moments:
             if moment is not newest[moment.pid]:
                 feeds[moment.pid].deal(moment)
-        await made.deal(*newest.values())
-        yield made
+        await running.deal(*newest.values())
+        yield running

@@ -1,4 +1,4 @@
-"""Acts from the keyboard: what is asked before, what is shown after, and when there are none."""
+"""Actions from the keyboard: the confirmation, the outcome, and when no action is offered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DONE = Outcome(
 
 
 def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
-    """A process that takes actions, with 40 MiB to give back."""
+    """A process that accepts actions, with 40 MiB releasable."""
     return replace(moment(segment(("free", 40)), time=time), greeting=ACTING, **changes)
 
 
@@ -40,22 +40,22 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-async def test_an_act_is_asked_about_with_the_focus_on_cancel(key: str) -> None:
+async def test_an_action_asks_for_confirmation_with_the_focus_on_cancel(key: str) -> None:
     name, question, fact = KEYS[key]
     async with sitting(moment_with()) as at:
         await at.press("x", key)
         assert isinstance(at.app.screen, Confirm)
         assert at.app.focused is at.app.screen.query_one("#cancel", Button)
-        shown = " ".join(at.text.replace("│", " ").split())
-        assert question in shown
-        assert fact in shown
+        words = " ".join(at.text.replace("│", " ").split())
+        assert question in words
+        assert fact in words
         await at.press("enter")
         assert (at.screen, at.feed.actions) == ("memory", [])
         await at.press("x", key, "tab", "enter")
         assert (at.screen, at.feed.actions) == ("memory", [name])
 
 
-async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is_not_offered() -> None:
+async def test_only_history_that_the_probe_started_can_be_switched_off() -> None:
     async with sitting(moment_with(history=Recorder.PROBE)) as at:
         await at.press("x", "h", "tab", "enter")
         assert at.feed.actions == [ActionName.HISTORY_OFF]
@@ -66,7 +66,7 @@ async def test_history_that_is_on_can_be_switched_off_and_that_of_the_program_is
         assert at.feed.actions == [ActionName.HISTORY_OFF]
 
 
-async def test_every_screen_has_the_menu_and_a_scan_asks_nothing() -> None:
+async def test_every_screen_has_the_menu_and_a_scan_needs_no_confirmation() -> None:
     async with sitting(moment_with()) as at:
         for scans, screen in enumerate("123456", start=1):
             await at.press(screen, "x")
@@ -76,7 +76,7 @@ async def test_every_screen_has_the_menu_and_a_scan_asks_nothing() -> None:
             assert not isinstance(at.app.screen, (Menu, Confirm)), screen
 
 
-async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_is_put_away() -> None:
+async def test_an_actions_progress_and_outcome_are_shown_until_dismissed() -> None:
     async with sitting(moment_with()) as at:
         assert lines_of(at) == ""
         await at.deal(moment_with(101.0, pending_action=ActionName.EMPTY_CACHE))
@@ -96,41 +96,41 @@ async def test_it_says_that_an_act_is_under_way_and_what_came_of_it_until_that_i
         assert at.screen == ""
 
 
-async def test_readonly_has_neither_the_key_nor_its_help() -> None:
+async def test_readonly_removes_the_key_and_its_help() -> None:
     async with sitting(moment_with(), size=(100, 200), is_readonly=True) as at:
         await at.press("x", "e", "tab", "enter")
         assert (at.screen, at.feed.actions) == ("memory", [])
-        assert not [each for each in at.app.screen.active_bindings.values() if each.binding.action == "choose_action"]
+        assert not [key for key in at.app.screen.active_bindings.values() if key.binding.action == "choose_action"]
         await at.press("question_mark")
         assert isinstance(at.app.screen, HelpScreen)
         assert help_ids(at) == set()
 
 
-async def test_the_help_names_the_key() -> None:
+async def test_the_help_lists_the_key() -> None:
     async with sitting(moment_with(), size=(100, 200)) as at:
         await at.press("question_mark")
         assert help_ids(at) == {"actions.menu"}
 
 
 class Recorded(DealtFeed):
-    """A feed that plays back what was recorded: there is nobody to act upon."""
+    """A feed of a recording, which has no process to act on."""
 
     run_action = None  # type: ignore[assignment]
 
 
-async def test_in_a_recording_there_are_no_actions() -> None:
+async def test_a_recording_offers_no_actions() -> None:
     async with sitting(moment_with(), feed=Recorded) as at:
         await at.press("x")
         assert at.screen == "memory"
 
 
-async def test_once_the_process_has_ended_there_are_none() -> None:
+async def test_an_ended_process_offers_no_actions() -> None:
     async with sitting(moment_with(), moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED))) as at:
         await at.press("x")
         assert at.screen == "memory"
 
 
-async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> None:
+async def test_a_process_that_ends_during_confirmation_gets_no_action() -> None:
     async with sitting(moment_with()) as at:
         await at.press("x", "e")
         await at.deal(moment_with(101.0, ended=Disconnect(DisconnectKind.EXITED)))
@@ -138,18 +138,18 @@ async def test_a_process_that_ends_while_it_is_asked_about_is_left_alone() -> No
         assert at.feed.actions == []
 
 
-async def test_a_probe_that_takes_no_acts_is_said_to() -> None:
+async def test_a_probe_that_refuses_actions_is_reported() -> None:
     async with sitting(moment(segment(("free", 40)))) as at:
         await at.press("x")
         assert at.screen == "memory"
-        assert "GPUTUI_PROBE_ACTS is 0" in " ".join(each.message for each in at.app._notifications)
+        assert "GPUTUI_PROBE_ACTS is 0" in " ".join(notice.message for notice in at.app._notifications)
 
 
 def lines_of(at: Sitting) -> str:
-    """What the line below the target's says."""
+    """The text of the action line, below the target's line."""
     line = at.app.screen.query_one("#action", Notes)
     assert line.size.height == len(line.lines)
-    return " ".join("".join(text for text, _ in each).strip() for each in line.lines)
+    return " ".join("".join(text for text, _ in pieces).strip() for pieces in line.lines)
 
 
 def help_ids(at: Sitting) -> set[str]:

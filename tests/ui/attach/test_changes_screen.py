@@ -1,4 +1,4 @@
-"""The Changes screen: two moments among the marks and now, and what came and went between them."""
+"""The Changes screen: what was allocated and freed between two marks, or a mark and now."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def drawn(width: int) -> list:
     return draw_changes(changes(ONE.devices[0], TWO.devices[0]), ends, width)
 
 
-def test_groups_are_printed_as_people_print_them():
+def test_groups_are_printed_with_count_shape_and_type():
     assert text_of(drawn(100)) == (
         " From start  00:01:39  look taken 0.5 s later\n"
         " To   now    00:01:41  look taken then\n"
@@ -57,7 +57,7 @@ def test_no_line_is_wider_than_the_screen(width):
     assert max(map(width_of, drawn(width))) <= width
 
 
-async def test_without_a_mark_it_says_how_to_set_one():
+async def test_without_a_mark_it_shows_how_to_set_one():
     async with sitting(replace(ONE, marks=())) as at:
         await at.press("5")
         assert "No mark is set. m sets one" in at.text
@@ -65,7 +65,7 @@ async def test_without_a_mark_it_says_how_to_set_one():
         assert at.feed.marks == ["mark 1"]
 
 
-async def test_it_begins_with_the_last_mark_and_now():
+async def test_it_starts_with_the_last_mark_and_now():
     async with sitting(ONE, TWO, THREE) as at:
         await at.press("5")
         for size in ((80, 24), (120, 40), (200, 50)):
@@ -91,7 +91,7 @@ async def test_f_and_t_choose_among_the_marks_and_now():
         assert "Nothing was allocated or freed." in at.text
 
 
-async def test_the_chosen_ends_stay_when_one_looks_elsewhere():
+async def test_the_chosen_ends_survive_leaving_the_screen():
     async with sitting(ONE, TWO, THREE) as at:
         await at.press("5", "f", "t", "2", "5")
         assert " From start " in at.text
@@ -102,7 +102,7 @@ async def test_the_chosen_ends_stay_when_one_looks_elsewhere():
         assert " To   after backward" in at.text
 
 
-async def test_now_goes_on_while_a_chosen_mark_stays():
+async def test_now_advances_while_a_chosen_mark_stays():
     async with sitting(ONE, TWO) as at:
         await at.press("5", "f")
         assert "+ 16.0 MiB allocated in 2 blocks" in at.text

@@ -1,4 +1,4 @@
-"""The demonstration's processes with a probe: a recorded job runs inside them."""
+"""The demonstration's processes with a probe, each of which replays a recorded job."""
 
 from __future__ import annotations
 
@@ -31,52 +31,52 @@ def no_probes(_snapshot):
 async def demonstration() -> AsyncIterator[Running]:
     app = GputuiApp(Settings(), DemoMachine(), DemoMachine, open_feed=feeds_or_demo(no_probes))
     async with app.run_test(size=(120, 40)) as pilot:
-        shown = Running(app, pilot)
-        await shown.until(lambda: app.snapshot.processes.processes and app.screen.query("#processes"))
-        yield shown
+        demo = Running(app, pilot)
+        await demo.until(lambda: app.snapshot.processes.processes and app.screen.query("#processes"))
+        yield demo
 
 
-async def test_behind_the_sign_of_a_probe_a_recorded_job_runs():
-    async with demonstration() as shown:
-        pid = next(each.pid for each in shown.app.snapshot.processes.processes if each.has_probe)
-        table = shown.app.screen.query_one("#processes")
-        await shown.until(lambda: table.current)
-        for _ in range(PRESSES):  # rows may change places meanwhile
+async def test_attaching_to_a_process_with_a_probe_plays_the_recorded_job():
+    async with demonstration() as demo:
+        pid = next(one.pid for one in demo.app.snapshot.processes.processes if one.has_probe)
+        table = demo.app.screen.query_one("#processes")
+        await demo.until(lambda: table.current)
+        for _ in range(PRESSES):  # rows may be reordered between presses
             if table.current.process.pid == pid:
                 break
-            await shown.pilot.press("home" if table.current is table.entries[-1] else "down")
-        await shown.pilot.press("enter")
-        await shown.pilot.press("a")
-        await shown.until(lambda: f"{pid} python train.py" in shown.text and "▶ 1x 00:" in shown.text)
-        assert "DEMONSTRATION" in shown.text
-        await shown.pilot.press("right_parenthesis")
-        said = f"Process {pid} ended with an error: OutOfMemoryError: CUDA out of memory."
-        await shown.until(lambda: said in shown.text)
-        await shown.pilot.press("2")
-        await shown.until(lambda: "Out of memory: an allocation failed once." in shown.text)
-        await shown.pilot.press("escape", "escape")
-        await shown.until(lambda: shown.app.screen.query("#processes"))
+            await demo.pilot.press("home" if table.current is table.entries[-1] else "down")
+        await demo.pilot.press("enter")
+        await demo.pilot.press("a")
+        await demo.until(lambda: f"{pid} python train.py" in demo.text and "▶ 1x 00:" in demo.text)
+        assert "DEMONSTRATION" in demo.text
+        await demo.pilot.press("right_parenthesis")
+        message = f"Process {pid} ended with an error: OutOfMemoryError: CUDA out of memory."
+        await demo.until(lambda: message in demo.text)
+        await demo.pilot.press("2")
+        await demo.until(lambda: "Out of memory: an allocation failed once." in demo.text)
+        await demo.pilot.press("escape", "escape")
+        await demo.until(lambda: demo.app.screen.query("#processes"))
 
 
-async def test_two_processes_play_each_their_own():
-    async with demonstration() as shown:
-        pids = [each.pid for each in shown.app.snapshot.processes.processes if each.has_probe][:2]
-        shown.app.attached.attach(*pids)
-        await shown.until(lambda: all(target.moment for target in shown.app.attached.targets.all))
-        assert [target.moment.pid for target in shown.app.attached.targets.all] == pids
+async def test_two_processes_play_the_job_under_their_own_pids():
+    async with demonstration() as demo:
+        pids = [one.pid for one in demo.app.snapshot.processes.processes if one.has_probe][:2]
+        demo.app.attached.attach(*pids)
+        await demo.until(lambda: all(target.moment for target in demo.app.attached.targets.all))
+        assert [target.moment.pid for target in demo.app.attached.targets.all] == pids
 
 
-async def test_a_process_without_the_sign_gets_the_usual_sentence():
-    async with demonstration() as shown:
-        pid = next(each.pid for each in shown.app.snapshot.processes.processes if not each.has_probe)
-        shown.app.attached.attach(pid)
-        await shown.until(lambda: shown.app._notifications)
-        said = next(iter(shown.app._notifications)).message
-        assert said.startswith(f"Process {pid} of the demonstration has no probe.")
-        assert not shown.app.attached.targets.all
+async def test_a_process_without_a_probe_gets_an_error():
+    async with demonstration() as demo:
+        pid = next(one.pid for one in demo.app.snapshot.processes.processes if not one.has_probe)
+        demo.app.attached.attach(pid)
+        await demo.until(lambda: demo.app._notifications)
+        message = next(iter(demo.app._notifications)).message
+        assert message.startswith(f"Process {pid} of the demonstration has no probe.")
+        assert not demo.app.attached.targets.all
 
 
-def test_what_is_shipped_is_small_whole_and_says_nothing_of_a_machine():
+def test_the_shipped_recording_is_small_complete_and_free_of_machine_details():
     assert SHIPPED.stat().st_size < 350 * 1024
     recording = Recording(SHIPPED)
     assert recording.notices == ()
@@ -92,12 +92,12 @@ def test_what_is_shipped_is_small_whole_and_says_nothing_of_a_machine():
         assert word not in text, word
 
 
-def test_the_recorded_job_has_something_of_everything():
+def test_the_recorded_job_has_an_error_marks_and_every_main_category():
     moments = list(Story(Recording(SHIPPED)).moments())
     assert "OutOfMemoryError: CUDA out of memory" in moments[-1].ended.detail
     labels = {"model on the device", "after forward", "after backward", "after step", "after validation"}
     assert labels == {mark.label for mark in moments[-1].marks}
-    seen = [device.layout.by_category for each in moments for device in each.devices if device.layout]
+    seen = [device.layout.by_category for moment in moments for device in moment.devices if device.layout]
     for kind in ("parameter", "gradient", "optimizer_state", "activation", "other"):
-        sums = (sum_of for each in seen for category, sum_of in each.items() if category.value == kind)
+        sums = (sum_of for by_category in seen for category, sum_of in by_category.items() if category.value == kind)
         assert max(sums) > 0, kind

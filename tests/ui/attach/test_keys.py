@@ -1,4 +1,4 @@
-"""Keys that every screen of an attached process has, and the line that tells of them."""
+"""Keys shared by all attach screens, and the bottom line that lists them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ LINES = {
 }
 
 
-async def test_keys_ask_the_probe_for_looks():
+async def test_u_and_s_request_looks_from_the_probe():
     async with sitting(moment(segment(("free", 40)))) as at:
         await at.press("u", "2", "u", "s")
         assert at.feed.looks == ["walk", "walk", "scan"]
 
 
 @pytest.mark.parametrize(
-    ("keys", "named"), [((), "Press u to look now."), (("f8",), "Press f8 to look now.")], ids=["as it is", "changed"]
+    ("keys", "named"),
+    [((), "Press u to look now."), (("f8",), "Press f8 to look now.")],
+    ids=["default key", "changed key"],
 )
-async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_has(keys, named):
+async def test_a_sentence_names_the_current_key_for_a_look(keys, named):
     shown = replace(moment(segment(("live", 40))), problems=(ON_REQUEST,))
     changes = tuple(KeyChange("attach.look", (key,), "here") for key in keys)
     async with sitting(shown, keys=changes) as at:
@@ -49,14 +51,14 @@ async def test_where_a_sentence_names_the_key_for_a_look_it_is_the_one_that_it_h
             assert at.feed.looks == ["walk"] * looks, screen
 
 
-async def test_at_80_columns_the_screens_own_keys_stand_in_the_last_line():
+async def test_at_80_columns_the_last_line_lists_the_screens_own_keys():
     async with sitting(moment(segment(("live", 40)))) as at:
         for key, line in LINES.items():
             await at.press(key)
             assert at.lines[-1] == line
 
 
-async def test_where_there_is_room_every_screen_has_its_name():
+async def test_a_wide_bottom_line_names_every_screen():
     async with sitting(moment(segment(("live", 40))), size=(120, 40)) as at:
         await at.press("2")
         assert at.lines[-1].startswith(
@@ -65,18 +67,18 @@ async def test_where_there_is_room_every_screen_has_its_name():
 
 
 @pytest.mark.parametrize("name", ATTACH_SCREENS)
-def test_every_attach_screen_is_the_one_that_the_table_names(name):
+def test_every_attach_screen_has_the_name_and_keys_of_its_table_entry(name):
     screen_class = ATTACH_SCREENS[name].screen_class
     assert name == screen_class.NAME
     assert (name in keys_of(screen_class)) == bool(ATTACH_SCREENS[name].help_heading)
 
 
 def keys_of(screen_class: type[AttachScreen]) -> set[str]:
-    """The first part of the ids of the keys that a screen and its widgets declare."""
+    """The prefixes of the key ids that a screen and its widgets declare."""
     nodes = (screen_class, *screen_class.PARTS_WITH_KEYS)
     return {(binding.id or "").partition(".")[0] for node in nodes for binding in bindings_of(node)}
 
 
-def test_every_key_that_can_be_changed_stands_under_a_heading_of_the_help():
+def test_every_configurable_key_has_a_heading_in_the_help():
     groups = key_groups(GputuiApp)
     assert [name for name in action_ids() if name.partition(".")[0] not in groups] == []

@@ -1,4 +1,4 @@
-"""A segment as cells: what each shows, and that nothing alive is lost from sight."""
+"""A segment as cells: what each cell shows, and that every live block stays visible."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ def to_scale(release, cells: int) -> str:
     ("blocks", "options", "more", "text"),
     [
         pytest.param([("live", 20)], {}, {}, "P─────────", id="one live block"),
-        pytest.param([("live", 10), ("live", 10)], {}, {}, "P────O────", id="neighbours can be told apart"),
+        pytest.param(
+            [("live", 10), ("live", 10)], {}, {}, "P────O────", id="neighbouring blocks have different letters"
+        ),
         pytest.param([("live", 4), ("free", 16)], {}, {}, "P─s·······", id="free beside live is stuck"),
         pytest.param([("free", 20)], {}, {}, "c·········", id="a whole free segment is releasable"),
         pytest.param([("live", 10), ("waits", 10)], {}, {}, "P────p····", id="pending on a stream"),
         pytest.param([("free", 10), ("live", 10)], {"pool_id": PRIVATE}, HELD, "v····P────", id="free in a kept pool"),
-        pytest.param([("free", 20)], {"pool_id": PRIVATE}, FREEABLE, "c·········", id="free in a pool nobody keeps"),
+        pytest.param(
+            [("free", 20)], {"pool_id": PRIVATE}, FREEABLE, "c·········", id="free in a pool that nothing keeps"
+        ),
         pytest.param([("free", 20)], {}, {"routed": [0]}, "s·········", id="a capture keeps the default pool"),
         pytest.param(
             [("live", 10), ("free", 90)],
@@ -43,26 +47,32 @@ def to_scale(release, cells: int) -> str:
         ),
         pytest.param([("live", 0.1), ("free", 19.9)], {}, {}, "!s········", id="a live block too small for a cell"),
         pytest.param(
-            [("free", 10.5), ("live", 0.1), ("free", 9.4)], {}, {}, "s····!s···", id="a small one amid free space"
+            [("free", 10.5), ("live", 0.1), ("free", 9.4)],
+            {},
+            {},
+            "s····!s···",
+            id="a small live block amid free space",
         ),
-        pytest.param([("live", 10.5), ("free", 9.5)], {}, {}, "P────s····", id="an edge of a visible block is no mark"),
         pytest.param(
-            [("live", 19), ("free", 1)], {}, {}, "P─────────", id="a free rest smaller than a cell is not seen"
+            [("live", 10.5), ("free", 9.5)], {}, {}, "P────s····", id="the edge of a visible block gets no mark"
+        ),
+        pytest.param(
+            [("live", 19), ("free", 1)], {}, {}, "P─────────", id="free memory smaller than a cell is not drawn"
         ),
     ],
 )
-def test_a_cell_shows_what_takes_most_of_it(blocks, options, more, text):
+def test_a_cell_shows_the_block_that_fills_most_of_it(blocks, options, more, text):
     release = release_of(segment(*blocks, **options), owners=(WEIGHT, STATE), **more)
     assert to_scale(release, 10) == text
 
 
-def test_much_rounding_is_drawn_and_a_little_is_not():
+def test_only_large_rounding_is_drawn():
     much = segment(("live", 20), slack=10 * 1024**2)
     assert to_scale(release_of(much, owners=(WEIGHT,)), 10) == "P────r────"
     assert to_scale(release_of(segment(("live", 20), slack=512), owners=(WEIGHT,)), 10) == "P─────────"
 
 
-def test_every_category_has_its_own_letter_and_its_own_look():
+def test_every_category_has_its_own_letter_and_style():
     assert len({kind.letter for kind in LIVE.values()}) == len(Category)
     assert len({kind.role for kind in LIVE.values()}) == len(Category)
     for category, kind in LIVE.items():
@@ -78,13 +88,13 @@ def test_every_category_has_its_own_letter_and_its_own_look():
         pytest.param(range(4, 10), "P─O─[s···]", id="brackets around the block, the letter inside"),
     ],
 )
-def test_the_cursor_is_seen_without_colours_where_there_is_room(selected, text):
+def test_the_cursor_is_visible_without_colours_where_there_is_room(selected, text):
     release = release_of(segment(("live", 4), ("live", 4), ("free", 12)), owners=(WEIGHT, STATE))
     runs = runs_to_scale(spans_of(release), release.segment.size_bytes, 10)
     assert drawn(runs, selected=selected) == text
 
 
-def test_ascii_is_ascii():
+def test_ascii_cells_use_only_ascii_characters():
     release = release_of(segment(("live", 10), ("free", 10)), owners=(OUT,))
     runs = runs_to_scale(spans_of(release), release.segment.size_bytes, 10)
     assert drawn(runs, Appearance(ASCII)) == "A====s...."
@@ -98,7 +108,7 @@ BLOCKS = some.lists(
 
 
 @given(BLOCKS, some.integers(1, 200), some.booleans())
-def test_cells_are_as_many_as_asked_for_and_every_live_block_leaves_a_trace(blocks, cells, is_expandable):
+def test_a_segment_fills_its_cells_and_shows_that_it_holds_live_blocks(blocks, cells, is_expandable):
     release = release_of(segment(*blocks, is_expandable=is_expandable), owners=())
     spans = spans_of(release)
     runs = runs_to_scale(spans, release.segment.size_bytes, cells)
@@ -110,7 +120,7 @@ def test_cells_are_as_many_as_asked_for_and_every_live_block_leaves_a_trace(bloc
 
 
 @given(BLOCKS, some.integers(0, 100))
-def test_zoomed_every_block_has_a_cell(blocks, more):
+def test_every_block_of_a_zoomed_segment_has_a_cell(blocks, more):
     release = release_of(segment(*blocks), owners=())
     spans = spans_of(release)
     runs = runs_of_all(spans, 0, release.segment.size_bytes, len(spans) + more)

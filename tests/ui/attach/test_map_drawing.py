@@ -1,4 +1,4 @@
-"""The map's rows: groups with their sums, orders, notes, the legend, and a zoomed segment."""
+"""The map's rows: groups with their totals, sort orders, notes, the legend, and a zoomed segment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIED = device_layout(
 )
 
 
-def test_pools_streams_and_private_pools_stand_apart():
+def test_pools_streams_and_private_pools_are_separate_groups():
     titles = [group.title for group in groups_of(VARIED)]
     assert titles == [
         "Large pool, default stream",
@@ -43,28 +43,30 @@ def test_pools_streams_and_private_pools_stand_apart():
 
 
 def test_every_segment_is_in_one_group():
-    shown = [release.segment.address for group in groups_of(VARIED) for release in group.releases]
-    assert sorted(shown) == [at(number) for number in range(1, 7)]
+    grouped_addresses = [release.segment.address for group in groups_of(VARIED) for release in group.releases]
+    assert sorted(grouped_addresses) == [at(number) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize(
     ("sorting", "first", "order"),
     [
         pytest.param(Sorting("address"), "Large pool, default stream", [1, 2, 3], id="address"),
-        pytest.param(Sorting("address", is_reversed=True), "Large pool, default stream", [3, 2, 1], id="from above"),
+        pytest.param(
+            Sorting("address", is_reversed=True), "Large pool, default stream", [3, 2, 1], id="address, reversed"
+        ),
         pytest.param(Sorting("size"), "Large pool, default stream", [1, 2, 3], id="size, equal ones by address"),
         pytest.param(Sorting("stuck"), "Large pool, stream 0x5500", [3, 1, 2], id="stuck bytes"),
         pytest.param(Sorting("releasable"), "Large pool, default stream", [2, 1, 3], id="releasable bytes"),
     ],
 )
-def test_groups_and_segments_follow_the_order(sorting, first, order):
+def test_groups_and_segments_follow_the_sort_order(sorting, first, order):
     groups = groups_of(VARIED, sorting)
     assert groups[0].title == first
     large = next(group for group in groups if group.title == "Large pool, default stream")
     assert [release.segment.address for release in large.releases] == [at(number) for number in order]
 
 
-def test_a_heading_has_the_sums_of_its_group():
+def test_a_heading_shows_the_totals_of_its_group():
     heading = map_rows(groups_of(VARIED), 72)[0]
     words = "Large pool, default stream  60.0 MiB  stuck 19.0 MiB  releasable 20.0 MiB"
     narrow = text_of((draw_heading(heading, 100),))
@@ -79,13 +81,13 @@ def test_no_heading_is_wider_than_the_map(width):
             assert width_of(draw_heading(row, width)) <= width
 
 
-def test_small_segments_beside_huge_ones_get_a_scale_of_their_own():
-    made = device_layout(
+def test_small_segments_beside_huge_ones_get_their_own_scale():
+    mixed_sizes = device_layout(
         segment(("live", 10240), address=at(100)),
         segment(("live", 5), ("free", 15), address=at(1)),
         segment(("live", 20), address=at(2)),
     )
-    rows = map_rows(groups_of(made), 52)
+    rows = map_rows(groups_of(mixed_sizes), 52)
     assert [row.title for row in rows if isinstance(row, Heading)] == [
         "Large pool, default stream",
         "  up to 20.0 MiB",
@@ -94,7 +96,7 @@ def test_small_segments_beside_huge_ones_get_a_scale_of_their_own():
     assert [row.cells for row in rows if isinstance(row, SegmentRow)] == [52, 52, 52]
 
 
-def test_one_segment_with_many_blocks_takes_several_lines_and_many_segments_one_each():
+def test_a_lone_segment_takes_several_lines_and_many_segments_one_each():
     blocks = [("live", 0.5), ("free", 0.5)] * 100
     alone = [row for row in map_rows(groups_of(device_layout(segment(*blocks))), 50) if isinstance(row, SegmentRow)]
     assert [row.line for row in alone] == list(range(8))
@@ -105,12 +107,14 @@ def test_one_segment_with_many_blocks_takes_several_lines_and_many_segments_one_
 
 
 @pytest.mark.parametrize(
-    ("made", "note"),
+    ("release", "note"),
     [
         pytest.param(release_of(segment(("live", 20)), owners=(WEIGHT,)), "", id="in use"),
         pytest.param(release_of(segment(("free", 20))), "releasable", id="free"),
         pytest.param(
-            release_of(segment(("live", 1), ("free", 19)), owners=(WEIGHT,)), "held by fc.weight", id="one holds it"
+            release_of(segment(("live", 1), ("free", 19)), owners=(WEIGHT,)),
+            "held by fc.weight",
+            id="one live block holds it",
         ),
         pytest.param(
             release_of(segment(("live", 1), ("free", 14), ("live", 5)), owners=(WEIGHT, OUT)),
@@ -118,23 +122,23 @@ def test_one_segment_with_many_blocks_takes_several_lines_and_many_segments_one_
             id="the largest of several is named",
         ),
         pytest.param(
-            release_of(segment(("live", 1), ("free", 19))), "held by unattributed", id="nobody knows whose it is"
+            release_of(segment(("live", 1), ("free", 19))), "held by unattributed", id="the holder is unattributed"
         ),
         pytest.param(release_of(segment(("free", 20)), routed=[0]), "kept by a capture", id="a capture"),
     ],
 )
-def test_a_row_says_why_its_segment_stays(made, note):
-    assert note_of(made) == note
+def test_a_row_shows_why_its_segment_is_kept(release, note):
+    assert note_of(release) == note
 
 
-def test_the_head_marks_the_order():
+def test_the_head_marks_the_sort_order():
     assert "Stuck▼" in text_of((draw_map_head(Sorting("stuck"), 80, Appearance()),))
     assert "Stuck▲" in text_of((draw_map_head(Sorting("stuck", is_reversed=True), 80, Appearance()),))
     assert "Address▲" in text_of((draw_map_head(Sorting(), 80, Appearance()),))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_the_legend_names_every_kind_there_is_within_the_width(width):
+def test_the_legend_lists_every_kind_on_the_map_within_the_width(width):
     kinds = kinds_of(VARIED)
     lines = draw_map_legend(kinds, width)
     assert all(width_of(line) <= width for line in lines)
@@ -142,7 +146,7 @@ def test_the_legend_names_every_kind_there_is_within_the_width(width):
     assert {kind.letter for kind in kinds} <= set(words)
 
 
-def test_the_orders_have_letters_of_their_own():
+def test_every_sort_order_has_its_own_letter():
     assert len({order.letter for order in SEGMENT_ORDERS}) == len(SEGMENT_ORDERS)
 
 
@@ -155,7 +159,7 @@ def zoomed(release, page_bytes: int | None, room: int = 40) -> list[str]:
     ]
 
 
-def test_an_expandable_segment_is_zoomed_page_by_page():
+def test_a_zoomed_expandable_segment_has_a_row_per_page():
     release = release_of(segment(("live", 30), ("free", 50), is_expandable=True), owners=(WEIGHT,))
     assert zoomed(release, 20 * MIB) == [
         f" {BASE:012x}  20.0M     p0 P fc.weight ────────────────────────────",
@@ -165,12 +169,12 @@ def test_an_expandable_segment_is_zoomed_page_by_page():
     ]
 
 
-def test_a_native_segment_is_zoomed_as_a_whole_and_small_blocks_are_seen():
+def test_a_zoomed_native_segment_has_one_row_that_shows_small_blocks():
     release = release_of(segment(("live", 0.001), ("free", 19.998), ("live", 0.001)), owners=(WEIGHT, OUT))
     assert zoomed(release, None) == [f" {BASE:012x}  20.0M        Ps·····································A"]
 
 
-def test_every_block_of_a_zoomed_segment_is_on_the_row_where_the_cursor_looks_for_it():
+def test_every_block_of_a_zoomed_segment_is_drawn_on_its_cursor_row():
     blocks = [("live", 3), ("free", 0.5), ("live", 45), ("waits", 1.5)] * 30
     release = release_of(segment(*blocks, is_expandable=True))
     spans = spans_of(release)

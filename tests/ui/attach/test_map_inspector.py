@@ -1,4 +1,4 @@
-"""The inspector: what is told of a block, and what would become of its memory."""
+"""The inspector: the facts about a block, and what would happen to its memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
 
 
 @pytest.mark.parametrize(
-    ("made", "block", "sentence"),
+    ("release", "block", "sentence"),
     [
         pytest.param(
             release_of(segment(("live", 2), ("free", 18)), owners=(WEIGHT,)),
@@ -32,19 +32,19 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
             release_of(FRAGMENTED, owners=(WEIGHT, OUT)),
             0,
             "Freeing it returns nothing: another live block holds the rest of its segment.",
-            id="one of two",
+            id="one of two live blocks",
         ),
         pytest.param(
             release_of(FRAGMENTED, owners=(WEIGHT, OUT)),
             1,
             "Stuck: held by A out (train.py:7) (4.0 MiB), P fc.weight (2.0 MiB).",
-            id="stuck, largest holder first",
+            id="stuck, largest blocker first",
         ),
         pytest.param(
             release_of(segment(*[("live", 1), ("free", 1)] * 5)),
             1,
             "Stuck: held by U unattributed (1.0 MiB), U unattributed (1.0 MiB), U unattributed (1.0 MiB) and 2 more.",
-            id="many holders",
+            id="many blockers",
         ),
         pytest.param(release_of(segment(("free", 20))), 0, "empty_cache() returns it.", id="releasable"),
         pytest.param(
@@ -57,7 +57,7 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
             release_of(segment(("live", 20), ("free", 8), ("live", 12), is_expandable=True), owners=(WEIGHT, OUT)),
             1,
             "Stuck: held by A out (train.py:7) (12.0 MiB).",
-            id="only those on the same page hold it",
+            id="only blocks on the same page hold it",
         ),
         pytest.param(
             release_of(segment(("live", 2), ("waits", 18))),
@@ -86,25 +86,25 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
         ),
     ],
 )
-def test_it_says_what_holds_the_memory_and_what_would_free_it(made, block, sentence):
-    assert [text for text, _ in inspect(made, block, PAGE).sentences] == [sentence]
+def test_it_shows_what_holds_the_memory_and_what_would_release_it(release, block, sentence):
+    assert [text for text, _ in inspect(release, block, PAGE).sentences] == [sentence]
 
 
-def test_a_free_block_that_is_partly_releasable_says_both():
-    made = release_of(segment(("live", 5), ("free", 55), is_expandable=True), owners=(WEIGHT,))
-    found = inspect(made, 1, PAGE)
-    assert found.name == "stuck and releasable"
-    assert [text for text, _ in found.sentences] == [
+def test_a_partly_releasable_free_block_shows_both_parts():
+    release = release_of(segment(("live", 5), ("free", 55), is_expandable=True), owners=(WEIGHT,))
+    inspection = inspect(release, 1, PAGE)
+    assert inspection.name == "stuck and releasable"
+    assert [text for text, _ in inspection.sentences] == [
         "Stuck: held by P fc.weight (5.0 MiB).",
         "empty_cache() returns it.",
     ]
 
 
 def test_all_facts_of_a_live_block():
-    made = release_of(segment(("live", 2), ("free", 18), stream=0x5500, slack=512), owners=(OUT,))
-    found = inspect(made, 0, PAGE)
-    assert (found.letter, found.name) == ("A", "out (train.py:7)")
-    assert dict(found.facts) == {
+    release = release_of(segment(("live", 2), ("free", 18), stream=0x5500, slack=512), owners=(OUT,))
+    inspection = inspect(release, 0, PAGE)
+    assert (inspection.letter, inspection.name) == ("A", "out (train.py:7)")
+    assert dict(inspection.facts) == {
         "address": f"{BASE:#x}",
         "size": "2.0 MiB (2,097,152 B)",
         "requested": "2,096,640 B, 512 B of rounding",
@@ -119,13 +119,13 @@ def test_all_facts_of_a_live_block():
     }
 
 
-def test_a_free_block_claims_no_request_and_no_tensor():
+def test_a_free_block_shows_no_request_and_no_tensor():
     facts = dict(inspect(release_of(segment(("live", 2), ("free", 18))), 1, PAGE).facts)
     assert not {"requested", "tensor", "category", "saved by"} & set(facts)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 7), (118, 7), (60, 3)])
-def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height):
+def test_below_the_map_the_prediction_takes_precedence_over_facts(width, height):
     lines = draw_below(inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE), width, height, Appearance())
     assert len(lines) <= height
     assert all(width_of(line) <= width for line in lines)
@@ -133,18 +133,18 @@ def test_below_the_map_the_fate_comes_before_facts_that_do_not_fit(width, height
     assert STATE.name in text_of(lines[:1])
 
 
-def test_beside_the_map_every_fact_is_there():
-    found = inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE)
-    lines = draw_beside(found, 44, Appearance())
+def test_beside_the_map_every_fact_is_shown():
+    inspection = inspect(release_of(FRAGMENTED, owners=(STATE, OUT)), 0, PAGE)
+    lines = draw_beside(inspection, 44, Appearance())
     assert all(width_of(line) <= 44 for line in lines)
-    assert all(label in text_of(lines) for label, _ in found.facts)
+    assert all(label in text_of(lines) for label, _ in inspection.facts)
 
 
-def test_where_history_is_recorded_the_line_that_asked_for_the_block_is_told():
-    made = segment(("live", 2), ("free", 18))
+def test_recorded_history_shows_the_call_site_of_a_block():
+    plain = segment(("live", 2), ("free", 18))
     site = CallSite("/home/ana/project/models/gpt.py", 23, "forward")
-    blocks = (replace(made.blocks[0], site=site), *made.blocks[1:])
-    release = release_of(replace(made, blocks=blocks), owners=(WEIGHT,))
+    blocks = (replace(plain.blocks[0], site=site), *plain.blocks[1:])
+    release = release_of(replace(plain, blocks=blocks), owners=(WEIGHT,))
     inspection = inspect(release, 0, None)
     assert ("call site", "models/gpt.py:23 in forward") in inspection.facts
     assert "call site" not in dict(inspect(release, 1, None).facts)

@@ -38,13 +38,13 @@ LAYOUT = device_layout(
 )
 
 
-def moment_of(shown: DeviceLayout | None, moment_time: float = 1.0, look_time: float = 1.0) -> TargetMoment:
-    counters = shown.statistics if shown else statistics(layout())
-    return TargetMoment(moment_time, GREETING, (DeviceMoment(0, "", counters, layout=shown),), look_time=look_time)
+def moment_of(device: DeviceLayout | None, moment_time: float = 1.0, look_time: float = 1.0) -> TargetMoment:
+    counters = device.statistics if device else statistics(layout())
+    return TargetMoment(moment_time, GREETING, (DeviceMoment(0, "", counters, layout=device),), look_time=look_time)
 
 
 class Attached(Sitting):
-    """The application on its Map screen, and what tests ask of it."""
+    """The application on its Map screen, with the queries that tests need."""
 
     @property
     def map(self) -> MapView:
@@ -52,14 +52,14 @@ class Attached(Sitting):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The number of the segment under the cursor, and of the block in it."""
+        """The number of the segment under the cursor, and the number of the block in it."""
         assert self.map.release is not None
         return (self.map.release.segment.address - BASE) // (1024 * MIB), self.map.block
 
 
 @asynccontextmanager
 async def open_map(moment: TargetMoment, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Attached]:
-    """The application, attached to a process with this moment, on the Map screen."""
+    """The application on the Map screen, attached to a process with this moment."""
     async with sitting(moment, size=size, kind=Attached) as attached:
         await attached.press("3")
         await attached.until(lambda: attached.map.lines)
@@ -67,27 +67,27 @@ async def open_map(moment: TargetMoment, size: tuple[int, int] = (80, 24)) -> As
 
 
 WALKS = {
-    "at first the first block": ([], (1, 0)),
+    "the cursor starts on the first block": ([], (1, 0)),
     "right: the next block": (["right"], (1, 1)),
     "l and h": (["l", "l", "h"], (1, 1)),
     "left stops at the first": (["left"], (1, 0)),
     "down: the next segment": (["down"], (2, 0)),
     "down stays in the column": (["right", "right", "down"], (2, 1)),
     "right of the last block: the next segment": (["right", "right", "right"], (2, 0)),
-    "left of the first block: the end of the segment before": (["down", "left"], (1, 2)),
-    "End, past the heading between": (["end"], (4, 0)),
-    "up, past the heading between": (["end", "up"], (3, 0)),
-    "Home is no heading": (["end", "home"], (1, 0)),
-    "the next cell's block": (["shift+right"], (1, 1)),
+    "left of the first block: the end of the previous segment": (["down", "left"], (1, 2)),
+    "End, past the heading in between": (["end"], (4, 0)),
+    "up, past the heading in between": (["end", "up"], (3, 0)),
+    "Home skips the heading": (["end", "home"], (1, 0)),
+    "Shift+right: the block in the next cell": (["shift+right"], (1, 1)),
 }
 SORTED_WALKS = {
-    "sorted by stuck bytes: the worst first": (["o", "k"], (3, 0)),
-    "sorted by size and turned round: the smallest group first": (["o", "z", "r"], (4, 0)),
+    "sorted by stuck bytes: the largest first": (["o", "k"], (3, 0)),
+    "sorted by size and reversed: the smallest group first": (["o", "z", "r"], (4, 0)),
     "a capital letter reverses": (["o", "A"], (3, 0)),
 }
 
 
-async def test_keys_walk_segments_and_blocks():
+async def test_keys_move_between_segments_and_blocks():
     async with open_map(moment_of(LAYOUT)) as attached:
         for what, (keys, place) in WALKS.items():
             await attached.press(*keys)
@@ -104,7 +104,7 @@ async def test_keys_sort_segments(keys, place):
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
-async def test_the_inspector_tells_of_the_block_under_the_cursor(size):
+async def test_the_inspector_describes_the_block_under_the_cursor(size):
     async with open_map(moment_of(LAYOUT), size) as attached:
         assert "fc.weight" in attached.text
         await attached.press("down")
@@ -119,7 +119,7 @@ async def test_on_a_wide_terminal_the_inspector_is_beside_the_map():
         assert attached.app.screen.query_one(Inspector).region.y > attached.map.region.y
 
 
-async def test_z_zooms_and_z_or_escape_comes_back_to_the_same_block():
+async def test_z_zooms_in_and_z_or_escape_zooms_out_on_the_current_block():
     async with open_map(moment_of(LAYOUT)) as attached:
         for back in ("z", "escape"):
             await attached.press("home", "left", "left", "right", "z")
@@ -131,13 +131,13 @@ async def test_z_zooms_and_z_or_escape_comes_back_to_the_same_block():
             assert attached.place == (1, 2)
 
 
-async def test_escape_leaves_the_screen_where_nothing_is_zoomed():
+async def test_escape_without_a_zoom_leaves_the_screen():
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("escape")
         await attached.until(lambda: not isinstance(attached.app.screen, MapScreen))
 
 
-async def test_a_jump_puts_the_cursor_on_the_block_that_holds_an_address():
+async def test_a_jump_moves_the_cursor_to_the_block_that_holds_an_address():
     async with open_map(moment_of(LAYOUT)) as attached:
         attached.app.screen.jump(at(1) + 16 * MIB)
         assert attached.place == (1, 2)
@@ -145,7 +145,7 @@ async def test_a_jump_puts_the_cursor_on_the_block_that_holds_an_address():
         assert attached.place == (3, 0)
 
 
-async def test_a_jump_from_another_screen_arrives():
+async def test_a_jump_from_another_screen_reaches_its_block():
     async with open_map(moment_of(LAYOUT)) as attached:
         attached.app.show_attach_screen("memory")
         await attached.pilot.pause()
@@ -154,7 +154,7 @@ async def test_a_jump_from_another_screen_arrives():
         await attached.until(lambda: attached.map.release is not None and attached.place == (3, 0))
 
 
-async def test_a_jump_to_memory_that_is_gone_says_so():
+async def test_a_jump_to_memory_that_is_gone_shows_a_message():
     async with open_map(moment_of(LAYOUT)) as attached:
         attached.app.screen.jump(at(9))
         await attached.pilot.pause()
@@ -164,21 +164,21 @@ async def test_a_jump_to_memory_that_is_gone_says_so():
         assert attached.place == (1, 0)
 
 
-async def test_enter_asks_for_the_tensor_of_a_live_block(monkeypatch):
+async def test_enter_jumps_to_the_tensor_of_a_live_block(monkeypatch):
     async with open_map(moment_of(LAYOUT)) as attached:
-        wanted = []
-        monkeypatch.setattr(attached.app, "jump_to", lambda *place: wanted.append(place))
+        jumps = []
+        monkeypatch.setattr(attached.app, "jump_to", lambda *place: jumps.append(place))
         await attached.press("enter", "down", "t")
-        assert wanted == [("tensors", at(1)), ("tensors", at(2))]
+        assert jumps == [("tensors", at(1)), ("tensors", at(2))]
 
 
-async def test_free_memory_has_no_tensor_and_says_so():
+async def test_enter_on_free_memory_shows_that_it_has_no_tensor():
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("right", "enter")
         assert [notice.message for notice in attached.app._notifications] == ["This block is free: it has no tensor."]
 
 
-async def test_a_click_puts_the_cursor_on_the_block_there():
+async def test_a_click_moves_the_cursor_to_the_block():
     async with open_map(moment_of(LAYOUT)) as attached:
         y = next(y for y, line in enumerate(attached.text.splitlines()) if f"{at(2):012x}" in line)
         await attached.pilot.click(offset=(70, y))
@@ -192,7 +192,7 @@ async def test_a_click_on_the_head_sorts():
         assert attached.place == (3, 0)
 
 
-async def test_a_new_look_leaves_the_cursor_on_its_address():
+async def test_a_new_look_keeps_the_cursor_on_its_address():
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("down", "down")
         newer = device_layout(
@@ -204,7 +204,7 @@ async def test_a_new_look_leaves_the_cursor_on_its_address():
 
 
 @pytest.mark.parametrize("is_zoomed", [False, True])
-async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
+async def test_the_cursor_stays_nearby_when_its_segment_is_gone(is_zoomed):
     async with open_map(moment_of(LAYOUT)) as attached:
         await attached.press("end", *(["z"] if is_zoomed else []))
         await attached.deal(moment_of(device_layout(segment(("live", 20), address=at(1))), 2.0, 2.0))
@@ -225,7 +225,7 @@ async def test_where_the_segment_is_gone_the_cursor_stays_near(is_zoomed):
         pytest.param(moment_of(device_layout()), "PyTorch holds no memory on device 0.", id="a map without segments"),
     ],
 )
-async def test_an_empty_map_says_why(moment, sentence):
+async def test_an_empty_map_shows_the_reason(moment, sentence):
     async with open_map(moment) as attached:
         assert sentence in attached.text
         await attached.press("down", "right", "z", "enter", "o", "k", "r")
@@ -239,12 +239,12 @@ BIG = device_layout(
 """10,000 blocks in 125 segments."""
 
 
-async def test_a_key_draws_cells_of_lines_that_come_into_view_alone(monkeypatch):
+async def test_a_key_draws_only_lines_that_come_into_view(monkeypatch):
     assert sum(len(release.segment.blocks) for release in BIG.release.segments) == 10_000
     async with open_map(moment_of(BIG)) as attached:
         drawn = []
         real = row_cells.runs_to_scale
-        monkeypatch.setattr(row_cells, "runs_to_scale", lambda *given: drawn.append(given) or real(*given))
+        monkeypatch.setattr(row_cells, "runs_to_scale", lambda *arguments: drawn.append(arguments) or real(*arguments))
         for keys, lines in ((["down"], 1), (["right"] * 10, 1), (["pagedown"], 12), (["end"], 20)):
             drawn.clear()
             await attached.press(*keys)
@@ -258,7 +258,7 @@ DEPTHS = (
 )
 
 
-async def test_categories_can_be_told_apart():
+async def test_every_category_has_a_distinct_colour():
     async with open_map(moment_of(LAYOUT)) as attached:
         for theme, depth in DEPTHS:
             attached.app.theme = theme
@@ -268,11 +268,11 @@ async def test_categories_can_be_told_apart():
             assert all(style.reverse for style in styles), theme
 
 
-async def test_a_large_segment_among_few_is_walked_line_by_line():
-    made = device_layout(
+async def test_the_cursor_moves_line_by_line_in_a_large_segment():
+    two_segments = device_layout(
         segment(*[("live", 0.5), ("free", 0.5)] * 100, address=at(1)), segment(("live", 2), address=at(9))
     )
-    async with open_map(moment_of(made)) as attached:
+    async with open_map(moment_of(two_segments)) as attached:
         await attached.press("down")
         assert attached.place == (1, 25)
         await attached.press("down", "up", "up")

@@ -1,4 +1,4 @@
-"""The Memory screen: one bar of all, its parts, the counters over time."""
+"""The Memory screen: the bar of all memory, its legend, and the timeline of the counters."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def part(key: str, letter: str, count: int) -> Part:
 
 
 def growing(*sizes_mib: float, **keywords):
-    """A moment a second, with a tensor of these sizes."""
-    made = (moment(row(Tensor(size, "x"), free=64), time=100.0 + i, **keywords) for i, size in enumerate(sizes_mib))
-    return tuple(made)
+    """Moments one second apart, each with one tensor of the given size."""
+    moments = (moment(row(Tensor(size, "x"), free=64), time=100.0 + i, **keywords) for i, size in enumerate(sizes_mib))
+    return tuple(moments)
 
 
 @pytest.mark.parametrize("width", [1, 3, 10, 80, 200])
@@ -36,35 +36,35 @@ def test_a_bar_fills_its_width_exactly(width):
     assert [width_of(line) for line in draw_bar(parts, width, TASTE)] == [width]
 
 
-def test_the_smallest_part_has_a_cell_and_the_rest_is_to_scale():
+def test_the_smallest_part_gets_a_cell_and_the_rest_is_to_scale():
     parts = [part("parameter", "P", 500 * GIB), part("stuck", "s", 1), part("free", ".", 500 * GIB)]
     assert text_of(draw_bar(parts, 21, PLAIN)) == "P=========s.........."
 
 
-def test_where_cells_are_few_the_largest_parts_have_them():
+def test_the_largest_parts_get_the_cells_of_a_short_bar():
     parts = [part("parameter", "P", 10), part("stuck", "s", 1), part("free", ".", 100)]
     assert text_of(draw_bar(parts, 2, PLAIN)) == "P."
 
 
 @pytest.mark.parametrize("width", [38, 80, 120])
-def test_every_part_stands_in_the_legend(width):
+def test_the_legend_lists_every_part(width):
     parts = parts_of(moment(row(Tensor(10, "x"), free=4), used_mib=538).devices[0])
     text = text_of(draw_legend(parts, width, TASTE))
     assert all(part.name[:10] in text for part in parts)
 
 
 def timeline(moments, width=6, cursor=None, marks=()):
-    points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in moments]
+    points = [CounterPoint(one.time, tuple(device.statistics for device in one.devices)) for one in moments]
     axis = Axis(points, width, 1.0, points[-1].time)
     top = max(point.statistics[0].reserved_bytes for point in points)
     return text_of(draw_timeline(axis, 0, top, 2, cursor, marks, PLAIN)).split("\n")
 
 
-def test_the_newest_moment_is_at_the_right_and_allocated_stands_before_reserved():
+def test_the_newest_moment_is_on_the_right_and_allocated_covers_reserved():
     assert timeline(growing(64, 64)) == ["    ::", "    ##", ""]
 
 
-def test_a_wide_timeline_moves_on_some_columns_at_once_and_shows_the_newest_moment_always():
+def test_a_wide_timeline_scrolls_in_steps_and_always_shows_the_newest_moment():
     firsts = []
     for end in range(1000, 1032):
         axis = Axis([CounterPoint(float(end), ())], 120, 1.0, float(end))
@@ -74,18 +74,18 @@ def test_a_wide_timeline_moves_on_some_columns_at_once_and_shows_the_newest_mome
     assert len(set(firsts)) == 32 // STEP_COLUMNS
 
 
-def test_events_stand_below_their_moments():
+def test_events_are_drawn_below_their_moments():
     quiet, refused = growing(64)[0], moment(row(Tensor(64, "x"), free=64), time=101.0, num_ooms=1)
     retried = moment(row(Tensor(64, "x"), free=64), time=102.0, num_ooms=1, num_alloc_retries=3)
     assert timeline((quiet, refused, retried))[-1] == "    !r"
 
 
-def test_marks_and_the_cursor_stand_below_too():
+def test_marks_and_the_cursor_are_drawn_below_their_moments():
     moments = growing(64, 64, 64)
     assert timeline(moments, cursor=101.0, marks=[Mark(100.2, "begin")])[-1] == "   m^"
 
 
-async def test_the_cursor_goes_back_and_every_number_with_it():
+async def test_the_cursor_moves_back_in_time_and_the_numbers_follow():
     async with sitting(*growing(10, 20, 30, used_mib=600), size=(120, 40)) as at:
         assert "allocated 30.0 MiB" in at.text
         await at.press("left")
@@ -96,27 +96,27 @@ async def test_the_cursor_goes_back_and_every_number_with_it():
         assert "allocated 30.0 MiB" in at.text
 
 
-async def test_forward_beyond_the_newest_is_the_present_again():
+async def test_moving_past_the_newest_moment_returns_to_the_present():
     async with sitting(*growing(10, 20)) as at:
         await at.press("left", "right", "right")
         assert at.app.attached.targets.current.cursor is None
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5), (1, 1)])
-async def test_every_size_is_drawn(size):
+async def test_every_terminal_size_is_drawn_within_its_width(size):
     async with sitting(*growing(10, 20, used_mib=600), size=size) as at:
         assert max(map(len, at.text.splitlines()), default=0) <= size[0]
 
 
-async def test_what_came_while_the_screen_was_busy_is_in_the_timeline_and_drawn_once(monkeypatch):
+async def test_moments_that_arrive_together_are_kept_and_drawn_once(monkeypatch):
     drawn = []
     original = MemoryScreen.draw
     monkeypatch.setattr(MemoryScreen, "draw", lambda screen: drawn.append(screen) or original(screen))
     moments = growing(*range(1, 31))
     async with sitting(moments[0]) as at:
         drawn.clear()
-        for each in moments[1:]:
-            at.feed.deal(each)  # the screen has no time: nothing is awaited between two
+        for newer in moments[1:]:
+            at.feed.deal(newer)  # nothing is awaited between moments, so the screen cannot draw
         await at.settle()
         points = at.app.attached.targets.current.timeline.points
         assert [point.time for point in points] == [moment.time for moment in moments]
@@ -124,21 +124,21 @@ async def test_what_came_while_the_screen_was_busy_is_in_the_timeline_and_drawn_
         assert 1 <= len(drawn) <= 2
 
 
-async def test_a_moment_that_comes_while_the_application_closes_is_not_drawn():
+async def test_a_moment_that_arrives_after_closing_is_ignored():
     async with sitting(*growing(10)) as at:
         pass
     at.feed.deal(growing(20)[0])
     at.app.on_moments_taken()
 
 
-async def test_m_sets_a_mark_and_s_asks_for_a_scan():
+async def test_m_sets_a_mark_and_s_requests_a_scan():
     async with sitting(*growing(10, 20)) as at:
         await at.press("m", "s")
         assert at.feed.marks == ["mark 1"]
         assert "scan" in at.feed.looks
 
 
-async def test_each_screen_is_a_key_away_and_escape_leads_to_the_monitor():
+async def test_a_digit_opens_each_screen_and_escape_returns_to_the_monitor():
     async with sitting(*growing(10, 20)) as at:
         for key, name in zip("123456", ("memory", "why", "map", "tensors", "changes", "ranks"), strict=True):
             await at.press(key)

@@ -1,4 +1,4 @@
-"""The Ranks screen: all attached processes beside each other, and the odd one out."""
+"""The Ranks screen: all attached processes side by side, and those that differ from the rest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.ui.attach.sitting import sitting
 
 
 def rank(number: int, mib: float, **counters: int) -> TargetMoment:
-    """A rank with one tensor."""
-    made = moment(row(Tensor(mib, "x")), **counters)
-    return replace(made, greeting=replace(made.greeting, pid=100 + number, rank=number, world_size=8))
+    """The moment of rank `number` with one tensor of `mib` MiB."""
+    plain = moment(row(Tensor(mib, "x")), **counters)
+    return replace(plain, greeting=replace(plain.greeting, pid=100 + number, rank=number, world_size=8))
 
 
 def job(*sizes_mib: float) -> tuple[Rank, ...]:
@@ -29,7 +29,7 @@ def odd(ranks: tuple[Rank, ...]) -> list[list[str]]:
     return [[oddity.name for oddity in rank.oddities] for rank in ranks]
 
 
-def test_the_odd_one_out_is_told_with_what_it_has_more():
+def test_a_rank_that_holds_more_is_reported_with_the_difference():
     ranks = job(1000, 1001, 1002, 1300)
     assert odd(ranks) == [[], [], [], ["reserved", "allocated", "peak"]]
     assert sentence(ranks[3], 4) == (
@@ -38,12 +38,12 @@ def test_the_odd_one_out_is_told_with_what_it_has_more():
     )
 
 
-def test_one_that_holds_less_is_odd_too():
+def test_a_rank_that_holds_less_is_reported():
     assert "PID 101 on device 0: 500 MiB less reserved than the median of 3" in sentence(job(1000, 500, 1000)[1], 3)
 
 
 @pytest.mark.parametrize("sizes_mib", [(1000, 3000), (1, 1, 40), (10_000, 10_000, 10_900)])
-def test_two_and_small_differences_are_not_odd(sizes_mib):
+def test_two_ranks_and_small_differences_are_not_odd(sizes_mib):
     assert not any(odd(job(*sizes_mib)))
 
 
@@ -52,7 +52,7 @@ def test_a_rank_at_another_point_of_its_step_is_not_odd():
     assert not any(odd(ranks_of([rank(number, mib, **peak) for number, mib in enumerate((100, 100, 1900))])))
 
 
-def test_what_was_not_looked_at_is_no_zero():
+def test_a_rank_without_a_look_does_not_count_as_zero():
     looked = [rank(number, 100) for number in range(3)]
     stuck = moment(row(Tensor(100, "x"), free=900))
     late = replace(looked[0], devices=tuple(replace(device, layout=None) for device in looked[0].devices))
@@ -66,14 +66,14 @@ def test_no_line_is_wider_than_the_screen(width):
     assert max(map(width_of, draw_odd(job(100, 100, 100, 800, 800.5), width))) <= width
 
 
-def test_of_many_odd_ones_the_first_are_told_and_the_others_counted():
+def test_of_many_odd_ranks_the_first_three_are_named_and_the_rest_counted():
     text = text_of(draw_odd(job(*[100] * 9, 900, 800, 700, 600, 500), 200))
     assert text.count("!") == 3
     assert "   2 more are marked below." in text
     assert text.index("Rank 9,") < text.index("Rank 10,") < text.index("Rank 11,")
 
 
-def test_ranks_that_are_alike_are_said_to_be():
+def test_ranks_that_hold_about_the_same_are_reported():
     assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 hold about the same memory."
     assert draw_odd(job(100, 900), 80) == []
 

@@ -1,4 +1,4 @@
-"""The six attach screens as they are: text in three sizes, and their looks on terminals of many and of few colours."""
+"""Snapshots of the six attach screens: text in three sizes, and pictures at three colour depths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = {
 
 
 async def open_screen(at: Sitting, name: str) -> None:
-    """Go there by keys."""
+    """Open the screen with its keys."""
     await at.press(*KEYS[name])
     assert at.screen == name
 
@@ -55,7 +55,7 @@ async def test_without_colours_and_in_ascii(name, screen_looks, monkeypatch):
 
 
 async def sent(at: Sitting, wire: Wire) -> str:
-    """A picture of what the terminal shows when all is sent anew."""
+    """A picture of the terminal after the whole screen is sent again."""
     await at.settle()
     wire.frames.forget()
     wire.sent.clear()

@@ -1,4 +1,4 @@
-"""The Tensors screen by keyboard: opening, sorting, filtering, and the way to a block and back."""
+"""The Tensors screen by keyboard: opening, sorting, filtering, and jumping to a block and back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def moment(layout: DeviceLayout | None = MODEL, at: float = 100.0) -> TargetMome
 
 
 class MapStandIn(AttachScreen):
-    """Remembers where it was told to jump."""
+    """Records the address of the last jump."""
 
     NAME = "map"
     jumped_to: int | None = None
@@ -53,7 +53,7 @@ class MapStandIn(AttachScreen):
 
 
 class Shown(Sitting):
-    """The running screen, with what tests ask of it."""
+    """The application on its Tensors screen, with the queries that tests need."""
 
     @property
     def list(self) -> TensorList:
@@ -79,7 +79,7 @@ async def open_tensors(seen: TargetMoment | None = None, size: tuple[int, int] =
         yield shown
 
 
-async def test_the_sum_and_the_categories_are_there_at_every_size():
+async def test_the_total_and_the_categories_are_shown_at_every_size():
     async with open_tensors() as shown:
         for size in ((80, 24), (120, 40), (200, 50)):
             await shown.resize(*size)
@@ -88,12 +88,12 @@ async def test_the_sum_and_the_categories_are_there_at_every_size():
 
 
 CURSOR = {
-    "at first the largest": ([], "activations"),
+    "the cursor starts on the largest": ([], "activations"),
     "down": (["down", "down"], "parameters"),
-    "right goes into what is open": (["right"], "m"),
-    "right opens, then goes in": (["right", "right", "right", "right"], "0.w"),
-    "left goes to the holder": (["left"], "layers"),
-    "and on to its holder, through what it closes": (["left", "left", "left", "left"], "parameters"),
+    "right enters an open node": (["right"], "m"),
+    "right opens a node, then enters it": (["right", "right", "right", "right"], "0.w"),
+    "left goes to the parent": (["left"], "layers"),
+    "more lefts close nodes and go up to the root": (["left", "left", "left", "left"], "parameters"),
     "vi keys, Enter opens": (["l", "enter", "j", "h"], "m"),
 }
 
@@ -105,7 +105,7 @@ async def test_keys_move_through_the_tree():
             assert shown.title == title, what
 
 
-async def test_left_closes_and_star_opens_all():
+async def test_left_closes_a_node_and_star_opens_or_closes_all():
     async with open_tensors() as shown:
         await shown.press("left")
         assert shown.titles[:2] == ["activations", "parameters"]
@@ -115,7 +115,7 @@ async def test_left_closes_and_star_opens_all():
         assert "layers" not in shown.titles
 
 
-async def test_one_key_groups_what_looks_alike():
+async def test_g_groups_tensors_of_the_same_shape_and_type():
     async with open_tensors() as shown:
         await shown.press("g")
         assert "2 x (1048576,) float32 Tensor" in shown.text
@@ -123,17 +123,17 @@ async def test_one_key_groups_what_looks_alike():
         assert "activations" in shown.titles
 
 
-async def test_orders_go_round_and_turn_round():
+async def test_o_cycles_through_the_orders_and_r_reverses():
     async with open_tensors() as shown:
-        found = []
+        first_titles = []
         for key in ("o", "o", "r", "o"):
             await shown.press(key)
-            found.append(shown.titles[0])
-        assert found == ["parameters", "parameters", "activations", "optimizer state"]
+            first_titles.append(shown.titles[0])
+        assert first_titles == ["parameters", "parameters", "activations", "optimizer state"]
         assert "sorted by bytes reversed" in shown.text
 
 
-async def test_the_list_narrows_while_one_types_and_escape_brings_it_back():
+async def test_typing_narrows_the_list_and_escape_restores_it():
     async with open_tensors() as shown:
         before = shown.titles
         await shown.press("slash", *"name~head")
@@ -145,7 +145,7 @@ async def test_the_list_narrows_while_one_types_and_escape_brings_it_back():
         assert shown.titles == before
 
 
-async def test_a_wrong_filter_is_said_and_not_applied():
+async def test_an_invalid_filter_shows_its_error_and_is_not_applied():
     async with open_tensors() as shown:
         await shown.press("slash", *"m.head")
         before = shown.titles
@@ -155,7 +155,7 @@ async def test_a_wrong_filter_is_said_and_not_applied():
         assert any("has no field 'm.head'" in notice for notice in shown.notices)
 
 
-async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monkeypatch):
+async def test_b_jumps_to_a_tensors_block_and_a_jump_back_finds_the_tensor(monkeypatch):
     monkeypatch.setattr("gputui.ui.screens.attach.map.MapScreen", MapStandIn)
     async with open_tensors() as shown:
         await shown.press("slash", *"layers.1", "enter", "down", "down", "b")
@@ -167,7 +167,7 @@ async def test_a_tensor_leads_to_its_block_and_the_block_back_to_the_tensor(monk
         assert "P m.head  (parameter)" in shown.text
 
 
-async def test_what_has_no_block_says_so():
+async def test_rows_without_a_block_show_a_message():
     async with open_tensors() as shown:
         await shown.press("b")
         assert "Put the cursor on a tensor: only tensors have a block." in shown.notices
@@ -175,7 +175,7 @@ async def test_what_has_no_block_says_so():
         assert "This tensor is in host memory, which has no map." in shown.notices
 
 
-async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
+async def test_a_new_look_keeps_the_cursor_on_its_row():
     async with open_tensors() as shown:
         await shown.press("down", "down", "down")
         await shown.deal(moment(laid_out(("z", S, 40), ("m.layers.0.w", P, 4), ("m.head", P, 1)), at=101.0))
@@ -183,7 +183,7 @@ async def test_the_cursor_stays_on_its_tensor_when_a_new_look_comes():
         assert shown.title == "m"
 
 
-async def test_a_moment_without_a_look_says_so():
+async def test_a_moment_without_a_look_shows_a_message():
     async with open_tensors(moment(layout=None)) as shown:
         assert "its look at the allocator's map was not kept" in shown.text
 
@@ -193,11 +193,11 @@ MANY = 10_000 * SCALE
 
 @pytest.fixture(scope="module")
 def many() -> DeviceLayout:
-    """Many tensors, ten in a module."""
+    """`MANY` tensors, ten per module."""
     return laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(MANY)))
 
 
-async def test_of_many_tensors_what_is_visible_is_drawn(monkeypatch, many):
+async def test_only_visible_rows_of_many_tensors_are_drawn(monkeypatch, many):
     drawn = []
     original = TensorList.draw_entry
     monkeypatch.setattr(TensorList, "draw_entry", lambda *a: drawn.append(a) or original(*a))
@@ -212,10 +212,10 @@ async def test_of_many_tensors_what_is_visible_is_drawn(monkeypatch, many):
         assert len(drawn) <= shown.list.size.height
 
 
-async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
+async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
     threads = []
     for name in ("live_blocks", "host_blocks", "sorted_by", "branch_keys", "rows_of"):
-        monkeypatch.setattr(tensor_request, name, noted(getattr(tensor_request, name), threads))
+        monkeypatch.setattr(tensor_request, name, recording_thread(getattr(tensor_request, name), threads))
     async with open_tensors(moment(many)) as shown:
         await shown.press("asterisk")
         await shown.press("o")
@@ -231,7 +231,7 @@ async def test_the_thread_of_the_screens_never_makes_a_tree(monkeypatch, many):
     assert set(threads) == {"gputui-trees"}
 
 
-async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
+async def test_keys_work_while_a_tree_is_built(monkeypatch, many):
     go_on = threading.Event()
     original = tree_thread.build_tree
     monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
@@ -247,7 +247,7 @@ async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
         assert f"allocated in {MANY:,} blocks" in shown.text
         go_on.clear()
         await shown.pilot.press("g", "down")
-        await shown.until(lambda: shown.list.current is shown.list.entries[1])  # the tree before stays, and answers
+        await shown.until(lambda: shown.list.current is shown.list.entries[1])  # the previous tree stays usable
         shown.feed.deal(moment(MODEL, at=101.0))
         await shown.until(lambda: shown.app.attached.targets.current.moment.time == 101.0)
         go_on.set()
@@ -256,8 +256,8 @@ async def test_keys_are_answered_while_a_tree_is_made(monkeypatch, many):
         assert "26.0 MiB allocated in 5 blocks" in shown.text
 
 
-def noted(function, threads: list[str]):
-    """The function, which notes in which thread it is called."""
+def recording_thread(function, threads: list[str]):
+    """Wraps `function` to append the name of the calling thread to `threads`."""
 
     def called(*arguments, **keywords):
         threads.append(threading.current_thread().name)

@@ -1,4 +1,4 @@
-"""The Why screen: findings under a cursor, and the way from one to where it points."""
+"""The Why screen: findings under a cursor, and jumps to the memory that a finding points at."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FINDING = Finding(
 )
 
 
-def test_a_finding_is_title_evidence_and_remedy():
+def test_a_finding_shows_title_evidence_and_remedy():
     assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Tensors")) == (
         " ! A leak: losses keeps more tensors at every look, 26.3\n"
         "   GiB more since the first look.\n"
@@ -41,7 +41,7 @@ def test_a_finding_is_title_evidence_and_remedy():
     )
 
 
-def test_weights_are_told_by_sign_and_colour():
+def test_weights_have_distinct_signs_and_colours():
     signs = [draw_finding(replace(FINDING, weight=weight), 60, is_current=False)[0][0] for weight in Weight]
     assert [(text.strip()[0], role) for text, role in signs] == [("!", "poor"), ("*", "fair"), ("-", "title")]
     summary = draw_counts([FINDING, FINDING, replace(FINDING, weight=Weight.ADVICE)], 60)
@@ -71,7 +71,7 @@ async def test_the_cause_is_two_keys_away():
             assert "! 2 problems" in at.text, size
 
 
-async def test_the_cursor_goes_through_findings_and_keeps_them_in_sight():
+async def test_the_cursor_moves_through_findings_and_keeps_them_visible():
     async with sitting(fragmented()) as at:
         await at.press("2")
         blocks = at.app.screen.query_one(Blocks)
@@ -91,7 +91,7 @@ async def test_the_cursor_goes_through_findings_and_keeps_them_in_sight():
         assert blocks.current.kind == "out_of_memory"
 
 
-async def test_the_cursor_stays_on_its_finding_when_another_comes_above():
+async def test_the_cursor_stays_on_its_finding_when_others_appear_above():
     calm = moment(segment(("free", 40)), used_mib=600, time=99.0)
     async with sitting(calm) as at:
         await at.press("2", "end")
@@ -101,7 +101,7 @@ async def test_the_cursor_stays_on_its_finding_when_another_comes_above():
         assert blocks.current.kind == "room"
 
 
-async def test_enter_goes_to_where_a_finding_points(monkeypatch):
+async def test_enter_jumps_to_the_memory_that_a_finding_points_at(monkeypatch):
     jumps = []
 
     class MapScreen(AttachScreen):
@@ -123,7 +123,7 @@ async def test_enter_goes_to_where_a_finding_points(monkeypatch):
     assert jumps == [FAR]
 
 
-async def test_a_number_that_points_nowhere_leads_nowhere():
+async def test_enter_on_a_finding_without_an_address_does_nothing():
     async with sitting(fragmented()) as at:
         await at.press("2", "enter")
         assert at.screen == "why"
@@ -132,7 +132,7 @@ async def test_a_number_that_points_nowhere_leads_nowhere():
 BUSY_WORKER = Workers(1, 97.0, 0, is_proportional=True)
 
 
-async def test_what_the_monitor_knows_of_process_and_device_counts_too():
+async def test_findings_use_process_and_device_readings_too():
     plain = moment()
     device = replace(plain.devices[0], driver=replace(plain.devices[0].driver, utilization_percent=30))
     loading = replace(plain, devices=(device,), host=replace(plain.host, workers=BUSY_WORKER))

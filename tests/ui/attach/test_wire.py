@@ -1,4 +1,4 @@
-"""What the attach screens send to the terminal: nothing for what stays, little for a new moment."""
+"""How many bytes the attach screens send: none for an unchanged screen, few for a new moment."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.ui.wire import Wire
 KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "ranks": "6"}
 SIZES = [(80, 24), (120, 40), (200, 50)]
 BYTES_A_MOMENT = 2048
-"""At one moment a second and 120x40, the most on the average of `CHANGING_S`."""
+"""Limit per moment at 120x40, averaged over `CHANGING_S` moments one second apart."""
 CHANGING_S = 15 * SCALE
 CALM_BYTES = {"memory": 450}
-"""For a second in which nothing changed: the age of the look; on the Memory screen a new column of the timeline."""
+"""Limits for an unchanged second, in which the age of the look and, on Memory, a timeline column are drawn."""
 
 
 def second(number: int, active_mib: int = 1000) -> TargetMoment:
-    """A training program in second `number`, with so much activations; 120 seconds in it has been marked."""
+    """A training program in second `number` with `active_mib` of activations; it has a mark at 100.5 s."""
     tensors = Tensor(1000, "w", Category.PARAMETER), Tensor(active_mib, "action")
     return moment(
         row(*tensors, free=2000 - active_mib),
@@ -39,16 +39,16 @@ def second(number: int, active_mib: int = 1000) -> TargetMoment:
 
 @asynccontextmanager
 async def wired(moments: list[TargetMoment], size=(120, 40)) -> AsyncIterator[tuple[Sitting, Wire]]:
-    """Attached, with these moments in the past."""
+    """The application attached to a process, after these moments, with a byte counter."""
     async with sitting(moments[0], size=size) as at:
-        for each in moments[1:]:
-            at.feed.deal(each)
+        for newer in moments[1:]:
+            at.feed.deal(newer)
         await at.settle()
         yield at, Wire(at.app)
 
 
 async def open_screen(at: Sitting, wire: Wire, name: str) -> None:
-    """Go to a screen and send all of it."""
+    """Open a screen and send all of it, then reset the byte count."""
     await at.press(KEYS[name])
     wire.frames.forget()
     at.app.screen.refresh()
@@ -69,7 +69,7 @@ async def test_the_same_moment_again_costs_nothing(size):
             assert wire.bytes == 0, name
 
 
-async def test_a_second_in_which_nothing_changed_costs_little():
+async def test_a_second_without_changes_costs_little():
     async with wired([second(number) for number in range(130)]) as (at, wire):
         for number, name in enumerate(KEYS, start=130):
             await open_screen(at, wire, name)

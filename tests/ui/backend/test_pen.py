@@ -1,4 +1,4 @@
-"""The way to a cell, and from one look to another, in as few bytes as there are."""
+"""Cursor moves and style changes in as few bytes as possible."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ GREEN, PLAIN = Style(color="green"), Style()
     ("at", "to", "written"),
     [
         pytest.param(None, (0, 0), "\x1b[H", id="the first cell"),
-        pytest.param(None, (4, 0), "\x1b[5H", id="the first of a line"),
-        pytest.param(None, (4, 9), "\x1b[5;10H", id="from nowhere"),
-        pytest.param((4, 9), (4, 9), "", id="here already"),
+        pytest.param(None, (4, 0), "\x1b[5H", id="the first cell of a line"),
+        pytest.param(None, (4, 9), "\x1b[5;10H", id="from an unknown position"),
+        pytest.param((4, 9), (4, 9), "", id="already there"),
         pytest.param((4, 9), (4, 10), "\x1b[C", id="one to the right"),
         pytest.param((4, 9), (4, 14), "\x1b[5C", id="along the line"),
-        pytest.param((4, 9), (4, 7), "\b\b", id="a little back"),
-        pytest.param((4, 9), (4, 2), "\x1b[7D", id="back"),
-        pytest.param((4, 9), (4, 0), "\r", id="to the edge"),
-        pytest.param((4, 9), (5, 8), "\x1b[B\b", id="below"),
-        pytest.param((4, 9), (6, 0), "\x1b[7H", id="two below at the edge"),
-        pytest.param((4, 9), (3, 9), "\x1b[4;10H", id="above"),
+        pytest.param((4, 9), (4, 7), "\b\b", id="a short way left"),
+        pytest.param((4, 9), (4, 2), "\x1b[7D", id="a long way left"),
+        pytest.param((4, 9), (4, 0), "\r", id="to the left edge"),
+        pytest.param((4, 9), (5, 8), "\x1b[B\b", id="one line down"),
+        pytest.param((4, 9), (6, 0), "\x1b[7H", id="two lines down at the left edge"),
+        pytest.param((4, 9), (3, 9), "\x1b[4;10H", id="one line up"),
         pytest.param((14, 99), (19, 20), "\x1b[20;21H", id="far away"),
     ],
 )
-def test_a_move_takes_the_shortest_way(at, to, written):
+def test_a_move_uses_the_shortest_sequence(at, to, written):
     assert move(at, *to) == written
 
 
@@ -37,17 +37,19 @@ def test_a_move_takes_the_shortest_way(at, to, written):
     ("old", "new", "written"),
     [
         pytest.param(RESET, ("0", "32", "49"), "\x1b[32m", id="a colour"),
-        pytest.param(RESET, ("0;2", "32", "49"), "\x1b[2;32m", id="an attribute needs no reset where none is on"),
-        pytest.param(("0;2", "32", "49"), ("0;1", "32", "49"), "\x1b[0;1;32m", id="an attribute goes"),
-        pytest.param(("0;1", "32", "49"), ("0;1", "33", "49"), "\x1b[33m", id="the colour alone"),
-        pytest.param(("0;1", "32", "41"), RESET, "\x1b[m", id="nothing is left"),
+        pytest.param(RESET, ("0;2", "32", "49"), "\x1b[2;32m", id="an attribute needs no reset where none is set"),
+        pytest.param(
+            ("0;2", "32", "49"), ("0;1", "32", "49"), "\x1b[0;1;32m", id="removing an attribute needs a reset"
+        ),
+        pytest.param(("0;1", "32", "49"), ("0;1", "33", "49"), "\x1b[33m", id="only the colour changes"),
+        pytest.param(("0;1", "32", "41"), RESET, "\x1b[m", id="back to the default style"),
     ],
 )
-def test_a_look_changes_by_what_differs(old, new, written):
+def test_a_style_change_sends_only_the_difference(old, new, written):
     assert change(old, new) == written
 
 
-def test_numbers_below_each_other_are_written_below_each_other():
+def test_runs_in_the_same_column_are_written_one_after_another():
     rows = [Run(y, x, [("7", style)]) for y in range(3) for x, style in ((10, GREEN), (40, PLAIN))]
     assert [(run.x, run.y) for run in in_columns(rows)] == [(10, 0), (10, 1), (10, 2), (40, 0), (40, 1), (40, 2)]
     pen = Pen(ColorSystem.STANDARD, 80)
@@ -56,7 +58,7 @@ def test_numbers_below_each_other_are_written_below_each_other():
     assert pen.finish() == "\x1b[1;11H\x1b[32m7\x1b[B\b7\x1b[B\b7\x1b[1;41H\x1b[m7\x1b[B\b7\x1b[B\b7"
 
 
-def test_from_the_edge_and_behind_other_characters_than_ascii_another_line_is_reached_by_its_number():
+def test_after_the_right_edge_or_non_ascii_text_a_move_is_absolute():
     pen = Pen(ColorSystem.STANDARD, 10)
     for run in (
         Run(0, 9, [("a", PLAIN)]),

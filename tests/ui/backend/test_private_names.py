@@ -1,4 +1,4 @@
-"""Textual promises nothing about its private names: the table of those in use is true, complete and in one room."""
+"""Textual's private names may change: the table of those in use is correct, complete and limited to `ui/backend`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import gputui
 from gputui.ui.backend.private_names import PRIVATE_NAMES, PrivateName
 
 PACKAGE = Path(gputui.__file__).parent
-ROOM = PACKAGE / "ui" / "backend"
+BACKEND = PACKAGE / "ui" / "backend"
 FILES = sorted(path for path in (PACKAGE / "ui").rglob("*.py") if path.name != "private_names.py")
 LIBRARIES = ("textual", "rich")
 NAMEDTUPLE = {"_replace", "_asdict", "_fields", "_make"}
-"""Public names of Python's that only look private."""
+"""Public names of Python's named tuples that look private."""
 
 
 def is_private(name: str) -> bool:
@@ -30,7 +30,7 @@ def is_private(name: str) -> bool:
 
 @cache
 def names_of_class(cls: type) -> frozenset[str]:
-    """The private names that a class declares in its source, as methods, attributes of the class or of `self`."""
+    """The private names that a class declares in its source as methods, class attributes or attributes of `self`."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     return frozenset(filter(is_private, (name for node in ast.walk(tree) for name in declared(node))))
 
@@ -52,13 +52,13 @@ def is_own(node: ast.expr) -> bool:
 
 
 def inherited(cls: type) -> frozenset[str]:
-    """The private names that a class has from Textual."""
+    """The private names that a class inherits from Textual or Rich."""
     bases = [base for base in cls.__mro__ if base.__module__.partition(".")[0] in LIBRARIES]
     return frozenset[str]().union(*map(names_of_class, bases))
 
 
 def used_private_names(path: Path) -> set[str]:
-    """The private names of Textual and Rich that a file imports, overrides, or takes of an object."""
+    """The private names of Textual and Rich that a file imports, overrides, or reads from an object."""
     tree = ast.parse(path.read_text())
     module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
     used = {name for node in ast.walk(tree) for name in used_by(node)}
@@ -72,7 +72,7 @@ def used_private_names(path: Path) -> set[str]:
 
 
 def used_by(node: ast.AST) -> Iterator[str]:
-    """What a node uses of another object or module; what a class uses of itself depends on its bases."""
+    """The private names that a node uses of another object or module; those of `self` depend on its bases."""
     if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in LIBRARIES:
         is_hidden = any(map(is_private, node.module.split(".")))
         yield from (alias.name for alias in node.names if is_hidden or is_private(alias.name))
@@ -83,18 +83,18 @@ def used_by(node: ast.AST) -> Iterator[str]:
         yield from {node.attr} - NAMEDTUPLE
 
 
-def is_in_the_room(path: Path) -> bool:
-    return path.is_relative_to(ROOM)
+def is_in_backend(path: Path) -> bool:
+    return path.is_relative_to(BACKEND)
 
 
 @pytest.mark.parametrize("entry", PRIVATE_NAMES, ids=lambda entry: f"{entry.where} {entry.name}")
-def test_textual_still_has_it(entry: PrivateName) -> None:
+def test_textual_still_has_the_private_name(entry: PrivateName) -> None:
     owner = pkgutil.resolve_name(entry.where)
-    gone = f"{entry.where} has no {entry.name} any more, which gputui uses: {entry.purpose}"
+    missing = f"{entry.where} has no {entry.name} any more, which gputui uses: {entry.purpose}"
     if inspect.ismodule(owner):
-        assert hasattr(owner, entry.name), gone
+        assert hasattr(owner, entry.name), missing
     else:
-        assert entry.name in frozenset[str]().union(*map(names_of_class, owner.__mro__[:-1])), gone
+        assert entry.name in frozenset[str]().union(*map(names_of_class, owner.__mro__[:-1])), missing
     if entry.parameters:
         signature = inspect.signature(getattr(owner, entry.name))
         assert tuple(signature.parameters) == entry.parameters, f"{entry.where} {entry.name}: {entry.purpose}"
@@ -102,20 +102,20 @@ def test_textual_still_has_it(entry: PrivateName) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in FILES if not is_in_the_room(path)],
+    [path for path in FILES if not is_in_backend(path)],
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
-def test_no_private_name_is_used_outside_the_room(path: Path) -> None:
+def test_no_private_name_is_used_outside_the_backend(path: Path) -> None:
     assert used_private_names(path) == set()
 
 
 def test_the_table_has_exactly_the_names_in_use() -> None:
-    used = set[str]().union(*map(used_private_names, filter(is_in_the_room, FILES)))
+    used = set[str]().union(*map(used_private_names, filter(is_in_backend, FILES)))
     assert used == {entry.name for entry in PRIVATE_NAMES}
 
 
-def test_a_private_name_is_noticed(tmp_path: Path) -> None:
-    """The walk itself, on a file that has one of each kind."""
+def test_every_kind_of_private_name_is_detected(tmp_path: Path) -> None:
+    """Checks `used_by` on source code with one private name of each kind."""
     source = """
     from textual._compositor import LayoutUpdate
     import textual._ansi_sequences

@@ -1,4 +1,4 @@
-"""Few bytes and the same screen: what `ScreenDiff` writes shows what Textual's own bytes would have shown."""
+"""`ScreenDiff` writes few bytes that produce the same screen as Textual's own output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def strips(width: int) -> st.SearchStrategy[Strip]:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens: an update, and whether the terminal is written to after it."""
+    """One step of a story: an update, and whether the difference is sent to the terminal after it."""
 
     update: CompositorUpdate | None
     is_sent: bool
@@ -58,7 +58,7 @@ class Step:
 
 @st.composite
 def stories(draw: st.DrawFn) -> tuple[int, int, list[Step]]:
-    """A terminal's size, and updates as Textual makes them: whole layouts, and chops at fixed cuts."""
+    """A terminal's size, and updates as Textual makes them: whole layouts, and changed parts between fixed cuts."""
     width, height = draw(st.integers(4, 24)), draw(st.integers(1, 3))
     steps = [Step(draw(layouts(width, height)), is_sent=True)]
     for _ in range(draw(st.integers(1, 4))):
@@ -89,7 +89,7 @@ def chops(draw: st.DrawFn, width: int, height: int) -> ChopsUpdate:
 
 
 def own_bytes(update: CompositorUpdate, console: Console) -> str:
-    """What Textual itself would write; a style remembers its codes for the first console that asked."""
+    """What Textual itself would write; cached ANSI codes are cleared because they belong to the first console used."""
     for look in LOOKS:
         look._ansi = None
     return update.render_segments(console)
@@ -97,7 +97,9 @@ def own_bytes(update: CompositorUpdate, console: Console) -> str:
 
 @settings(deadline=None, max_examples=100)
 @given(system=st.sampled_from(sorted(SYSTEMS)), story=stories())
-def test_shows_what_textual_would_have_shown(system: str, story: tuple[int, int, Sequence[Step]]) -> None:
+def test_the_difference_produces_the_same_screen_as_textual(
+    system: str, story: tuple[int, int, Sequence[Step]]
+) -> None:
     width, height, steps = story
     console = CONSOLES[system]
     ours, theirs = Terminal(width, height), Terminal(width, height)
@@ -119,49 +121,49 @@ def one_line(text: str, style: Style = LOOKS[1]) -> LayoutUpdate:
     return LayoutUpdate([[Strip([Segment(text, style)])]], Region(0, 0, len(text), 1))
 
 
-def shown(diff: ScreenDiff, text: str, style: Style = LOOKS[1]) -> str:
+def difference_to(diff: ScreenDiff, text: str, style: Style = LOOKS[1]) -> str:
     assert diff.take(one_line(text, style), len(text), 1)
     return diff.difference()
 
 
-def test_nothing_changed_costs_nothing() -> None:
+def test_an_unchanged_screen_costs_nothing() -> None:
     diff = ScreenDiff(ColorSystem.TRUECOLOR)
-    assert "hello" in shown(diff, "hello")
-    assert shown(diff, "hello") == ""
+    assert "hello" in difference_to(diff, "hello")
+    assert difference_to(diff, "hello") == ""
 
 
 @pytest.mark.parametrize(
     ("after", "written"),
     [
         pytest.param("abcdefghXj", "\x1b[1;9H\x1b[31mX\x1b[m", id="one cell is sent alone"),
-        pytest.param("XbcYefghij", "\x1b[H\x1b[31mXbcY\x1b[m", id="near ones in one run"),
-        pytest.param("XbcdefghiY", "\x1b[H\x1b[31mX\x1b[8CY\x1b[m", id="far ones with a leap"),
+        pytest.param("XbcYefghij", "\x1b[H\x1b[31mXbcY\x1b[m", id="nearby cells are sent in one run"),
+        pytest.param("XbcdefghiY", "\x1b[H\x1b[31mX\x1b[8CY\x1b[m", id="distant cells are sent with a cursor move"),
     ],
 )
 def test_only_cells_that_differ_are_sent(after: str, written: str) -> None:
     diff = ScreenDiff(ColorSystem.TRUECOLOR)
-    shown(diff, "abcdefghij")
-    assert shown(diff, after) == written
+    difference_to(diff, "abcdefghij")
+    assert difference_to(diff, after) == written
 
 
-def test_a_change_of_colour_alone_is_sent() -> None:
+def test_a_change_of_only_the_colour_is_sent() -> None:
     diff = ScreenDiff(ColorSystem.TRUECOLOR)
-    shown(diff, "ab", Style(color="red"))
-    assert shown(diff, "ab", Style(color="green")) == "\x1b[H\x1b[32mab\x1b[m"
+    difference_to(diff, "ab", Style(color="red"))
+    assert difference_to(diff, "ab", Style(color="green")) == "\x1b[H\x1b[32mab\x1b[m"
 
 
-def test_after_forgetting_every_cell_is_sent() -> None:
+def test_after_forget_every_cell_is_sent() -> None:
     diff = ScreenDiff(ColorSystem.TRUECOLOR)
-    first = shown(diff, "abc")
+    first = difference_to(diff, "abc")
     diff.forget()
     assert diff.difference() == first
 
 
 def test_after_a_resize_every_cell_is_sent() -> None:
     diff = ScreenDiff(ColorSystem.TRUECOLOR)
-    shown(diff, "abc")
-    assert "abcd" in shown(diff, "abcd")
+    difference_to(diff, "abc")
+    assert "abcd" in difference_to(diff, "abcd")
 
 
-def test_an_update_of_another_kind_is_left_to_textual() -> None:
+def test_other_kinds_of_updates_are_left_to_textual() -> None:
     assert not ScreenDiff(ColorSystem.TRUECOLOR).take(InlineUpdate([]), 3, 1)

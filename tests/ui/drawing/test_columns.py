@@ -1,4 +1,4 @@
-"""Columns: which fit, how wide they are, and what stands in them."""
+"""Columns: which ones fit, how wide they are, and what they contain."""
 
 import pytest
 
@@ -16,12 +16,18 @@ ALL = (NAME, NUMBER, WIDE)
 @pytest.mark.parametrize(
     ("width", "widths"),
     [
-        pytest.param(8, {"name": 4, "number": 3}, id="just"),
-        pytest.param(7, {"name": 7}, id="the last goes where it does not fit, and the first grows"),
+        pytest.param(8, {"name": 4, "number": 3}, id="exact fit"),
+        pytest.param(7, {"name": 7}, id="a last column that does not fit is dropped, and the first grows"),
         pytest.param(2, {"name": 4}, id="the first stays"),
-        pytest.param(19, {"name": 8, "number": 3}, id="growth ends at its most"),
-        pytest.param(20, {"name": 6, "number": 3, "wide": 9}, id="a column from its width on, shares by weight"),
-        pytest.param(60, {"name": 8, "number": 3, "wide": 47}, id="what one may not take the other gets"),
+        pytest.param(19, {"name": 8, "number": 3}, id="growth stops at the maximum"),
+        pytest.param(
+            20,
+            {"name": 6, "number": 3, "wide": 9},
+            id="a wide-screen column appears, and spare cells are shared by weight",
+        ),
+        pytest.param(
+            60, {"name": 8, "number": 3, "wide": 47}, id="spare cells beyond one column's maximum go to the other"
+        ),
     ],
 )
 def test_lay_out(width, widths):

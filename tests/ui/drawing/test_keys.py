@@ -1,4 +1,4 @@
-"""The line of keys: what stands in it at each width."""
+"""The line of keys: what it shows at each width."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ENTRIES = [
         (1, ""),
     ],
 )
-def test_what_fits_is_shown_whole_and_help_and_quit_the_longest(width, text):
+def test_entries_are_shown_whole_and_help_and_quit_are_dropped_last(width, text):
     line, _ = draw_keys(ENTRIES, width)
     assert text_of([line]) == text
     assert width_of(line) == width
 
 
-def test_a_group_that_is_one_entry_cannot_be_clicked():
+def test_a_group_shown_as_one_entry_cannot_be_clicked():
     line, spans = draw_keys(ENTRIES, 40)
     places = {text_of([line])[start:end].strip(): key for start, end, key in spans}
     assert places == {"1-3 Screens": "", "z Zoom": "z", "? Help": "question_mark", "q Quit": "q"}

@@ -1,4 +1,4 @@
-"""Lines before they have colours: fitting, wrapping, joining, and what may not reach a terminal."""
+"""Lines before styling: fitting, wrapping, joining, and replacing characters that must not reach a terminal."""
 
 import pytest
 from hypothesis import given, settings
@@ -59,7 +59,7 @@ def test_printable(text, shown):
     ("text", "shown"),
     [("plain", "plain"), ("┌─┐", "+-+"), ("50 °C", "50  C"), ("宽…", "??~"), ("e\u0301", "e"), ("█▏▲", "#|^")],
 )
-def test_ascii_is_as_wide(text, shown):
+def test_as_ascii_keeps_the_width(text, shown):
     assert as_ascii(text) == shown
     assert len(shown) == cell_len(text)
 
@@ -81,13 +81,13 @@ def test_wrap(text, width, lines):
 @pytest.mark.parametrize(
     ("width", "text"),
     [(12, "left   right"), (10, "left right"), (9, "left"), (3, "left")],
-    ids=["room", "just", "no room", "not even for the left"],
+    ids=["room to spare", "exact fit", "no room for the right", "no room for the left"],
 )
 def test_spread(width, text):
     assert text_of((spread([("left", "plain")], [("right", "dim")], width),)) == text
 
 
-def test_join_merges_neighbours_of_one_role_and_drops_what_is_empty():
+def test_join_merges_neighbours_of_the_same_role_and_drops_empty_pieces():
     pieces = [("", "dim"), ("a", "plain"), ("b", "plain"), ("", "poor"), ("c", "plain"), ("d", "dim")]
     assert join(pieces) == (("abc", "plain"), ("d", "dim"))
     assert width_of(join(pieces)) == 4

@@ -26,7 +26,7 @@ def test_meter(fraction, blocks, plain):
 
 
 @pytest.mark.parametrize("hundredths", range(101))
-def test_a_meter_is_as_wide_as_it_is_told(hundredths):
+def test_a_meter_has_the_requested_width(hundredths):
     assert width_of(meter(hundredths / 100, 7, "good", UNICODE)) == 7
 
 
@@ -39,7 +39,7 @@ def test_a_meter_is_as_wide_as_it_is_told(hundredths):
         ([2.0, -1.0], "█ ", "# "),
         ([], "", ""),
     ],
-    ids=["levels", "gaps", "a little shows", "clipped", "nothing"],
+    ids=["levels", "gaps", "a small value is visible", "clipped", "nothing"],
 )
 def test_sparkline(fractions, blocks, plain):
     assert sparkline(fractions, UNICODE) == blocks
@@ -51,20 +51,20 @@ def test_area_stacks_lines():
 
 
 @pytest.mark.parametrize(("width", "count", "abreast"), [(80, 6, 2), (120, 6, 3), (200, 6, 5), (20, 6, 1), (300, 2, 2)])
-def test_graphs_stand_side_by_side_where_there_is_room(width, count, abreast):
+def test_graphs_are_placed_side_by_side_where_there_is_room(width, count, abreast):
     assert graphs_abreast(width, count) == abreast
     assert graph_width(width, count) * abreast + 2 * (abreast - 1) <= width
 
 
 @pytest.mark.parametrize("width", [34, 70, 80, 120, 200])
-def test_graphs_are_a_rectangle(width):
+def test_graphs_are_aligned_in_a_grid(width):
     graphs = [Graph(f"Graph {number}", "50%", [None, 50.0, 100.0], 100.0) for number in range(5)]
     lines = draw_graphs(graphs, width, 3, Appearance())
-    each = graph_width(width, 5)
-    assert {width_of(line) for line in lines} <= {each * count + 2 * (count - 1) for count in range(1, 6)}
+    cells = graph_width(width, 5)
+    assert {width_of(line) for line in lines} <= {cells * count + 2 * (count - 1) for count in range(1, 6)}
     assert len(lines) % 4 == 0
     assert "Graph 4" in text_of(lines)
 
 
-def test_a_graph_without_a_top_is_drawn():
+def test_a_graph_with_a_top_of_zero_is_drawn():
     assert "█" in text_of(draw_graphs([Graph("PCIe", "", [1.0], 0.0)], 40, 2, Appearance()))

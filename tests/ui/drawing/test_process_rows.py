@@ -50,36 +50,36 @@ def test_order(order, forward):
     assert pids(View(order=order)) == forward
 
 
-def test_every_order_has_a_letter_of_its_own():
+def test_every_order_has_its_own_letter():
     assert len({order.letter for order in PROCESS_ORDERS}) == len(PROCESS_ORDERS)
 
 
 @pytest.mark.parametrize("order", [order.name for order in PROCESS_ORDERS])
-def test_reversed_is_another_order(order):
+def test_reversing_changes_the_order(order):
     assert pids(View(order=order, is_reversed=True)) != pids(View(order=order))
 
 
-def test_an_unknown_order_is_the_natural_one():
+def test_an_unknown_order_falls_back_to_the_default():
     assert pids(View(order="colour")) == pids(View())
 
 
 @pytest.mark.parametrize("order", [order.name for order in PROCESS_ORDERS])
-def test_what_no_process_accounts_for_stands_last(order):
+def test_unattributed_memory_comes_last(order):
     assert pids(View(order=order), scenes.node())[-1] is None
 
 
-def test_a_filter_leaves_what_it_likes():
+def test_a_filter_keeps_only_matching_rows():
     assert pids(View(predicate=lambda row: row.device == "1")) == [10, 20]
 
 
-def test_a_row_keeps_its_key_whatever_the_order():
+def test_a_row_keeps_its_key_in_every_order():
     keys = {row.key for row in rows_of(scenes.node(), View(), Appearance())}
     assert len(keys) == 9
     for order in PROCESS_ORDERS:
         assert {row.key for row in rows_of(scenes.node(2), View(order=order.name), Appearance())} == keys
 
 
-def test_a_process_on_a_device_that_is_not_there_has_no_row():
+def test_a_process_on_a_missing_device_has_no_row():
     assert pids(View(), scenes.snapshot(scenes.devices(1), (scenes.process(1, 0), scenes.process(2, 5)))) == [1]
 
 
@@ -88,7 +88,7 @@ class TestTree:
         rows = rows_of(scene, View(is_tree=True), Appearance())
         return [f"{row.prefix}{row.note or row.process.pid}" for row in rows]
 
-    def test_a_job_with_its_ranks_and_their_workers(self):
+    def test_ranks_are_under_their_job_and_workers_under_their_rank(self):
         scene = scenes.snapshot(scenes.devices(2), (*scenes.job(2000, 2), scenes.process(1)))
         assert self.rows(scene) == [
             "1",
@@ -99,7 +99,7 @@ class TestTree:
             "  └─2 workers",
         ]
 
-    def test_workers_of_a_process_without_a_job(self):
+    def test_workers_are_under_a_process_without_a_job(self):
         crew = Workers(1, 5.0, 100, is_proportional=False)
         scene = scenes.snapshot(scenes.devices(1), (scenes.process(1, workers=crew),))
         assert self.rows(scene) == ["1", "└─1 worker (shared pages counted more than once)"]
@@ -108,10 +108,10 @@ class TestTree:
         heading = rows_of(scenes.snapshot(scenes.devices(4), scenes.job(2000, 4)), View(is_tree=True), Appearance())[0]
         assert heading.used_bytes == 4 * 20 * 1024**3
 
-    def test_a_job_of_which_nothing_is_known_has_no_made_up_sum(self):
+    def test_a_job_whose_memory_is_unknown_has_no_invented_sum(self):
         ranks = tuple(rank._replace(uses=(rank.uses[0]._replace(used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
         heading = rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Appearance())[0]
         assert isinstance(heading.used_bytes, Absent)
 
-    def test_of_nothing_is_nothing(self):
+    def test_a_tree_without_processes_is_empty(self):
         assert self.rows(scenes.node()._replace(processes=ProcessLook())) == []

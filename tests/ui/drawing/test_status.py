@@ -1,4 +1,4 @@
-"""The top line: what it drops first where it is narrow."""
+"""The top line: what it drops first on a narrow terminal."""
 
 import pytest
 
@@ -24,15 +24,15 @@ BUSY = MonitorState(is_paused=True, filter_text="user==ana", tagged=3)
     ],
     ids=lambda value: str(value) if isinstance(value, int) else "",
 )
-def test_the_state_stays_longest(width, state, text, monkeypatch):
+def test_the_state_is_dropped_last(width, state, text, monkeypatch):
     assert " ".join(text_of((draw_status(scenes.node(), state, width),)).split()) == " ".join(text.split())
 
 
-def test_a_demonstration_says_so_as_long_as_there_is_room():
+def test_a_demonstration_is_labelled_on_a_narrow_line():
     demo = scenes.node()._replace(is_demo=True)
     assert "DEMONSTRATION" in text_of((draw_status(demo, MonitorState(), 30),))
 
 
-def test_old_numbers_are_called_stale():
+def test_old_numbers_are_marked_as_stale():
     old = scenes.node()._replace(devices_age_s=75.0)
     assert "STALE 1:15" in text_of((draw_status(old, MonitorState(), 20),))
