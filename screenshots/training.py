@@ -1,4 +1,4 @@
-"""The program in the pictures of the attach screens: a small GPT with mixed batch lengths that keeps too many tensors."""
+"""The program in the pictures of the attach screens: a small GPT, mixed batch lengths, too many tensors kept."""
 
 import time
 
