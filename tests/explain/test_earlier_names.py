@@ -13,7 +13,7 @@ from gputui.units import MIB
 from tests.explain.maps import layout, segment, statistics
 from tests.explain.moments import GREETING, Tensor, row, story
 
-P, X, W, NOBODY = Category.PARAMETER, Category.OTHER, Category.WORKSPACE, Category.UNATTRIBUTED
+P, X, W, UNATTRIBUTED = Category.PARAMETER, Category.OTHER, Category.WORKSPACE, Category.UNATTRIBUTED
 WEIGHT, BATCH = Tensor(8, "model.w", P), Tensor(4, "batch", X)
 ON_HOST = Storage(HOST, 4096, 1000, P, "model.embedding", "Parameter", (250,), "float32")
 

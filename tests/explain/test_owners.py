@@ -64,7 +64,7 @@ def test_categories_count_whole_blocks_and_add_up_to_allocated():
     assert set(sums) == set(Category)
 
 
-WORKSPACE, COPY, NOBODY = Category.WORKSPACE, Category.ACTIVATION, Category.UNATTRIBUTED
+WORKSPACE, COPY, UNATTRIBUTED = Category.WORKSPACE, Category.ACTIVATION, Category.UNATTRIBUTED
 KNOWN = (
     KnownSize(0, 32 * MIB, WORKSPACE, "cuBLAS workspace"),
     KnownSize(0, 2 * MIB, COPY, "copy of a parameter (autocast)"),
@@ -72,10 +72,10 @@ KNOWN = (
 )
 SIZES = {
     "a workspace": ([32], [WORKSPACE]),
-    "a third block of workspace size is unattributed": ([32, 32, 32], [WORKSPACE, WORKSPACE, NOBODY]),
+    "a third block of workspace size is unattributed": ([32, 32, 32], [WORKSPACE, WORKSPACE, UNATTRIBUTED]),
     "every copy is identified": ([2, 2, 2], [COPY, COPY, COPY]),
-    "a size known on another device": ([8], [NOBODY]),
-    "another size": ([3], [NOBODY]),
+    "a size known on another device": ([8], [UNATTRIBUTED]),
+    "another size": ([3], [UNATTRIBUTED]),
 }
 
 

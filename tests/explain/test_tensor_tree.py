@@ -39,7 +39,7 @@ PATHS = {
     "a copy": ("model.fc.weight (bfloat16 copy)", "model/fc/weight (bfloat16 copy)"),
     "kept by a hook": ("kept by a saved-tensor hook", "kept by a saved-tensor hook"),
     "a workspace": ("cuBLAS workspace", "cuBLAS workspace"),
-    "nobody": ("", ""),
+    "an empty name": ("", ""),
     "only dots": ("...", ""),
     "brackets left open": ("a[b", "a/[b"),
     "brackets in brackets": ("a[b[c]].d", "a/[b[c]].d"),

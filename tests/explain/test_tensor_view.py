@@ -79,7 +79,7 @@ FILTERS = {
     "category": ("category==optimizer_state", {"opt.state[m.head].exp_avg"}),
     "shape": ("shape==4194304", {"h (t.py:3 in f)"}),
     "dtype and name": ("dtype==float32 and name~layers", {"m.layers.0.w", "m.layers.1.w"}),
-    "nobody's": ("category==unattributed", {""}),
+    "unattributed": ("category==unattributed", {""}),
     "nothing": ("nothing", set()),
 }
 
