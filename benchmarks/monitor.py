@@ -124,8 +124,8 @@ def starts(programs: Sequence[Program], size: str, machine: Lab) -> dict[str, Fi
                 taken[program.name].append((1000 * first_s, 1000 * (time.monotonic() - terminal.started)))
     return {
         name: {"first_output_ms": statistics.median(output), "first_figures_ms": statistics.median(figures)}
-        for name, each in taken.items()
-        for output, figures in [zip(*each[1:], strict=True)]
+        for name, runs in taken.items()
+        for output, figures in [zip(*runs[1:], strict=True)]
     }
 
 
@@ -226,8 +226,8 @@ def looks(programs: Sequence[Program], machine: Lab) -> dict[str, Figures]:
             taken[program.name].append((1000 * (time.monotonic() - start), 1000 * cpu_s))
     return {
         name: {"once_ms": statistics.median(spans), "once_cpu_ms": statistics.median(cpu)}
-        for name, each in taken.items()
-        for spans, cpu in [zip(*each[1:], strict=True)]
+        for name, runs in taken.items()
+        for spans, cpu in [zip(*runs[1:], strict=True)]
     }
 
 

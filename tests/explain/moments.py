@@ -84,7 +84,7 @@ class Story:
     utilization_percent: Reading[float] = NOT_READ
 
     def findings(self) -> dict[str, Finding]:
-        points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in self.moments]
+        points = [CounterPoint(past.time, tuple(device.statistics for device in past.devices)) for past in self.moments]
         result = findings(
             self.moments[-1], 0, points, self.moments,
             workers=self.workers, utilization_percent=self.utilization_percent,

@@ -68,14 +68,14 @@ def test_a_mark_keeps_the_first_look_after_it():
     mark, timeline = Mark(10.0, "after forward"), Timeline()
     for time, look_time in ((9, 8), (10.5, 8), (11, 10.8), (12, 11.9)):
         timeline.add(seen(time, look_time, *([mark] if time > 10 else [])))
-    assert [(each.label, kept.look_time) for each, kept in timeline.marked] == [("after forward", 10.8)]
+    assert [(mark.label, kept.look_time) for mark, kept in timeline.marked] == [("after forward", 10.8)]
 
 
 def test_a_mark_followed_by_no_change_keeps_the_look_before_it():
     timeline = Timeline()
     for time in (10.5, 11, 12):
         timeline.add(seen(time, 8, Mark(10.0, "idle")))
-    assert [(each.label, kept.look_time) for each, kept in timeline.marked] == [("idle", 8)]
+    assert [(mark.label, kept.look_time) for mark, kept in timeline.marked] == [("idle", 8)]
 
 
 def test_marked_moments_are_kept_longer_up_to_a_limit():
@@ -87,7 +87,7 @@ def test_marked_moments_are_kept_longer_up_to_a_limit():
     assert [kept.time for _, kept in timeline.marked] == [1]
     many = tuple(Mark(1000.0 + n, str(n)) for n in range(MARKED_MOMENTS + 5))
     timeline.add(seen(2000, 2000, mark, *many))
-    assert [each.label for each, _ in timeline.marked] == [str(n) for n in range(5, MARKED_MOMENTS + 5)]
+    assert [mark.label for mark, _ in timeline.marked] == [str(n) for n in range(5, MARKED_MOMENTS + 5)]
 
 
 def test_a_block_named_at_one_moment_only_counts_as_unchanged():

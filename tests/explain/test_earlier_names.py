@@ -29,10 +29,10 @@ def look(time: float, *rows: tuple[Segment, list[Storage]], is_bare: bool = True
 def state(*looks: Look) -> list[TargetMoment]:
     """The moments after each look."""
     known, moments = ProbeState(GREETING), []
-    for each in looks:
-        known = after(known, each)
+    for seen in looks:
+        known = after(known, seen)
         storages = tuple(s for s in known.look.inventory.storages if s.device == HOST) if known.look.inventory else ()
-        moments.append(moment_of(each.time, known, {}, HostMoment(storages=storages)))
+        moments.append(moment_of(seen.time, known, {}, HostMoment(storages=storages)))
     return moments
 
 
@@ -95,10 +95,10 @@ def test_known_sizes_and_host_tensors_are_kept_from_earlier_looks():
 
 def test_a_leak_is_found_when_only_one_look_read_the_tensors():
     growing = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(2 + count))) for count in range(9)]
-    moments = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(growing)))
+    moments = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(growing)))
     leak = story(*moments).findings()["leak"]
     assert leak.title == "A leak: the program keeps more and more tensors, 56.0 MiB more since the first look."
     assert leak.evidence[-1].startswith("3 became 10 x blocks other than parameters, gradients, optimizer states")
     steady = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(5 + count % 2))) for count in range(9)]
-    calm = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(steady)))
+    calm = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(steady)))
     assert "leak" not in story(*calm).findings()

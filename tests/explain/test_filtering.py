@@ -21,7 +21,7 @@ def parse_filter(text: str) -> Predicate | None:
     return parse_for(text, PROCESS_FIELDS)
 
 
-def found(text: str) -> list[int | None]:
+def pids_matching(text: str) -> list[int | None]:
     predicate = parse_filter(text)
     return [row.process.pid if row.process else None for row in ROWS if predicate is None or predicate(row)]
 
@@ -75,7 +75,7 @@ def test_a_filter_selects_the_matching_rows(text, pids):
         with pytest.raises(UsageError):
             parse_filter(text)
     else:
-        assert found(text) == pids
+        assert pids_matching(text) == pids
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_every_key_is_unique_and_prefixed_by_its_parents(grouping):
 
 def test_host_memory_is_a_group_of_its_own():
     node = host_node(host_blocks(HOST_STORAGES), "module")
-    assert [(each.title, each.bytes) for each in (node, *node.children)] == [
+    assert [(branch.title, branch.bytes) for branch in (node, *node.children)] == [
         ("host memory", 1500),
         ("parameters", 1000),
         ("other tensors", 500),

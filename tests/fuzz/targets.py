@@ -128,8 +128,8 @@ def _check_texts(value: object) -> None:
     if isinstance(value, str):
         assert value.isprintable()
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            _check_texts(each)
+        for item in value:
+            _check_texts(item)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             _check_texts(getattr(value, field.name))

@@ -70,8 +70,8 @@ def look_at(time: float, live: Sequence[int]) -> Look:
     """A look at one segment for each size in MiB, half of it a tensor."""
     segments = [segment(("live", mib / 2), ("free", mib / 2), address=BASE + n * GIB) for n, mib in enumerate(live)]
     storages = tuple(
-        Storage(0, each.address, each.blocks[0].size_bytes, Category.OTHER, f"kept[{n}]", "Tensor", (n,), "float32")
-        for n, each in enumerate(segments)
+        Storage(0, part.address, part.blocks[0].size_bytes, Category.OTHER, f"kept[{n}]", "Tensor", (n,), "float32")
+        for n, part in enumerate(segments)
     )
     made = layout(*segments)
     counted = statistics(made, generation=int(time * 1000) % 10**9)

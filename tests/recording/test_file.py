@@ -32,7 +32,7 @@ def moments_in(path: Path) -> list[TargetMoment]:
 
 def without_problems(moments: list[TargetMoment]) -> list[tuple]:
     """The moments without their problems, among which there may be a notice."""
-    return [(each.time, each.devices, each.marks, each.host, each.look_time) for each in moments]
+    return [(moment.time, moment.devices, moment.marks, moment.host, moment.look_time) for moment in moments]
 
 
 def test_replayed_moments_equal_the_live_ones(tmp_path):
@@ -76,7 +76,7 @@ def test_a_truncated_file_keeps_what_precedes_the_cut(tmp_path_factory, length):
         return
     assert without_problems(seen) == without_problems(LIVE[: len(seen)])
     whole = sum(length >= len(FIRST_LINE) + sum(map(len, JOB.chunks[:n])) for n in range(1, len(JOB.chunks) + 1))
-    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
+    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(chunk[HEADER_BYTES:]) for chunk in JOB.chunks[:whole])
 
 
 @settings(max_examples=60 * SCALE, deadline=None)
@@ -92,12 +92,12 @@ def test_a_flipped_byte_loses_at_most_one_chunk(tmp_path_factory, place, bits):
         assert place < len(FIRST_LINE) + sum(map(len, JOB.chunks[:2]))
         return
     assert len(seen) >= len(LIVE) - 1
-    assert {each.time for each in seen} <= {each.time for each in LIVE}
-    assert any("damaged" in each or "cut off" in each for each in Recording(path).notices)
+    assert {moment.time for moment in seen} <= {moment.time for moment in LIVE}
+    assert any("damaged" in notice or "cut off" in notice for notice in Recording(path).notices)
 
 
 def test_a_damage_notice_has_the_times_around_it(tmp_path):
-    middle = next(n for n, each in enumerate(JOB.chunks) if n > 20)
+    middle = next(n for n, chunk in enumerate(JOB.chunks) if n > 20)
     data = FIRST_LINE + b"".join([*JOB.chunks[:middle], b"\0" * len(JOB.chunks[middle]), *JOB.chunks[middle + 1 :]])
     path = tmp_path / "job"
     path.write_bytes(data)
@@ -110,15 +110,15 @@ def test_after_a_lost_look_counters_remain_until_the_next_full_look(tmp_path):
     made = job(60)
     looks = [
         n
-        for n, each in enumerate(made.chunks)
-        if chunks.read_header(each).kind in (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
+        for n, chunk in enumerate(made.chunks)
+        if chunks.read_header(chunk).kind in (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
     ]
     lost = looks[3]
     path = tmp_path / "job"
     path.write_bytes(FIRST_LINE + b"".join([*made.chunks[:lost], *made.chunks[lost + 1 :]]))
     seen, live = moments_in(path), made.moments[GREETING.pid]
-    assert [each.devices[0].statistics for each in seen] == [each.devices[0].statistics for each in live]
-    has_layout = [each.devices[0].layout is not None for each in seen]
+    assert [moment.devices[0].statistics for moment in seen] == [moment.devices[0].statistics for moment in live]
+    has_layout = [moment.devices[0].layout is not None for moment in seen]
     lost_from, found_again = has_layout.index(False, 3), len(has_layout) - has_layout[::-1].index(False)
     assert 0 < lost_from < found_again < len(seen)
     assert seen[found_again:] == live[found_again:]
