@@ -1,8 +1,8 @@
-"""What libraries would cost in the place of code of our own: sqlite3 for recordings, msgspec for the viewer's decoding.
+"""What libraries would cost in place of our own code: sqlite3 for recordings, msgspec for the viewer's decoding.
 
     pip install -e . --group bench && python -m benchmarks.alternatives
 
-Ratios are to the code that gputui has, in one run, on the recording that it ships and on looks of many blocks.
+It compares them with gputui's code in one run, on the shipped recording and on looks with many blocks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DAMAGES = 200
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """Processor time of a call, the median of some."""
+    """Processor time of a call: the median of `ROUNDS`."""
     times = []
     for _ in range(ROUNDS):
         began = process_time()
@@ -56,7 +56,7 @@ def largest_look() -> Look:
 
 
 def with_blocks(look: Look, count: int) -> bytes:
-    """The look as a probe sends it, with so many blocks in its map."""
+    """The look as a probe sends it, with `count` blocks in its map."""
     assert look.map
     blocks = [Block(n * 512, 512, 500, BlockState.ACTIVE_ALLOCATED) for n in range(count)]
     segment = Segment(0, 0, count * 512, 0, is_small=False, is_expandable=False, pool_id=(0, 0), blocks=tuple(blocks))
@@ -64,7 +64,7 @@ def with_blocks(look: Look, count: int) -> bytes:
 
 
 def compare_decoding() -> None:
-    """Milliseconds to decode a look; msgspec checks types, and neither ranges nor characters."""
+    """Print the milliseconds to decode a look; msgspec checks types, but neither ranges nor characters."""
     look = largest_look()
     fast = msgspec.json.Decoder(Look)
     print("decoding a look, ms of processor time | ours | json.loads alone | msgspec, types alone")
@@ -81,7 +81,7 @@ def compare_decoding() -> None:
 
 
 def import_ms(module: str) -> float:
-    """What importing a module adds to a Python that has json, in milliseconds of processor time."""
+    """Milliseconds of processor time to import a module after json."""
     code = f"import json, time; began = time.process_time(); import {module}; print(time.process_time() - began)"
     runs = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(ROUNDS)]
     return statistics.median(runs) * 1000
@@ -101,7 +101,7 @@ def shipped_chunks() -> list[tuple[int, int, int, float, object]]:
 
 
 def write_ours(path: Path, chunks: list[tuple[int, int, int, float, object]]) -> None:
-    """A recording as gputui writes it, a write for each chunk."""
+    """Write a recording as gputui does, one write per chunk."""
     with path.open("wb", buffering=0) as file:
         file.write(SHIPPED.read_bytes().split(b"\n")[0] + b"\n")
         for kind, pid, number, time, content in chunks:
@@ -109,7 +109,7 @@ def write_ours(path: Path, chunks: list[tuple[int, int, int, float, object]]) ->
 
 
 def write_sqlite(path: Path, chunks: list[tuple[int, int, int, float, object]]) -> None:
-    """The same chunks as rows, a transaction each; the contents are compressed as ours are."""
+    """Write the same chunks as rows, one transaction each, with the same compression."""
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")
@@ -122,16 +122,16 @@ def write_sqlite(path: Path, chunks: list[tuple[int, int, int, float, object]]) 
 
 
 def readable_ours(path: Path) -> int:
-    """Chunks that can be read."""
+    """The number of readable chunks."""
     try:
         with open_file(path) as file:
             return len(places_of(file)[0])
-    except GputuiError:  # the page with the first line
+    except GputuiError:  # the damaged page contains the first line
         return 0
 
 
 def readable_sqlite(path: Path) -> int:
-    """Rows that can be read, the longest way from both ends; a row that is damaged unnoticed counts too."""
+    """The number of readable rows, including rows whose damage goes unnoticed."""
     database = sqlite3.connect(path)
     count = 0
     try:
@@ -145,7 +145,7 @@ def readable_sqlite(path: Path) -> int:
 
 
 def compare_recordings() -> None:
-    """Size, processor time to write, and what is left where one page of 4 KiB is overwritten, as a bad disk does."""
+    """Print size, processor time to write, and how much survives when one page of 4 KiB is overwritten."""
     chunks = shipped_chunks()
     with tempfile.TemporaryDirectory() as name:
         ours, rows = Path(name, "ours"), Path(name, "rows")
@@ -175,7 +175,7 @@ def compare_recordings() -> None:
 
 def main() -> None:
     """Print both comparisons."""
-    assert frames.MAX_PARTS  # both ends bound what a message may become, which neither library does
+    assert frames.MAX_PARTS  # both ends limit the size of decoded messages, which neither library does
     compare_decoding()
     compare_recordings()
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.growth [--seconds 10] [--size 160x48] [--svg benchmarks/growth.svg]
 
-Devices and processes: the processor time of the monitor and of nvitop, a look a second, on the same fake machine.
-Blocks and tensors: the processor time of what the attach screens work out of one look at a process (they do it when
-something is new, at most every other second, in a thread of its own). Prints tables, and draws them.
+Devices and processes: the processor time of the monitor and of nvitop, one look a second, on the same fake machine.
+Blocks and tensors: the processor time to derive what the attach screens show from one look at a process (they do it
+after changes, at most every other second, in a separate thread). It prints tables, and draws them.
 """
 
 from __future__ import annotations
@@ -57,30 +57,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def monitors(machines: Sequence[tuple[int, int]], varied: int, options: argparse.Namespace) -> dict[str, Points]:
-    """Percent of a core by program, for machines of (devices, processes), of which the one numbered `varied` varies."""
-    found: dict[str, Points] = {program.name: [] for program in PROGRAMS}
+    """Percent of a core by program, for machines of (devices, processes); `varied` is the index of the x value."""
+    points: dict[str, Points] = {program.name: [] for program in PROGRAMS}
     for machine in machines:
         with lab(*machine) as place:
             for program in PROGRAMS:
                 with started(program, options.size, place) as terminal:
                     percent = steady(terminal, options.seconds)["cpu_percent"]
-                found[program.name].append((machine[varied], percent))
-    return found
+                points[program.name].append((machine[varied], percent))
+    return points
 
 
 def look_ms(blocks: int, tensors: int) -> float:
-    """Processor time to work out all of one look: the least of three."""
+    """Processor time to derive everything from one look: the minimum of three."""
     look = look_at(blocks, tensors)
     return min(1000 * cpu_s_of(lambda: layouts_of(look)) for _ in range(3))
 
 
 def look_at(blocks: int, tensors: int) -> Look:
-    """A look at a process with so many live blocks on its device, a tensor in each, and so many tensors on the host."""
+    """A look at a process with a tensor in each of `blocks` device blocks, and `tensors` tensors on the host."""
     segments, storages = [], []
     for number in range(blocks // BLOCKS_IN_A_SEGMENT):
-        made = segment(*[("live", 2)] * BLOCKS_IN_A_SEGMENT, address=(number + 1) << 32)
-        segments.append(made)
-        storages += [_storage(0, block.address, len(storages) + place) for place, block in enumerate(made.blocks)]
+        full = segment(*[("live", 2)] * BLOCKS_IN_A_SEGMENT, address=(number + 1) << 32)
+        segments.append(full)
+        storages += [_storage(0, block.address, len(storages) + place) for place, block in enumerate(full.blocks)]
     storages += [_storage(HOST, (1 << 50) + number * 4 * MIB, number) for number in range(tensors)]
     made_map = layout(*segments)
     inventory = Inventory(tuple(storages), "walk", is_of_one_moment=True)

@@ -1,4 +1,4 @@
-"""What hours of an attached process's counters cost: memory of the timeline, and a frame of the Memory screen.
+"""What hours of counters of an attached process cost: memory of the timeline, and time of a frame.
 
 python -m benchmarks.history [--size 200x50]
 """
@@ -20,7 +20,7 @@ from gputui.units import MIB
 from tests.explain.moments import moment
 
 HOURS = (0.25, 1, 4, 8)
-"""No more than four hours are kept."""
+"""The timeline keeps four hours at most."""
 FRAMES = 20
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What hours of history cost on the attach screens.")
     parser.add_argument("--size", default="200x50", help="COLUMNSxLINES")
     columns, rows = map(int, parser.parse_args(arguments).size.split("x"))
-    print("| hours seen | hours kept | MiB a device | processor time of a frame, ms |\n| ---: | ---: | ---: | ---: |")
+    print("| hours seen | hours kept | MiB per device | processor time of a frame, ms |\n| ---: | ---: | ---: | ---: |")
     for hours in HOURS:
         tracemalloc.start()
         timeline = timeline_of(int(hours * 3600))
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def timeline_of(seconds: int) -> Timeline:
-    """A moment a second of one device, each with counters of its own."""
+    """One moment a second of one device, each with different counters."""
     first = moment(time=1000.0)
     device = first.devices[0]
     counters = [

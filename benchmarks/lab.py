@@ -1,4 +1,4 @@
-"""One fake machine for all programs that are compared: animated devices with real processes on them."""
+"""One fake machine for all compared programs: animated devices with real processes on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakegpu.lab import build
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """`environment` shows the fake devices to a program; `pids` are real processes, said to hold memory on them."""
+    """`environment` makes a program see the fake devices; `pids` are real processes listed as using them."""
 
     environment: dict[str, str]
     pids: tuple[int, ...]
@@ -25,15 +25,15 @@ class Lab:
 
 @contextmanager
 def lab(devices: int = 8, processes: int = 24, uses: int = 1, *, real_delays: bool = False) -> Iterator[Lab]:
-    """A machine with so many devices and processes, each process on `uses` devices; gone afterwards.
+    """A temporary machine with these numbers of devices and processes, each process on `uses` devices.
 
-    `real_delays` makes NVML's slow calls as slow as on a board (20 ms for a PCIe rate).
+    `real_delays` makes NVML's slow calls as slow as on a real GPU (20 ms for a PCIe rate).
     """
     with tempfile.TemporaryDirectory(prefix="gputui-benchmark-") as folder:
         gpus = FakeGpus(f"{folder}/state", is_new=True)
         gpus.up(devices, busy=True, animate=True, real_delays=real_delays)
         build(Path(folder))
-        # Real processes, because some monitors leave out those that the host does not know.
+        # Real processes, because some monitors omit those that the host does not know.
         sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(processes)]
         try:
             for number, sleeper in enumerate(sleepers):
@@ -50,7 +50,7 @@ def _environment(folder: str, gpus: FakeGpus) -> dict[str, str]:
     environment = {
         **os.environ,
         **gpus.environment_of(Path(folder)),
-        "XDG_CONFIG_HOME": folder,  # keeps the user's own settings out
+        "XDG_CONFIG_HOME": folder,  # excludes the user's own settings
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",
         "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # compiled once, as after an installation

@@ -1,11 +1,11 @@
-"""gputui against nvitop, and nvtop where it is installed: 8 animated devices and 24 processes, one look a second.
+"""gputui against nvitop, and nvtop if it is installed: 8 animated devices and 24 processes, one look a second.
 
     python -m benchmarks.monitor [--seconds 20] [--presses 40] [--size 80x24 --size 160x48] [--json FILE] [--only NAME]
 
-For each program and size: the time until its first output and until the first figures of a device stand on the
-screen, the bytes it writes to the terminal and the processor time it takes once it has settled, the most memory it
-holds, and the time from a key press to the output that moves the selection. Then the time of one look, printed. All
-in one run, for figures of two runs cannot be compared. nvitop comes with `pip install --group bench`; the fake devices
+For each program and size: the time until its first output and until the first figures of a device are on the screen,
+the bytes it writes to the terminal and the processor time it takes in the steady state, its peak memory, and the time
+from a key press to the output that moves the selection. Then the time to print one look. Everything is measured in one
+run, because figures of two runs cannot be compared. nvitop comes with `pip install --group bench`; the fake devices
 need a C compiler.
 """
 
@@ -40,9 +40,9 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A monitor: how it is started, what its first figures look like, and how it prints one look (or nothing).
+    """A monitor: how to start it, what its first figures look like, and how it prints one look (if it can).
 
-    `approach` are keys that bring the list of processes on a small screen.
+    `approach` are the keys that bring up the process list on a small screen.
     """
 
     name: str
@@ -83,7 +83,7 @@ ROWS: dict[str, str] = {
     "once_ms": "one look, printed, ms",
     "once_cpu_ms": "processor time of one look, ms",
 }
-"""The figures and their names in the table, in its order; less is better in each."""
+"""The figures and their names in the table, in its order; lower is better for all."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs = [program for program in PROGRAMS if program.name in (options.only or program.name)]
     results: dict[str, dict[str, Figures]] = {}
     if not shutil.which("nvtop"):
-        print("nvtop is not installed, and left out.\n")
+        print("nvtop is not installed, so it is not measured.\n")
     with lab() as machine:
         for size in options.size or ["80x24", "160x48"]:
             results[size] = measure(programs, size, machine, options)
@@ -115,7 +115,7 @@ def measure(programs: Sequence[Program], size: str, machine: Lab, options: argpa
 
 
 def starts(programs: Sequence[Program], size: str, machine: Lab) -> dict[str, Figures]:
-    """Medians of some starts, taken in turns, after one each that warms the caches."""
+    """Medians of alternating starts, after one of each program that warms the caches."""
     taken: dict[str, list[tuple[float, float]]] = {program.name: [] for program in programs}
     for _ in range(STARTS + 1):
         for program in programs:
@@ -124,8 +124,8 @@ def starts(programs: Sequence[Program], size: str, machine: Lab) -> dict[str, Fi
                 taken[program.name].append((1000 * first_s, 1000 * (time.monotonic() - terminal.started)))
     return {
         name: {"first_output_ms": statistics.median(output), "first_figures_ms": statistics.median(figures)}
-        for name, each in taken.items()
-        for output, figures in [zip(*each[1:], strict=True)]
+        for name, runs in taken.items()
+        for output, figures in [zip(*runs[1:], strict=True)]
     }
 
 
@@ -141,7 +141,7 @@ def started(program: Program, size: str, machine: Lab) -> Terminal:
 
 
 def steady(terminal: Terminal, seconds: float) -> Figures:
-    """What it costs to look at the program, once it has settled."""
+    """The cost of the program in its steady state."""
     peak = terminal.read_for(SETTLE_S)
     written, usage, start = terminal.written_bytes, terminal.usage(), time.monotonic()
     peak = max(peak, terminal.read_for(seconds))
@@ -163,8 +163,8 @@ def keys(
 ) -> Figures:
     """From a press of an arrow key, at any phase of the interval, to the output that moves the selection.
 
-    A run of its own, whose screen is drawn from the first byte on: only so the answer can be told from a refresh.
-    `trouble` is made once the program is up.
+    A separate run, whose screen is drawn from the first byte, to distinguish the answer from a refresh. `trouble` is
+    called once the program is up.
     """
     columns, lines = map(int, size.split("x"))
     words = [str(pid) for pid in machine.pids]
@@ -203,7 +203,7 @@ def keys(
 def _watch(
     terminal: Terminal, screen: Screen, seconds: float, is_reached: Callable[[], bool] | None = None
 ) -> float | None:
-    """Draw what comes for `seconds`, or until `is_reached`; then the moment at which that output was read."""
+    """Draw output for `seconds` or until `is_reached`; return the time at which that output was read."""
     end = time.monotonic() + seconds
     while (now := time.monotonic()) < end:
         data = terminal.read(end - now)
@@ -215,7 +215,7 @@ def _watch(
 
 
 def looks(programs: Sequence[Program], machine: Lab) -> dict[str, Figures]:
-    """One look, printed: medians of time and processor time, taken in turns, after one each that warms the caches."""
+    """One printed look: medians of time and processor time over alternating runs, after a warm-up run of each."""
     taken: dict[str, list[tuple[float, float]]] = {program.name: [] for program in programs}
     for _ in range(LOOKS + 1):
         for program in programs:
@@ -226,8 +226,8 @@ def looks(programs: Sequence[Program], machine: Lab) -> dict[str, Figures]:
             taken[program.name].append((1000 * (time.monotonic() - start), 1000 * cpu_s))
     return {
         name: {"once_ms": statistics.median(spans), "once_cpu_ms": statistics.median(cpu)}
-        for name, each in taken.items()
-        for spans, cpu in [zip(*each[1:], strict=True)]
+        for name, runs in taken.items()
+        for spans, cpu in [zip(*runs[1:], strict=True)]
     }
 
 

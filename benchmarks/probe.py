@@ -1,11 +1,12 @@
-"""What the probe costs a training loop that is bound by Python, against the same loop without it, in one run.
+"""What the probe costs a Python-bound training loop, compared in one run with the same loop without the probe.
 
-    GPUTUI_TEST_TORCH=cuda/bin/python python -m benchmarks.probe [--rounds 10] [--seconds 2]
+    python -m benchmarks.probe [--rounds 10] [--seconds 2]
 
-The loop runs in windows that take turns: without the probe, with the probe and nobody attached, with a viewer at the
-default rate, and with a viewer that asks for the scan of every object once a second. Ratios are of the windows of one
-round: of the time, and of the main thread's processor time, which a busy machine disturbs less. The aim is at most
-1.01 at the default rate, and no pause of another thread that is 5 ms longer than without.
+It runs with PyTorch of the current Python, or with each interpreter that `GPUTUI_TEST_TORCH` names. The loop runs in
+windows that alternate: without the probe, with the probe but no viewer, with a viewer at the default rate, and with a
+viewer that asks for a scan of every object once a second. Ratios compare windows of the same round: their time, and the
+main thread's processor time, which a busy machine disturbs less. The goal is a ratio of at most 1.01 at the default
+rate, and at most 5 ms added to the longest pause of another thread.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from pathlib import Path
 from gputui.model.target import Look
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
-from tests.torches import REPOSITORY, fake_cuda
+from tests.torches import REPOSITORY, fake_cuda, torch_pythons
 
 PROGRAM = Path(__file__).parent / "programs" / "training.py"
 DEFAULT_INTERVAL_S = 1.0
 
 
 class Training:
-    """The training program, asked for windows."""
+    """The training program; it runs a window each time it is asked."""
 
     def __init__(self, python: str, folder: Path) -> None:
         environment = {**os.environ, **fake_cuda(python, folder), "PYTHONPATH": str(REPOSITORY), "GPUTUI_PROBE": "0"}
@@ -47,7 +48,7 @@ class Training:
         self.pid = self._process.pid
 
     def ask(self, line: str) -> dict[str, float]:
-        """Send a line and return what the program answers."""
+        """Send a line and return the program's answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
@@ -61,16 +62,16 @@ class Training:
 
 
 @contextmanager
-def nobody(_training: Training, _pauses_ms: list[float]) -> Iterator[None]:
-    """No viewer."""
+def no_viewer(_training: Training, _pauses_ms: list[float]) -> Iterator[None]:
+    """Run the loop without a viewer."""
     yield
 
 
 @contextmanager
 def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
-    """A viewer as the screens are: statistics every second, looks when something changed, within 1 % of the time."""
+    """A viewer like the attach screens: statistics every second, looks after changes within 1 % of the time."""
     with listing.attach(training.pid) as client:
-        client.look()  # the first look of all explores the program, and is reported apart
+        client.look()  # the very first look explores the program, and is reported separately
         client.subscribe(DEFAULT_INTERVAL_S)
         client.ask_look("walk", when="changed")
         with _reading(client, pauses_ms, lambda: client.ask_look("walk", when="changed")):
@@ -81,14 +82,14 @@ def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
 def scanning(training: Training, pauses_ms: list[float]) -> Iterator[None]:
     """A viewer that asks for a scan of every object once a second."""
 
-    def again() -> None:
+    def ask_again() -> None:
         time.sleep(1.0)
         client.ask_look("scan")
 
     with listing.attach(training.pid) as client:
         client.look("scan")
         client.ask_look("scan")
-        with _reading(client, pauses_ms, again):
+        with _reading(client, pauses_ms, ask_again):
             yield
 
 
@@ -113,20 +114,20 @@ def _reading(client: ProbeClient, pauses_ms: list[float], after_a_look: Callable
 
 
 PHASES = {
-    "without the probe": ("probe off", nobody),
-    "idle": ("probe on", nobody),
+    "without the probe": ("probe off", no_viewer),
+    "idle": ("probe on", no_viewer),
     "default rate": ("probe on", default),
     "a scan a second": ("probe on", scanning),
 }
 
 
 def main() -> None:
-    """Measure with every interpreter of $GPUTUI_TEST_TORCH, and print a table for each."""
+    """Measure with each interpreter, and print a table for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each window")
     parsed = parser.parse_args()
-    for python in filter(None, os.environ.get("GPUTUI_TEST_TORCH", "").split(":")):
+    for python in torch_pythons():
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_RUNTIME_DIR"] = folder
             training = Training(python, Path(folder))
@@ -144,19 +145,19 @@ def _table(training: Training, rounds: int, seconds: float) -> str:
     with listing.attach(training.pid) as client:
         first_ms = client.look().cost.pause_ms
     for _ in range(rounds):
-        for name, (state, company) in PHASES.items():
+        for name, (state, viewer) in PHASES.items():
             training.ask(state)
-            with company(training, pauses_ms[name]):
+            with viewer(training, pauses_ms[name]):
                 windows[name].append(training.ask(str(seconds)))
     head = ("step", "ratio", "processor", "longest step", "longest gap", "looks", "longest look")
-    lines = [" " * 20 + "".join(f"{each:>14}" for each in head)]
-    for name, found in windows.items():
+    lines = [" " * 20 + "".join(f"{title:>14}" for title in head)]
+    for name, measured in windows.items():
         cells = (
-            f"{statistics.median(each['step_s'] for each in found) * 1e3:.3f} ms",
-            f"{_ratio(found, windows['without the probe'], 'step_s'):.3f}",
-            f"{_ratio(found, windows['without the probe'], 'step_cpu_s'):.3f}",
-            f"{max(each['longest_step_s'] for each in found) * 1e3:.1f} ms",
-            f"{max(each['longest_gap_s'] for each in found) * 1e3:.1f} ms",
+            f"{statistics.median(window['step_s'] for window in measured) * 1e3:.3f} ms",
+            f"{_ratio(measured, windows['without the probe'], 'step_s'):.3f}",
+            f"{_ratio(measured, windows['without the probe'], 'step_cpu_s'):.3f}",
+            f"{max(window['longest_step_s'] for window in measured) * 1e3:.1f} ms",
+            f"{max(window['longest_gap_s'] for window in measured) * 1e3:.1f} ms",
             str(len(pauses_ms[name])),
             f"{max(pauses_ms[name], default=0.0):.1f} ms",
         )
@@ -165,9 +166,9 @@ def _table(training: Training, rounds: int, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def _ratio(found: list[dict[str, float]], without: list[dict[str, float]], what: str) -> float:
-    """The median over the rounds of a window against the one without the probe in the same round."""
-    return statistics.median(one[what] / other[what] for one, other in zip(found, without, strict=True))
+def _ratio(measured: list[dict[str, float]], without: list[dict[str, float]], what: str) -> float:
+    """The median over the rounds of a window's figure over that of the same round without the probe."""
+    return statistics.median(one[what] / other[what] for one, other in zip(measured, without, strict=True))
 
 
 if __name__ == "__main__":

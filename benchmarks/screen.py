@@ -1,4 +1,4 @@
-"""What stands on a terminal's screen, as pyte draws it: to tell the answer to a key from all else that changes."""
+"""A terminal's screen as pyte draws it, to distinguish the answer to a key from all other changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Style = tuple[str, str, bool, bool]
 
 
 class Screen:
-    """A screen of `columns` x `lines`, fed with what a program writes."""
+    """A screen of `columns` x `lines` that receives a program's output."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self._screen = pyte.Screen(columns, lines)
@@ -31,12 +31,11 @@ class Screen:
         return list(self._screen.display)
 
     def styles_of(self, words: Collection[str]) -> tuple[tuple[int, str, Style], ...]:
-        """Where the first of `words` in each line stands, and in which style: a selection that moves changes this,
-        and figures that change do not."""
-        wanted = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
-        found = []
+        """The first of `words` in each line, with its style: it changes if the selection moves, not if figures do."""
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
+        matches = []
         for number, text in enumerate(self._screen.display):
-            if match := wanted.search(text):
+            if match := pattern.search(text):
                 cell = self._screen.buffer[number][match.start()]
-                found.append((number, match[0], (cell.fg, cell.bg, cell.bold, cell.reverse)))
-        return tuple(found)
+                matches.append((number, match[0], (cell.fg, cell.bg, cell.bold, cell.reverse)))
+        return tuple(matches)

@@ -1,9 +1,10 @@
-"""A soak test: viewers attach, look and leave at random, get killed or send nonsense; ranks are killed and restarted.
+"""A soak test: viewers attach, look, leave, are killed or send nonsense at random; ranks are killed and restarted.
 
-    GPUTUI_TEST_TORCH=cuda/bin/python python -m benchmarks.soak [--minutes 60] [--ranks 8] [--seed 1]
+    python -m benchmarks.soak [--minutes 60] [--ranks 8] [--seed 1]
 
-It reports the memory and the descriptors of both sides over time, and ends with 1 where one of them grew, where a rank
-ended by itself, or where one wrote to standard error.
+It runs with PyTorch of the current Python, or with the first interpreter that `GPUTUI_TEST_TORCH` names. It reports the
+memory and the file descriptors of both sides over time, and exits with 1 if one of them grew, if a rank ended by
+itself, or if a rank wrote to standard error.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from pathlib import Path
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from tests.torches import REPOSITORY, fake_cuda
+from tests.torches import REPOSITORY, fake_cuda, torch_pythons
 
 RANK = Path(__file__).parent / "programs" / "rank.py"
 SAMPLE_S = 5.0
 VIEWERS_AT_MOST = 3
 HALF = 0.5
 LIMITS = {"rank_kib": 4096, "rank_descriptors": 4, "viewer_kib": 4096, "viewer_descriptors": 12}
-"""How much a figure may grow; descriptors by as many as the largest number of viewers needs."""
+"""How much each figure may grow; descriptors by what the largest number of viewers needs."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Both sides at one moment: the largest rank, the most descriptors of one, and this process."""
+    """Both sides at one moment: the maximum over the ranks, and this process."""
 
     rank_kib: int
     rank_descriptors: int
@@ -52,7 +53,7 @@ def held_kib(pid: int) -> int:
 
 
 def descriptors(pid: int) -> int:
-    """How many a process has open."""
+    """How many file descriptors a process has open."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
@@ -89,13 +90,13 @@ class Soak:
         self.ranks = [self._start(number) for number in range(ranks)]
         self.samples: list[Sample] = []
         self.counts: dict[str, int] = {}
-        self._acts: dict[Callable[[Rank], None], int] = {
-            self._come: 20, self._look: 40, self._mark: 10, self._leave: 16, self._nonsense: 8, self._kill_viewer: 1,
+        self._weights: dict[Callable[[Rank], None], int] = {
+            self._arrive: 20, self._look: 40, self._mark: 10, self._leave: 16, self._nonsense: 8, self._kill_viewer: 1,
         }  # fmt: skip
 
     def run_action(self) -> None:
-        """Do one random thing to one random rank."""
-        action = self._choose.choices(list(self._acts), list(self._acts.values()))[0]
+        """Apply one random action to one random rank."""
+        action = self._choose.choices(list(self._weights), list(self._weights.values()))[0]
         self._count(action.__name__.strip("_"))
         action(self._choose.choice(self.ranks))
 
@@ -117,14 +118,14 @@ class Soak:
         ranks = max(map(held_kib, pids)), max(map(descriptors, pids))
         self.samples.append(Sample(*ranks, held_kib(os.getpid()), descriptors(os.getpid())))
 
-    def let_all_go(self) -> None:
+    def close_viewers(self) -> None:
         """Close every viewer."""
         for rank in self.ranks:
             while rank.viewers:
                 self._leave(rank)
 
     def problems(self) -> list[str]:
-        """What went wrong, in sentences."""
+        """What went wrong: sentences, and whatever the ranks wrote to standard error."""
         ended = [rank.process.returncode for rank in self.ranks if rank.process.poll() is not None]
         self._errors.seek(0)
         written = self._errors.read()
@@ -144,9 +145,9 @@ class Soak:
         assert process.stdout is not None
         return Rank(process, process.stdout.readline().strip())
 
-    def _come(self, rank: Rank) -> None:
+    def _arrive(self, rank: Rank) -> None:
         if len(rank.viewers) < VIEWERS_AT_MOST:
-            with suppress(ProbeError):  # the probe has not noticed yet that an earlier viewer has gone
+            with suppress(ProbeError):  # the probe has not noticed yet that an earlier viewer left
                 client = listing.attach(rank.process.pid)
                 client.subscribe(0.1)
                 client.ask_look("walk", when="changed")
@@ -159,7 +160,7 @@ class Soak:
         self._ask(rank, lambda viewer: viewer.mark("x" * self._choose.randrange(300)))
 
     def _ask(self, rank: Rank, ask: Callable[[ProbeClient], object]) -> None:
-        """Ask for something in every viewer; the probe has rightly dropped one that did not read for too long."""
+        """Ask through every viewer; the probe rightly drops a viewer that did not read for too long."""
         for viewer in list(rank.viewers):
             if not _answers(ask, viewer):
                 viewer.close()
@@ -174,7 +175,7 @@ class Soak:
             viewer = rank.viewers.pop(self._choose.randrange(len(rank.viewers)))
             if self._choose.random() < HALF:
                 with suppress(ProbeError):
-                    viewer.ask_look("scan")  # its answer is not awaited
+                    viewer.ask_look("scan")  # leaves without reading the answer
             viewer.close()
 
     def _nonsense(self, rank: Rank) -> None:
@@ -202,20 +203,20 @@ def _answers(ask: Callable[[ProbeClient], object], viewer: ProbeClient) -> bool:
 
 
 def growth(values: list[int]) -> int:
-    """How far the last third lies above the second."""
+    """How far the median of the last third lies above that of the second."""
     third = len(values) // 3
     return int(statistics.median(values[-third:]) - statistics.median(values[third : 2 * third])) if third else 0
 
 
 def plot(values: list[int], width: int = 60) -> str:
-    """Values over time, a character each."""
+    """Values over time, one character each."""
     low, high = min(values), max(values)
     shown = [values[number * len(values) // width] for number in range(min(width, len(values)))] or values
     return "".join(BARS[(value - low) * (len(BARS) - 1) // max(1, high - low)] for value in shown)
 
 
 def report(soak: Soak) -> int:
-    """Print how it went; the exit status."""
+    """Print the results; return the exit status."""
     print(", ".join(f"{count} times {name}" for name, count in sorted(soak.counts.items())))
     status = 0
     for name, limit in LIMITS.items():
@@ -230,15 +231,14 @@ def report(soak: Soak) -> int:
 
 
 def main() -> int:
-    """Run the soak test; the exit status."""
+    """Run the soak test; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    python = os.environ.get("GPUTUI_TEST_TORCH", sys.executable).split(":")[0]
     with tempfile.TemporaryDirectory(prefix="gputui-soak-") as folder:
-        soak = Soak(python, Path(folder), options.ranks, options.seed)
+        soak = Soak(torch_pythons()[0], Path(folder), options.ranks, options.seed)
         end, next_sample, next_kill = time.monotonic() + 60 * options.minutes, 0.0, time.monotonic() + 60.0
         try:
             while time.monotonic() < end:

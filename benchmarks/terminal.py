@@ -1,8 +1,8 @@
-"""A full-screen program on a pseudo-terminal of its own, measured from outside.
+"""A full-screen program on its own pseudo-terminal, measured from outside.
 
-What it writes is counted as an SSH link would carry it; its processor time and memory, and those of all its children,
-come from /proc. Queries that programs send to find out about the terminal are answered as xterm answers them, so that
-none waits for an answer.
+Its output is counted in the bytes that an SSH connection would carry; its processor time and memory, including its
+descendants, come from /proc. Queries about the terminal are answered as xterm would, so that no program waits for an
+answer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ KEYS = {
     "pageup": "\x1b[5~",
     "pagedown": "\x1b[6~",
 }
-"""What a terminal sends for a key with a name; any other key is itself."""
+"""What a terminal sends for a named key; any other key is sent as it is."""
 
 CURSOR_KEYS = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
-"""The last letters of these: they come after ESC [, or after ESC O where the program asked for application keys."""
+"""The final letters of cursor keys, after ESC [, or after ESC O if the program asked for application keys."""
 
 _ANSWERS = {
     b"\x1b[c": b"\x1b[?62;22c",
@@ -49,12 +49,12 @@ _TAIL_BYTES = 1 << 16
 _QUIT_LIMIT_S = 5.0
 
 PACKET_BYTES = 256
-"""How many bytes a slow line takes at once."""
+"""The chunk in which a slow line transfers bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process and its descendants have used: processor seconds so far, resident bytes now."""
+    """Usage of a process and its descendants: processor seconds so far, resident bytes now."""
 
     cpu_s: float
     resident_bytes: int
@@ -71,7 +71,7 @@ class Terminal:
         environment: Mapping[str, str] | None = None,
         line_bytes_per_s: int | None = None,
     ) -> None:
-        """`line_bytes_per_s` is how fast the line to the terminal is; None: no limit."""
+        """`line_bytes_per_s` limits the line to the terminal; None means no limit."""
         self._line_bytes_per_s = line_bytes_per_s
         self._line_is_free_at = 0.0
         self.started = time.monotonic()
@@ -100,7 +100,7 @@ class Terminal:
         self.close()
 
     def read(self, limit_s: float) -> bytes:
-        """What the program writes next, b"" where nothing comes within `limit_s`; EOFError when it has ended."""
+        """The program's next output, or b"" if there is none within `limit_s`; EOFError if it has ended."""
         limit_s -= self._wait_for_line(limit_s)
         if limit_s < 0 or not select.select([self._fd], [], [], limit_s)[0]:
             return b""
@@ -117,7 +117,7 @@ class Terminal:
         return data
 
     def _wait_for_line(self, limit_s: float) -> float:
-        """Wait, for `limit_s` at most, until the line has carried what was read; how long it is busy."""
+        """Wait up to `limit_s` until the line has carried the last output; return how long it stays busy."""
         busy_s = max(0.0, self._line_is_free_at - time.monotonic())
         time.sleep(min(busy_s, max(0.0, limit_s)))
         return busy_s
@@ -125,7 +125,7 @@ class Terminal:
     def _take(self) -> bytes:
         try:
             data = os.read(self._fd, PACKET_BYTES if self._line_bytes_per_s else 1 << 16)
-        except OSError:  # EIO: the last process with this terminal open has ended
+        except OSError:  # EIO: no process has this terminal open any more
             data = b""
         if not data:
             message = "the program has ended"
@@ -135,7 +135,7 @@ class Terminal:
         return data
 
     def read_for(self, seconds: float) -> float:
-        """Read for `seconds`, and return the most resident bytes seen meanwhile, looking five times a second."""
+        """Read for `seconds`, and return the peak of resident bytes, sampled five times a second."""
         end = time.monotonic() + seconds
         peak, next_look = 0, 0.0
         while (now := time.monotonic()) < end:
@@ -145,7 +145,7 @@ class Terminal:
         return peak
 
     def wait_for(self, text: re.Pattern[bytes], limit_s: float) -> float | None:
-        """Seconds since the start until `text` was written, escape sequences aside; None where it never was."""
+        """Seconds from the start until `text` was written, ignoring escape sequences; None if it never was."""
         end = time.monotonic() + limit_s
         while not text.search(_SEQUENCE.sub(b"", self._tail)):
             left = end - time.monotonic()
@@ -155,18 +155,18 @@ class Terminal:
         return time.monotonic() - self.started
 
     def press(self, key: str) -> float:
-        """Send a key; the moment at which it was sent."""
+        """Send a key; return the time at which it was sent."""
         start = "\x1bO" if self._has_application_keys else "\x1b["
         text = start + CURSOR_KEYS[key] if key in CURSOR_KEYS else KEYS.get(key, key)
         os.write(self._fd, text.encode())
         return time.monotonic()
 
     def usage(self) -> Usage:
-        """What the program and its descendants have used."""
+        """The usage of the program and its descendants."""
         return usage_of(self._pid)
 
     def close(self, key: str = "q") -> int:
-        """Press `key`, wait until the program ends and return its exit status; one that does not end is killed."""
+        """Press `key`, wait for the program to end (or kill it), and return its exit status."""
         if self._exit_status is not None:
             return self._exit_status
         end = time.monotonic() + _QUIT_LIMIT_S
@@ -191,7 +191,7 @@ class Terminal:
 
 
 def usage_of(root: int) -> Usage:
-    """What process `root` and its descendants have used; those that end meanwhile count as far as they were seen."""
+    """The usage of process `root` and its descendants; one that ends during the call may be missing."""
     ticks = pages = 0
     for pid in _descendants(root):
         try:
@@ -204,13 +204,13 @@ def usage_of(root: int) -> Usage:
 
 
 def _descendants(root: int) -> list[int]:
-    found, todo = [], [root]
+    descendants, todo = [], [root]
     while todo:
         pid = todo.pop()
-        found.append(pid)
+        descendants.append(pid)
         try:
             for task in Path(f"/proc/{pid}/task").iterdir():
                 todo += map(int, (task / "children").read_text().split())
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return found
+    return descendants

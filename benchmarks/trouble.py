@@ -1,8 +1,8 @@
-"""From a key to the answer while something is slow: an NVML call of 5 s, PCIe rates of 20 ms, a line of 30 KB/s.
+"""From a key to its answer while something is slow: an NVML call of 5 s, PCIe rates of 20 ms, a line of 30 KB/s.
 
     python -m benchmarks.trouble [--presses 60] [--size 180x48]
 
-The arrow keys of `benchmarks.monitor`, on 8 devices with 24 processes; the size is one at which PCIe rates are shown.
+Arrow keys as in `benchmarks.monitor`, on 8 devices with 24 processes, at a size that shows PCIe rates.
 Prints percentiles against the budget of 50 ms.
 """
 
@@ -22,17 +22,17 @@ HANGING_US = 5_000_000
 
 
 def nothing(_: Lab) -> None:
-    """Nothing is slow."""
+    """Leave everything fast."""
 
 
 def hang(machine: Lab) -> None:
-    """One NVML call takes five seconds on each device."""
+    """Make one NVML call take five seconds on each device."""
     machine.gpus.fault("nvmlDeviceGetPowerUsage", delay_us=HANGING_US)
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is slow: made so by `make` once the monitor is up, by the line, or by NVML calls as slow as on a board."""
+    """What is slow: `make`, called once the monitor is up, the line, or NVML calls as slow as on a real GPU."""
 
     title: str
     make: Callable[[Lab], None] = nothing
@@ -43,13 +43,13 @@ class Trouble:
 TROUBLES = (
     Trouble("nothing is slow"),
     Trouble("an NVML call takes 5 s", hang),
-    Trouble("NVML is as slow as on a board, PCIe rates 20 ms", has_real_delays=True),
+    Trouble("NVML is as slow as on a real GPU, PCIe rates 20 ms", has_real_delays=True),
     Trouble("the line takes 30 KB/s", line_bytes_per_s=SLOW_LINE_BYTES_PER_S),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a 99th percentile is above the budget."""
+    """Measure and print; return 1 if a 99th percentile exceeds the budget."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trouble", description=__doc__)
     parser.add_argument("--presses", type=int, default=60, help="how many keys are pressed")
     parser.add_argument("--size", default="180x48", help="COLUMNSxLINES")

@@ -1,6 +1,6 @@
 """Writes the screenshots of this folder from the running program: `python screenshots/make.py`.
 
-The demonstration plays on a clock of its own, so that the files are the same on every run.
+The demonstration runs on a simulated clock, so every run writes the same files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Change = Callable[[Snapshot], Snapshot]
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: the file's name, the terminal, the keys that lead there, and what is wrong with the machine."""
+    """One picture: file name, terminal size, the keys that lead to the screen, theme, and a fault of the machine."""
 
     name: str
     size: tuple[int, int] = (120, 40)
@@ -49,12 +49,12 @@ class Shot:
 
 
 def without_driver(snapshot: Snapshot) -> Snapshot:
-    """NVML cannot be read."""
+    """Replace the devices with the problem of a missing driver."""
     return snapshot._replace(devices=DeviceLook(problem=PROBLEM), processes=ProcessLook())
 
 
 def with_lost_device(snapshot: Snapshot) -> Snapshot:
-    """The sixth GPU no longer answers."""
+    """Replace the sixth GPU with one that no longer answers."""
     gone = Absent("GPU is lost")
     devices = tuple(
         device._replace(lost=LOST, memory=gone, gpu_utilization_percent=gone, power_w=gone)
@@ -93,7 +93,7 @@ class Stage:
         self._change = change
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - the clock paces
-        """The snapshot of the clock's time."""
+        """Take the snapshot of the clock's time."""
         devices, host, processes = self._source.read()
         details = self._source.details(attention.process) if attention.process else None
         number = 1 + round(self.now - BEGIN)
@@ -103,16 +103,16 @@ class Stage:
         return self._change(moment)
 
     def send_signal(self, identity: Identity, number: int) -> None:
-        """Refused, as in every demonstration."""
+        """Refuse it, as every demonstration does."""
         self._source.send_signal(identity, number)
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Hold nothing to close."""
 
 
 @asynccontextmanager
 async def monitor(shot: Shot) -> AsyncIterator[tuple[GputuiApp, Pilot[int]]]:
-    """The monitor on a terminal of the shot's size, with some past."""
+    """Run the monitor at the shot's size, with `PAST_S` of history."""
     stage = Stage(shot.change)
     app = GputuiApp(Settings(interval_s=NEVER_S, theme=shot.theme), stage, lambda: stage)
     async with app.run_test(size=shot.size) as pilot:
@@ -132,7 +132,7 @@ async def until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
 
 
 async def settle(pilot: Pilot[int]) -> None:
-    """Wait until all is drawn."""
+    """Wait until everything is drawn."""
     for _ in range(3):
         await pilot.pause()
 
@@ -149,7 +149,7 @@ async def take(shot: Shot) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Write the pictures named, or all."""
+    """Write the named pictures, or all of them."""
     os.environ["TZ"] = "UTC"
     time.tzset()
     for shot in SHOTS:

@@ -1,7 +1,8 @@
-"""Writes the pictures of the attach screens: `python screenshots/make_attach.py cuda/bin/python`.
+"""Writes the pictures of the attach screens: `python screenshots/make_attach.py [PYTHON]`.
 
-A small GPT (`training.py`) that keeps too much trains on fake GPUs (`tests/fakegpu`) by the interpreter named, which
-needs a CUDA build of PyTorch; the monitor looks at it as a user would. Addresses and times differ from run to run.
+A small GPT (`training.py`) that keeps too many tensors trains on fake GPUs (`tests/fakegpu`) under PYTHON, by default
+the Python that runs this script, which needs a CUDA build of PyTorch. The monitor attaches to it as a user would.
+Addresses and times differ from run to run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.model.snapshot import Attention, Snapshot  # noqa: E402 - the repository, not what is installed
+from gputui.model.snapshot import Attention, Snapshot  # noqa: E402 - from the repository, not an installed package
 from gputui.settings import Settings  # noqa: E402
 from gputui.sources.machine import DemoMachine, LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
@@ -38,7 +39,7 @@ class NamedMachine(LiveMachine):
     """This machine under a neutral name."""
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """One moment, from "node7"."""
+        """Take a snapshot whose host is "node7"."""
         snapshot = super().look(attention, interval_s)
         return snapshot._replace(host=snapshot.host._replace(hostname="node7"))
 
@@ -70,7 +71,7 @@ async def take(pid: int) -> None:
 
 
 async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
-    """Ask for looks until the screen has tensors: on a slow machine they come on request only."""
+    """Ask for looks until the screen has tensors: on a slow machine automatic looks leave them out."""
 
     def has_tensors() -> bool:
         target = app.attached.targets.current
@@ -84,14 +85,14 @@ async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
 
 
 def _is_attached(app: GputuiApp, pid: int) -> bool:
-    """Attach, once PyTorch is imported and the probe is there."""
+    """Try to attach, which succeeds once PyTorch is imported and the probe runs."""
     if not app.attached.targets.all:
         app.attached.attach(pid)
     return bool(app.attached.targets.all)
 
 
 def main(python: str) -> None:
-    """Run the program beside the monitor; the monitor runs again in the environment of the fake GPUs."""
+    """Run the program, and this script again in the environment of the fake GPUs to take the pictures."""
     if "PROGRAM_PID" in os.environ:
         asyncio.run(take(int(os.environ["PROGRAM_PID"])))
         return
@@ -111,4 +112,4 @@ def main(python: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else sys.executable)

@@ -1,7 +1,8 @@
-"""Makes the recording that comes with gputui: `python screenshots/make_recording.py cuda/bin/python`.
+"""Makes the recording that comes with gputui: `python screenshots/make_recording.py [PYTHON]`.
 
-`recorded_training.py` trains on a fake GPU (`tests/fakegpu`) by the interpreter named, which needs a CUDA build of
-PyTorch, until it runs out of memory; `gputui attach --record` keeps that. Nothing of the machine is in the file.
+`recorded_training.py` trains on a fake GPU (`tests/fakegpu`) until it runs out of memory, under PYTHON, by default the
+Python that runs this script, which needs a CUDA build of PyTorch. It is recorded as by `gputui attach --record`, and
+the file is checked for paths and names of this machine.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.explain.disconnects import sentence  # noqa: E402 - the repository, not what is installed
+from gputui.explain.disconnects import sentence  # noqa: E402 - from the repository, not an installed package
 from gputui.model.moment import TargetMoment  # noqa: E402
 from gputui.model.snapshot import Attention  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
@@ -39,8 +40,8 @@ LOOK_EVERY_S = 3.0
 
 
 def record(pid: int, path: Path) -> None:
-    """Attach as soon as the probe is there, and keep all until the end."""
-    while pid not in {found.pid for found in list_probes()}:
+    """Attach as soon as the probe runs, and record until the program ends."""
+    while pid not in {probe.pid for probe in list_probes()}:
         time.sleep(0.05)
     recorder = FileRecorder(str(path), hostname="demo")
     machine, ended = LiveMachine(), threading.Event()
@@ -66,21 +67,21 @@ def check(path: Path, *forbidden: str) -> None:
         for place in places_of(file)[0]:
             file.seek(place.offset + HEADER_BYTES)
             text += zlib.decompress(file.read(place.header.payload_bytes))
-    found = [
+    leaks = [
         word for word in ("/tmp", "/home", "/root", f'"{socket.gethostname()}"', *forbidden) if word.encode() in text
     ]
-    if found or path.stat().st_size > BYTES_AT_MOST:
-        sys.exit(f"{path}: {path.stat().st_size} bytes, and it holds {found}")
+    if leaks or path.stat().st_size > BYTES_AT_MOST:
+        sys.exit(f"{path}: {path.stat().st_size} bytes, and it contains {leaks}")
     print(f"{path}: {path.stat().st_size} bytes, {len(text)} unpacked")
 
 
 def main(python: str) -> None:
-    """Run the program beside the recorder; the recorder runs again in the environment of the fake GPU."""
+    """Run the program, and this script again in the environment of the fake GPU to record it."""
     if "PROGRAM_PID" in os.environ:
         record(int(os.environ["PROGRAM_PID"]), Path(os.environ["RECORDING"]))
         return
     with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
-        made = Path(folder) / "made"
+        recording = Path(folder) / "recording"
         shutil.copy(FOLDER / "recorded_training.py", Path(folder) / "train.py")
         variables = {**fake_cuda(python, Path(folder), gpus=1), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
@@ -89,14 +90,14 @@ def main(python: str) -> None:
         command = ["python", "train.py"]
         program = subprocess.Popen(command, cwd=folder, env={**environment, "LD_PRELOAD": preload})
         try:
-            again = {**environment, "PROGRAM_PID": str(program.pid), "RECORDING": str(made)}
-            subprocess.run([sys.executable, __file__, python], env=again, check=True)
+            recorder_environment = {**environment, "PROGRAM_PID": str(program.pid), "RECORDING": str(recording)}
+            subprocess.run([sys.executable, __file__, python], env=recorder_environment, check=True)
         finally:
             program.kill()
             program.wait()
-        check(made, folder, str(REPOSITORY), python)
-        shutil.copyfile(made, SHIPPED)
+        check(recording, folder, str(REPOSITORY), python)
+        shutil.copyfile(recording, SHIPPED)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else sys.executable)

@@ -1,7 +1,7 @@
 """The program in the shipped recording: a GPT that trains well, is validated, leaks, and runs out of memory.
 
-First the model, then batches of one length, with marks after forward, backward and step. Then a validation whose kept
-logits leave segments stuck; and from there on losses are kept with their graphs, until memory ends.
+It trains on batches of one length first, with marks after forward, backward and step. Then the kept logits of a
+validation leave segments stuck. From there on losses are kept with their graphs until memory runs out.
 """
 
 import time
@@ -44,7 +44,7 @@ class GPT(nn.Module):
 
 
 def rest(seconds: float) -> None:
-    """Sleep as long as the step takes on a real device, in pieces between which the probe can look."""
+    """Sleep as long as the step takes on a real device, in short pieces so that the probe can look in between."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.001)
@@ -79,7 +79,7 @@ def train(length: int, *, marks: bool) -> torch.Tensor:
 
 
 def validate() -> None:
-    """Keeps a slice of each batch's logits: views keep whole tensors alive while everything around them is freed."""
+    """Keep a slice of each batch's logits, while everything around them is freed."""
     model.eval()
     with torch.no_grad():
         for number in range(6):

@@ -1,11 +1,11 @@
-"""The program in the pictures of the attach screens: a small GPT with batches of mixed lengths that keeps too much."""
+"""The program in the pictures of the attach screens: a small GPT, mixed batch lengths, too many tensors kept."""
 
 import time
 
 import torch
 from torch import nn
 
-import gputui.probe  # noqa: F401 - the probe listens from here on
+import gputui.probe  # noqa: F401 - the import starts the probe
 
 WORDS, WIDTH, LAYERS = 32_000, 1024, 8
 

@@ -1,4 +1,4 @@
-"""The benchmark's measure, measured: programs whose bytes, answers and end are known."""
+"""The terminal of the benchmarks, tested with programs whose output, answers and exit are known."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_text_is_found_among_escape_sequences() -> None:
         assert 0.2 <= terminal.first_output_s <= seconds
 
 
-def test_text_that_never_comes_is_not_found() -> None:
+def test_text_that_never_appears_is_not_found() -> None:
     with shell(f"echo something else; {UNTIL_A_KEY}") as terminal:
         assert terminal.wait_for(re.compile(rb"700 W"), 0.2) is None
 
@@ -59,7 +59,7 @@ def test_text_that_never_comes_is_not_found() -> None:
         pytest.param("\\033[6n", "", b"\x1b[1;1R", id="a query is answered"),
     ],
 )
-def test_a_program_gets_what_a_terminal_sends(asks: str, key: str, bytes_sent: bytes) -> None:
+def test_keys_and_answers_match_those_of_a_terminal(asks: str, key: str, bytes_sent: bytes) -> None:
     count = len(bytes_sent)
     script = f"stty raw -echo; printf '{asks}ready'; head -c {count} | od -An -tx1; printf done"
     with shell(script) as terminal:
@@ -68,7 +68,7 @@ def test_a_program_gets_what_a_terminal_sends(asks: str, key: str, bytes_sent: b
         assert bytes_sent.hex() in read_to_end(terminal).replace(b" ", b"").decode()
 
 
-def test_the_usage_is_that_of_the_whole_tree() -> None:
+def test_usage_includes_all_descendants() -> None:
     burn = (
         "import sys, time; held = bytearray(50 << 20)\n"
         "while time.process_time() < 0.3: pass\n"
@@ -81,14 +81,14 @@ def test_the_usage_is_that_of_the_whole_tree() -> None:
     assert usage.resident_bytes >= 50 << 20
 
 
-def test_a_process_that_is_gone_has_used_nothing() -> None:
+def test_an_ended_process_has_no_usage() -> None:
     with shell("true") as terminal:
         read_to_end(terminal)
         terminal.close()
         assert usage_of(terminal._pid).resident_bytes == 0
 
 
-def test_the_program_ends_with_its_own_status() -> None:
+def test_closing_returns_the_exit_status() -> None:
     terminal = shell("stty raw -echo; printf ready; head -c 1 >/dev/null; exit 3")
     terminal.wait_for(re.compile(rb"ready"), 30)
     assert terminal.close() == 3

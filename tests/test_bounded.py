@@ -1,4 +1,4 @@
-"""A monitor that is left open for days keeps nothing about processes that have gone."""
+"""A monitor left open for days keeps nothing about processes that have ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gputui.ui.graph_history import record
 from tests.conftest import FakeGpus
 
 TWO_LOOKS = 250
-"""Objects of the newest looks may be there still; what leaks grows by each of 20."""
+"""Objects of the newest looks may still be alive; a leak grows with each of 20 looks."""
 
 
 class Churn:
-    """Looks at a machine where all processes are new at each look: 100 that NVML alone knows and 2 real ones."""
+    """Looks at a machine where all processes are new at each look: 100 that only NVML knows, and 2 real ones."""
 
     def __init__(self, gpus: FakeGpus) -> None:
         self.gpus = gpus
@@ -58,15 +58,15 @@ def churn(fake_gpus: FakeGpus):
 
 
 def objects() -> Counter[str]:
-    """How many objects of gputui's own there are, and what containers hold in all."""
+    """The number of gputui objects by type, and the number of items in all containers."""
     gc.collect()
-    kept = gc.get_objects()
-    counts = Counter(type(item).__qualname__ for item in kept if type(item).__module__.startswith("gputui"))
-    counts["items of dicts, sets and lists"] = sum(len(item) for item in kept if type(item) in (dict, set, list))
+    live = gc.get_objects()
+    counts = Counter(type(item).__qualname__ for item in live if type(item).__module__.startswith("gputui"))
+    counts["items of dicts, sets and lists"] = sum(len(item) for item in live if type(item) in (dict, set, list))
     return counts
 
 
-def test_what_is_kept_does_not_grow_with_processes_that_come_and_go(churn: Churn) -> None:
+def test_memory_does_not_grow_as_processes_start_and_end(churn: Churn) -> None:
     churn.look(10)
     before = objects()
     churn.look(20)

@@ -1,4 +1,4 @@
-"""The command line, as a shell sees it: what goes to standard output, what to standard error, and the exit status."""
+"""The command line as a shell sees it: standard output, standard error, and exit status."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     [
         pytest.param("--intervall 3", "There is no option --intervall. Did you mean --interval?", id="option"),
         pytest.param("--onc", "There is no option --onc. Did you mean --once?", id="abbreviation"),
-        pytest.param("--xyz=1", "There is no option --xyz. See gputui --help.", id="option, nothing near"),
+        pytest.param("--xyz=1", "There is no option --xyz. See gputui --help.", id="option, no near match"),
         pytest.param("--interval", "--interval needs a value. See gputui --help.", id="no value"),
         pytest.param("--once=3", "--once takes no value. See gputui --help.", id="value"),
-        pytest.param("--record x", "There is no option --record. See gputui --help.", id="option, only dashes near"),
+        pytest.param("--record x", "There is no option --record. See gputui --help.", id="option, only dashes match"),
         pytest.param(
             "--sort pid",
             "There is no option --sort. It is a setting: sort in the settings file, or GPUTUI_SORT.",
             id="setting",
         ),
-        pytest.param("snapshot", "Missing: PID, -o/--output. See gputui snapshot --help.", id="nothing given"),
+        pytest.param("snapshot", "Missing: PID, -o/--output. See gputui snapshot --help.", id="no arguments"),
         pytest.param(
             "snapshot 1 -o /nowhere/x",
             "There is no folder /nowhere. Create it, or name a file elsewhere.",
@@ -49,7 +49,7 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         pytest.param("doctor --jsn", "There is no option --jsn. Did you mean --json?", id="option of a command"),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence_and_status_2(
+def test_a_usage_error_is_one_sentence_and_status_2(
     capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
     assert main(arguments.split()) == 2
@@ -69,14 +69,14 @@ def test_what_cannot_be_meant_is_one_sentence_and_status_2(
     ],
     ids=["a folder", "no launcher", "no recording"],
 )
-def test_what_is_not_there_is_a_sentence_with_the_remedy(
+def test_a_missing_file_or_process_is_a_sentence_with_a_remedy(
     capsys: pytest.CaptureFixture[str], arguments: str, status: int, sentence: str
 ) -> None:
     assert main(arguments.split()) == status
     assert capsys.readouterr().err.startswith(f"gputui: {sentence}")
 
 
-def test_a_launcher_without_ranks_is_a_sentence_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_launcher_without_ranks_is_a_sentence_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as launcher:
         assert main(["attach", "--job", str(launcher.pid)]) == 1
     sentence = f"No process below PID {launcher.pid} has a probe. Start the job with `gputui run torchrun ...`, or put"
@@ -84,20 +84,20 @@ def test_a_launcher_without_ranks_is_a_sentence_with_the_remedy(capsys: pytest.C
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["attach", "--help"], ["run", "--help"], ["--version"], ["doctor"]])
-def test_on_a_full_disk_nothing_is_silent(arguments: list[str]) -> None:
+def test_every_command_reports_a_full_disk(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "gputui", *arguments]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr[:40]) == (1, "gputui: Standard output cannot be written: "[:40])
 
 
-def test_a_command_that_is_nowhere_near_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_without_a_near_match_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zzz"]) == 2
     assert ", ".join(command.name for command in COMMANDS) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_of_the_table_can_be_loaded(command: cli.Command) -> None:
+def test_every_command_can_be_loaded(command: cli.Command) -> None:
     assert callable(command.load())
 
 
@@ -125,7 +125,7 @@ def test_a_broken_settings_file_stops_the_monitor_but_not_its_help(
     assert main(["--version"]) == 0
 
 
-def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_the_remedy() -> None:
+def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_a_remedy() -> None:
     result = run([])
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
@@ -133,7 +133,7 @@ def test_a_pipe_instead_of_a_terminal_is_a_sentence_with_the_remedy() -> None:
     )
 
 
-def test_a_reader_that_went_away_is_no_error_message() -> None:
+def test_a_closed_pipe_prints_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(
@@ -144,7 +144,7 @@ def test_a_reader_that_went_away_is_no_error_message() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_a_sentence(unbuffered: str) -> None:
+def test_a_full_disk_is_reported_in_a_sentence(unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [sys.executable, "-m", "gputui", "--version"],
@@ -158,7 +158,7 @@ def test_a_full_disk_is_a_sentence(unbuffered: str) -> None:
     assert result.stderr == "gputui: Standard output cannot be written: No space left on device.\n"
 
 
-def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_exits_with_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
@@ -167,7 +167,7 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_a_terminal_cannot_show_becomes_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_cannot_be_encoded_become_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "from gputui.output import put; put('Zo\\u00eb \\u2500 \\udcff\\n')"
     result = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
@@ -181,7 +181,7 @@ def test_once_prints_the_document_and_nothing_else(fake_gpus: FakeGpus) -> None:
     assert [device["name"] for device in json.loads(result.stdout)["devices"]] == ["NVIDIA H100 80GB HBM3"] * 2
 
 
-def test_once_imports_nothing_that_it_does_not_need(fake_gpus: FakeGpus) -> None:
+def test_once_imports_no_unneeded_module(fake_gpus: FakeGpus) -> None:
     foreign = ("textual", "rich", "torch", "json")
     code = (
         "import sys; from gputui.cli import main; main(['--once']); "
@@ -193,7 +193,7 @@ def test_once_imports_nothing_that_it_does_not_need(fake_gpus: FakeGpus) -> None
     assert result.stderr.split() == []
 
 
-def test_once_without_a_driver_prints_the_host_and_is_status_1() -> None:
+def test_once_without_a_driver_prints_the_host_and_exits_with_1() -> None:
     result = run(["--once"], {**os.environ, "LD_LIBRARY_PATH": "/nowhere"})
     assert result.returncode == 1
     assert "host  cpu" in result.stdout
@@ -201,7 +201,7 @@ def test_once_without_a_driver_prints_the_host_and_is_status_1() -> None:
 
 
 def run(arguments: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """gputui in a process of its own, on pipes."""
+    """Run gputui in a new process, on pipes."""
     return subprocess.run(
         [sys.executable, "-m", "gputui", *arguments],
         env=environment,

@@ -1,4 +1,4 @@
-"""The documents against the program: settings, variables, links, and the README's two commands."""
+"""The documentation matches the program: settings, variables, links, and the README's two commands."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ COMMANDS = (
 
 
 def rows(header: str) -> dict[str, list[str]]:
-    """The table of the settings page that begins with `header`: its cells without backquotes, by the first one."""
+    """The rows of the settings page's table that begins with `header`, by first cell, without backquotes."""
     table = SETTINGS_PAGE.split(f"\n{header}", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     cells = [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in table]
     return {first: rest for first, *rest in cells}
 
 
-def test_every_setting_and_no_other_has_a_row() -> None:
+def test_the_settings_page_lists_exactly_the_settings() -> None:
     assert list(rows("| setting |")) == [setting.name for setting in SETTINGS]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_a_row_has_the_variable_the_flag_and_the_default(setting: Setting) -> None:
+def test_a_settings_row_has_its_variable_flag_and_default(setting: Setting) -> None:
     variable, flag, default, _ = rows("| setting |")[setting.name]
     assert (variable, flag) == (setting.variable, setting.flag.name if setting.flag else "")
     assert setting.form(default) == getattr(DEFAULTS, setting.field)
 
 
-def test_every_word_a_setting_can_have_is_on_the_page() -> None:
+def test_the_settings_page_lists_every_allowed_word() -> None:
     words = {*COLORS, *GRAPHS, *PROCESS_COLUMNS, *SORTS, *THEMES}
     assert words - set(re.findall(r"[\w-]+", SETTINGS_PAGE)) == set()
 
 
-def test_the_variables_of_no_setting_are_those_of_the_list() -> None:
+def test_the_page_lists_exactly_the_variables_that_are_not_settings() -> None:
     assert {name: meaning for name, (meaning,) in rows("| variable |").items()} == environment.OF_NO_SETTING
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text())
-    assert [(path, anchor) for path, anchor in targets if not leads_somewhere(page, path, anchor)] == []
+    assert [(path, anchor) for path, anchor in targets if not has_target(page, path, anchor)] == []
 
 
-def leads_somewhere(page: Path, path: str, anchor: str) -> bool:
+def has_target(page: Path, path: str, anchor: str) -> bool:
     target = page.parent / path if path else page
     if not target.exists():
         return False
@@ -64,6 +64,6 @@ def leads_somewhere(page: Path, path: str, anchor: str) -> bool:
     return not anchor or anchor in {re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings}
 
 
-def test_the_readme_has_its_two_commands_each_on_a_line_of_its_own() -> None:
+def test_the_readme_has_each_command_on_a_single_line() -> None:
     lines = (REPOSITORY / "README.md").read_text().splitlines()
     assert [line.strip() for line in lines if line.startswith("    python3 -m venv")] == list(COMMANDS)

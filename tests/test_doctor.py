@@ -1,4 +1,4 @@
-"""The doctor: what it finds, what it says about it, and what it never says."""
+"""The doctor: its checks, their findings, and the data it never prints."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def the(here: Here, check: str) -> Diagnosis:
 
 
 def on(columns: int, lines: int, encoding: str = "utf-8", **environment: str) -> Here:
-    """A healthy machine seen on another terminal."""
+    """A healthy machine with another terminal."""
     return replace(FINE, terminal=Terminal((columns, lines), encoding), environment={**FINE.environment, **environment})
 
 
-def test_nothing_is_broken_where_all_is_well() -> None:
+def test_a_healthy_machine_has_no_broken_finding() -> None:
     assert [finding for finding in examine(FINE) if finding.grade is Grade.BROKEN] == []
 
 
@@ -62,13 +62,13 @@ def test_nothing_is_broken_where_all_is_well() -> None:
         pytest.param(on(120, 40, GPUTUI_THEME="x"), "settings", Grade.BROKEN, "GPUTUI_THEME", id="a wrong setting"),
     ],
 )
-def test_the_terminal_and_the_settings_are_looked_at(here: Here, check: str, grade: Grade, text: str) -> None:
+def test_the_terminal_and_the_settings_are_checked(here: Here, check: str, grade: Grade, text: str) -> None:
     finding = the(here, check)
     assert finding.grade is grade
     assert text in finding.text
 
 
-def test_a_variable_that_means_nothing_is_told() -> None:
+def test_an_unknown_gputui_variable_is_reported() -> None:
     known, unknown = findings(on(120, 40, GPUTUI_TEHME="nord"), "settings")
     assert known.grade is Grade.FINE
     assert (unknown.text, unknown.remedy) == (
@@ -77,7 +77,7 @@ def test_a_variable_that_means_nothing_is_told() -> None:
     )
 
 
-def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
+def test_a_driver_problem_is_broken_with_its_sentence() -> None:
     here = replace(FINE, devices=DeviceLook(problem="No driver. Install one."))
     assert the(here, "driver") == Diagnosis(
         "driver",
@@ -88,7 +88,7 @@ def test_a_driver_that_does_not_work_is_broken_with_its_sentence() -> None:
     assert findings(here, "devices") == []
 
 
-def test_a_lost_device_and_one_with_problems_are_told_by_index() -> None:
+def test_lost_and_faulty_devices_are_named_by_index() -> None:
     devices = (DEVICE, DEVICE._replace(index=1, lost=Lost("GPU is lost")), DEVICE._replace(index=2, problems=("rows",)))
     here = replace(FINE, devices=FINE.devices._replace(devices=devices))
     assert [(finding.grade, finding.text) for finding in findings(here, "devices")] == [
@@ -102,10 +102,10 @@ def test_a_driver_without_a_device_is_broken() -> None:
     assert the(replace(FINE, devices=DeviceLook(Driver("580", "13.0"))), "devices").grade is Grade.BROKEN
 
 
-def test_memory_that_is_not_told_is_a_limit() -> None:
-    uses = (DeviceUse(UUID, 1, "C", Absent("not said")), DeviceUse(UUID, 2, "C", Absent("not said")))
+def test_unknown_process_memory_is_reported_once() -> None:
+    uses = (DeviceUse(UUID, 1, "C", Absent("not reported")), DeviceUse(UUID, 2, "C", Absent("not reported")))
     here = replace(FINE, devices=FINE.devices._replace(uses=uses))
-    assert the(here, "processes").text == "The memory of some processes is unknown: not said"
+    assert the(here, "processes").text == "The memory of some processes is unknown: not reported"
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_memory_that_is_not_told_is_a_limit() -> None:
         pytest.param(f"on {os.uname().nodename}.", "on (host).", id="host"),
     ],
 )
-def test_nothing_personal_is_said(text: str, shown: str) -> None:
+def test_personal_data_is_removed_from_texts(text: str, shown: str) -> None:
     assert impersonal(text, {"HOME": "/home/ana", "USER": "ana"}) == shown
 
 
-def test_the_report_has_a_line_for_each_finding_and_one_for_each_remedy() -> None:
+def test_the_report_has_a_line_per_finding_and_per_remedy() -> None:
     text = report(
         [Diagnosis("driver", Grade.BROKEN, "No driver.", "Install it."), Diagnosis("python", Grade.FINE, "3.12")],
         as_json=False,
@@ -143,20 +143,20 @@ def doctor(environment: Mapping[str, str], *arguments: str) -> subprocess.Comple
     )
 
 
-def test_the_doctor_is_status_0_where_devices_answer(fake_gpus: FakeGpus) -> None:
+def test_the_doctor_exits_with_0_if_devices_answer(fake_gpus: FakeGpus) -> None:
     result = doctor(fake_gpus.environment)
     assert (result.returncode, result.stderr) == (0, "")
     assert "2 of 2 answer" in result.stdout
 
 
-def test_the_doctor_names_nobody(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+def test_the_doctor_prints_no_personal_data(fake_gpus: FakeGpus, tmp_path: Path) -> None:
     fake_gpus.process(os.getpid(), {0: 100})
     text = doctor({**fake_gpus.environment, "HOME": str(tmp_path), "USER": "ana"}).stdout
     secrets = (str(tmp_path), os.uname().nodename, "GPU-d82c07cd", "pytest")
     assert [secret for secret in secrets if secret in text] == []
 
 
-def test_the_doctor_is_status_1_without_a_driver_and_says_it_as_json_too() -> None:
+def test_the_doctor_exits_with_1_without_a_driver_also_as_json() -> None:
     result = doctor({**os.environ, "LD_LIBRARY_PATH": "/nowhere"}, "--json")
     assert result.returncode == 1
     assert '"check": "driver", "grade": "broken"' in result.stdout

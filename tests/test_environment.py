@@ -1,4 +1,4 @@
-"""One list of environment variables: what the source and the documents name, what the doctor knows."""
+"""One list of environment variables: the ones that code and documentation use, and that the doctor knows."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ TEXTS = sorted(
 NAMES = re.compile(r"GPUTUI_(?!TEST_)[A-Z][A-Z_]*[A-Z]")  # GPUTUI_TEST_ names are read by tests and benchmarks
 
 
-def test_every_variable_that_is_named_is_in_the_list() -> None:
-    named = {(name, path.relative_to(REPOSITORY)) for path in TEXTS for name in NAMES.findall(path.read_text())}
-    assert {name for name, _ in named} >= set(environment.OF_NO_SETTING)
-    assert [(name, path) for name, path in sorted(named) if name not in VARIABLES] == []
+def test_every_variable_in_code_and_docs_is_declared() -> None:
+    mentions = {(name, path.relative_to(REPOSITORY)) for path in TEXTS for name in NAMES.findall(path.read_text())}
+    assert {name for name, _ in mentions} >= set(environment.OF_NO_SETTING)
+    assert [(name, path) for name, path in sorted(mentions) if name not in VARIABLES] == []
 
 
-def test_each_is_declared_once_under_the_prefix() -> None:
+def test_each_variable_is_declared_once_with_the_prefix() -> None:
     assert len(set(VARIABLES)) == len(VARIABLES)
     assert [name for name in VARIABLES if not name.startswith(environment.PREFIX)] == []
 
 
-def told(name: str) -> list[Diagnosis]:
-    """What the doctor says against a variable that is set, empty, which is right for every form."""
+def diagnoses_of(name: str) -> list[Diagnosis]:
+    """The doctor's findings about a variable set to an empty value, which every setting accepts."""
     here = Here({name: ""}, Terminal(None, ""), DeviceLook(Driver("", "")), ProcessLook())
     return [finding for finding in check_settings(here) if name in finding.text]
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_the_doctor_knows_it(name: str) -> None:
-    assert told(name) == []
+def test_the_doctor_knows_every_variable(name: str) -> None:
+    assert diagnoses_of(name) == []
 
 
-def test_the_doctor_does_not_know_another() -> None:
-    (finding,) = told("GPUTUI_PROBE_ACT")
+def test_the_doctor_reports_an_unknown_variable() -> None:
+    (finding,) = diagnoses_of("GPUTUI_PROBE_ACT")
     assert finding.remedy == "Did you mean GPUTUI_PROBE_ACTS?"

@@ -1,4 +1,4 @@
-"""The command line of the fake GPUs, as its README shows it."""
+"""The command line of the fake GPUs, used as in its README."""
 
 from __future__ import annotations
 

@@ -22,17 +22,17 @@ def series(*readings: tuple[float, float], span_s: float = 2.0) -> Series:
         pytest.param([(10.0, 1.0), (11.9, 3.0)], 1, 11.9, [2.0], id="a span has the mean of its readings"),
         pytest.param([(10.0, 1.0), (12.0, 3.0)], 2, 12.0, [1.0, 3.0], id="spans begin at multiples"),
         pytest.param([(10.0, 1.0), (16.0, 3.0)], 4, 16.0, [1.0, None, None, 3.0], id="a gap stays a gap"),
-        pytest.param([(10.0, 1.0)], 3, 14.0, [1.0, None, None], id="silence moves on"),
-        pytest.param([(10.0, 1.0)], 3, 100.0, [None, None, None], id="long silence is empty"),
+        pytest.param([(10.0, 1.0)], 3, 14.0, [1.0, None, None], id="a pause shifts the points"),
+        pytest.param([(10.0, 1.0)], 3, 100.0, [None, None, None], id="a long pause leaves no points"),
         pytest.param([(10.0, 1.0), (8.0, 9.0)], 2, 10.0, [None, 1.0], id="a reading from the past is dropped"),
-        pytest.param([(10.0, 1.0), (12.0, 2.0)], 1, 10.0, [1.0], id="what is later than asked for is not shown"),
+        pytest.param([(10.0, 1.0), (12.0, 2.0)], 1, 10.0, [1.0], id="later readings are not shown"),
     ],
 )
 def test_points(readings, count, time, points):
     assert series(*readings).last(count, time) == points
 
 
-def test_a_graph_moves_by_whole_points():
+def test_a_graph_advances_by_whole_points():
     grown = series(*((float(second), float(second)) for second in range(20)))
     before = grown.last(5, 18.0)
     grown.add(19.5, 100.0)
@@ -57,7 +57,7 @@ def test_an_unknown_series_is_empty():
     assert History().last("GPU-0", "power_w", 3) == [None, None, None]
 
 
-def test_what_nobody_owns_any_more_is_forgotten():
+def test_series_of_removed_owners_are_forgotten():
     history = History()
     history.add(1.0, "GPU-0", [("power_w", 1.0)])
     history.add(1.0, "GPU-1", [("power_w", 2.0)])

@@ -1,4 +1,4 @@
-"""What a start imports: counted, because milliseconds depend on the machine and modules do not."""
+"""The modules imported at a start, counted because milliseconds depend on the machine and modules do not."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ import gputui.cli
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
 STARTS = [pytest.param(ONCE, 55, id="one look, printed"), pytest.param(FIRST_FRAME, 72, id="the first frame")]
-DEAR = {
+EXPENSIVE = {
     "textual": "60 ms",
     "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",
     "pathlib": "4 ms with `urllib`",
     "asyncio": "20 ms",
     "json": "2 ms",
-    "gputui.explain": "nobody is attached yet",
-    "gputui.sources.demo": "it is not the demonstration",
+    "gputui.explain": "no process is attached yet",
+    "gputui.sources.demo": "only --demo needs it",
 }
-"""Modules that are not needed for the first figures, with what they cost."""
+"""Modules that the first figures do not need, with their cost or the reason."""
 
 
 def modules_of(code: str, gpus: FakeGpus) -> set[str]:
-    """What a new interpreter has imported after `code`, beyond what it always has."""
+    """The modules that `code` adds to those of a new interpreter."""
     command = [sys.executable, "-c", COUNT.format(code=code)]
     run = subprocess.run(command, env=gpus.environment, capture_output=True, text=True, check=True)
     return set(run.stderr.split())
 
 
 @pytest.mark.parametrize(("code", "_limit"), STARTS)
-def test_the_first_figures_need_nothing_dear(fake_gpus: FakeGpus, code: str, _limit: int) -> None:
+def test_the_first_figures_import_no_expensive_module(fake_gpus: FakeGpus, code: str, _limit: int) -> None:
     fake_gpus.up(2, busy=True)
-    assert modules_of(code, fake_gpus) & DEAR.keys() == set()
+    assert modules_of(code, fake_gpus) & EXPENSIVE.keys() == set()
 
 
 @pytest.mark.parametrize(("code", "limit"), STARTS)
-def test_the_first_figures_need_few_modules_of_ours(fake_gpus: FakeGpus, code: str, limit: int) -> None:
+def test_the_first_figures_import_few_gputui_modules(fake_gpus: FakeGpus, code: str, limit: int) -> None:
     fake_gpus.up(2, busy=True)
     modules = modules_of(code, fake_gpus)
     assert "pynvml" in modules

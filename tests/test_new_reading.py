@@ -1,4 +1,4 @@
-"""A new reading is a field, a declaration and an NVML call: everything that shows readings has it from these."""
+"""A new reading is a field, a declaration and an NVML call: everything that shows readings derives from these."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ADDITIONS = {
         '    "default_limit_w": _one("nvmlDeviceGetPowerManagementDefaultLimit", convert=_watts),\n',
     ),
 }
-"""File of the package: a line of it, and what is written before that line."""
+"""File of the package: one of its lines, and the text to insert before that line."""
 
 DRAWN = """
 from gputui.model.history import History
@@ -63,7 +63,7 @@ print(*("".join(text for text, _ in line) for line in lines), sep="\\n")
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the package with the made-up reading in it."""
+    """A copy of the package with an invented reading added."""
     shutil.copytree(ROOT / "gputui", tmp_path / "gputui", ignore=shutil.ignore_patterns("__pycache__"))
     for name, (before, addition) in ADDITIONS.items():
         path = tmp_path / "gputui" / name
@@ -73,7 +73,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_reading_that_three_files_know_is_shown_everywhere(package: Path, fake_gpus: FakeGpus) -> None:
+def test_a_reading_declared_in_three_files_is_shown_everywhere(package: Path, fake_gpus: FakeGpus) -> None:
     assert len(ADDITIONS) <= 3
     fake_gpus.up(1)
     fake_gpus.set(0, max_power=650_000)

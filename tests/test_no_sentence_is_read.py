@@ -1,4 +1,4 @@
-"""Texts are for people: with every reason, problem and sentence in another language, the program does the same."""
+"""Texts are for people: the program behaves the same with every reason, problem and sentence in another language."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEVICE = Device(0, "GPU-0", "H100", "")
 
 
 @pytest.mark.parametrize("kind", AbsentKind)
-def test_only_what_failed_is_a_problem_of_the_once_document(kind: AbsentKind) -> None:
+def test_only_failed_readings_are_problems_of_the_once_document(kind: AbsentKind) -> None:
     device = DEVICE._replace(power_w=Absent(FOREIGN, kind))
     problems = document(Snapshot(devices=DeviceLook(devices=(device,))))["devices"][0]["problems"]
     assert problems == ([f"power_w: {FOREIGN}"] if kind is AbsentKind.FAILED else [])
@@ -43,13 +43,13 @@ def test_an_unread_device_has_no_problems_in_the_once_document() -> None:
     assert document(Snapshot(devices=DeviceLook(devices=(DEVICE,))))["devices"][0]["problems"] == []
 
 
-def test_what_nvml_says_is_told_apart_by_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_errors_are_classified_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "REASONS", dict.fromkeys(errors.REASONS, FOREIGN))
     kinds = {code: errors.absent_of(code).kind for code in errors.Code}
     assert [code for code, kind in kinds.items() if kind is not AbsentKind.FAILED] == [errors.Code.NOT_SUPPORTED]
 
 
-def test_a_lost_device_says_its_reason_alone_where_there_is_no_room_for_the_remedy() -> None:
+def test_a_narrow_row_of_a_lost_device_omits_the_remedy() -> None:
     lost = DeviceRow(DEVICE._replace(lost=Lost(FOREIGN, "redémarrer")), (), Appearance())
     assert f"{FOREIGN}: redémarrer" in text_of((draw_lost(lost, 120),))
     narrow = text_of((draw_lost(lost, 50),))
@@ -58,7 +58,7 @@ def test_a_lost_device_says_its_reason_alone_where_there_is_no_room_for_the_reme
 
 
 @pytest.mark.parametrize("kind", DisconnectKind)
-def test_every_end_of_a_conversation_has_a_sentence_with_the_pid_on_the_screen(kind: DisconnectKind) -> None:
+def test_every_disconnect_is_shown_with_the_pid(kind: DisconnectKind) -> None:
     ended = replace(moment(segment(("live", 4))), ended=Disconnect(kind, FOREIGN))
     for pid in (7, 4242):
         shown = replace(ended, greeting=replace(ended.greeting, pid=pid))
@@ -74,18 +74,18 @@ def test_a_renamed_process_of_a_recording_ends_under_its_new_pid(tmp_path, monke
 
 
 @pytest.mark.parametrize("kind", ProblemKind)
-async def test_the_key_for_a_look_stands_where_a_look_helps(kind: ProblemKind) -> None:
+async def test_the_key_for_a_look_is_shown_only_if_a_look_helps(kind: ProblemKind) -> None:
     shown = replace(moment(segment(("live", 40))), problems=(Problem(FOREIGN, kind),))
     async with sitting(shown) as at:
         assert FOREIGN in at.text
         assert ("Press u to look now." in at.text) == (kind is ProblemKind.LOOK_ON_REQUEST)
 
 
-def test_the_probe_says_by_a_kind_that_a_look_helps() -> None:
+def test_a_probe_problem_is_marked_by_kind_if_a_look_helps() -> None:
     assert budget.on_request(FOREIGN) == {"text": FOREIGN, "kind": ProblemKind.LOOK_ON_REQUEST.value}
 
 
-def test_a_finding_says_by_a_flag_that_a_look_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_marked_by_a_flag_if_a_look_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("gputui.explain.advice.stuck"), "LOOK_FIRST", FOREIGN)
     fragmented = moment(segment(("live", 1), ("free", 199)))
     device = fragmented.devices[0]

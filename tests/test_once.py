@@ -1,4 +1,4 @@
-"""One look, printed: the document's names, its nulls and their reasons, and the table for people."""
+"""gputui --once: the names, nulls and reasons of the JSON document, and the table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SNAPSHOT = Snapshot(
 
 
 def with_device(**changes: object) -> Snapshot:
-    """The snapshot with another device."""
+    """The snapshot with changes to its device."""
     return SNAPSHOT._replace(devices=SNAPSHOT.devices._replace(devices=(DEVICE._replace(**changes),)))
 
 
@@ -78,7 +78,7 @@ def with_process(process: Process) -> Snapshot:
     return SNAPSHOT._replace(processes=ProcessLook((process,)))
 
 
-def test_the_document_has_exactly_the_names_that_scripts_rely_on() -> None:
+def test_the_document_has_exactly_the_documented_names() -> None:
     assert document(SNAPSHOT) == {
         "schema": "gputui.once/1",
         "time": 1795169075.37,
@@ -139,7 +139,7 @@ def test_the_document_has_exactly_the_names_that_scripts_rely_on() -> None:
     }
 
 
-def test_a_mig_instance_says_where_it_sits() -> None:
+def test_a_mig_instance_has_its_parent_and_ids() -> None:
     assert document(with_device(mig=MigPlace(1, 2, 0)))["devices"][0]["mig"] == {
         "parent": 1,
         "gpu_instance": 2,
@@ -155,12 +155,12 @@ def test_a_mig_instance_says_where_it_sits() -> None:
         pytest.param(NOT_LOOKED_AT, [], id="not asked"),
     ],
 )
-def test_a_reading_that_failed_is_null_with_its_reason(reason: Absent, problems: list[str]) -> None:
+def test_an_absent_reading_is_null_and_a_failure_is_a_problem(reason: Absent, problems: list[str]) -> None:
     device = document(with_device(power_w=reason))["devices"][0]
     assert (device["power_w"], device["problems"]) == (None, problems)
 
 
-def test_a_lost_device_says_so_once() -> None:
+def test_a_lost_device_has_one_problem() -> None:
     lost = Absent("GPU is lost")
     device = document(with_device(lost=Lost("GPU is lost", "reboot."), power_w=lost, temperature_c=lost, memory=lost))[
         "devices"
@@ -171,19 +171,19 @@ def test_a_lost_device_says_so_once() -> None:
 
 
 @pytest.mark.parametrize("state", [ProcessState.VANISHED, ProcessState.ELSEWHERE, ProcessState.HIDDEN])
-def test_a_process_that_the_host_does_not_show_is_a_row_of_nulls_with_one_reason(state: ProcessState) -> None:
+def test_a_process_unknown_to_the_host_has_nulls_and_one_problem(state: ProcessState) -> None:
     device = document(with_process(Process(Identity(42, None), state, user=Absent("gone"))))["devices"][0]
     row = device["processes"][0]
     assert (row["pid"], row["used_bytes"], row["user"], row["command"]) == (42, 19 * GIB, None, None)
     assert device["problems"] == [f"process 42: {state.value}"]
 
 
-def test_a_process_that_the_host_never_saw_is_vanished() -> None:
+def test_a_process_the_host_never_saw_is_vanished() -> None:
     device = document(SNAPSHOT._replace(processes=ProcessLook()))["devices"][0]
     assert device["problems"] == ["process 42: vanished"]
 
 
-def test_problems_of_all_are_the_documents() -> None:
+def test_problems_of_driver_host_and_processes_are_document_problems() -> None:
     snapshot = SNAPSHOT._replace(
         devices=DeviceLook(problem="No driver."),
         host=HOST._replace(load=Absent("/proc/loadavg: Permission denied")),
@@ -195,7 +195,7 @@ def test_problems_of_all_are_the_documents() -> None:
 
 
 def once() -> dict[str, object]:
-    """The document of a look at the real sources."""
+    """The document of one look with the real sources."""
     return document(look(NvmlSource(), HostSource(), ProcessSource(cpu=MeanShares())))
 
 
@@ -207,7 +207,7 @@ def test_healthy_devices_have_no_problems(fake_gpus: FakeGpus) -> None:
     assert body["problems"] == []
 
 
-def test_processor_shares_are_of_the_look_and_of_a_process_of_its_life(fake_gpus: FakeGpus) -> None:
+def test_once_has_cpu_percentages_of_host_and_processes(fake_gpus: FakeGpus) -> None:
     fake_gpus.process(os.getpid(), {0: 4000})
     body = json.loads(json.dumps(once(), allow_nan=False))
     (row,) = body["devices"][0]["processes"]
@@ -217,7 +217,7 @@ def test_processor_shares_are_of_the_look_and_of_a_process_of_its_life(fake_gpus
     assert 0 <= body["host"]["cpu_percent"] <= 100
 
 
-def test_a_faulty_device_takes_no_other_with_it(fake_gpus: FakeGpus) -> None:
+def test_a_faulty_device_does_not_affect_others(fake_gpus: FakeGpus) -> None:
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=15)
     first, second = once()["devices"]
     assert first["temperature_c"] == 34
@@ -236,23 +236,23 @@ class HangingDevices:
         return DeviceLook()
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Hold nothing to close."""
 
 
-def test_a_driver_that_hangs_is_a_problem_and_not_a_wait() -> None:
+def test_a_hanging_driver_is_a_problem_after_a_time_limit() -> None:
     devices = HangingDevices()
     assert "has not answered" in (read_in_time(devices, limit_s=0.01).problem or "")
     devices.is_over.set()
 
 
 class BrokenDevices(HangingDevices):
-    """A source with a defect."""
+    """A source with a bug."""
 
     def read(self) -> DeviceLook:
         raise ZeroDivisionError
 
 
-def test_a_defect_in_a_source_is_not_swallowed() -> None:
+def test_a_bug_in_a_source_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         read_in_time(BrokenDevices())
 
@@ -287,7 +287,7 @@ def test_a_power_of_zero_is_a_reading() -> None:
     assert " 0 / 700 W" in plain(with_device(power_w=0.0), 120, in_color=False)
 
 
-def test_there_are_no_escape_sequences_without_color() -> None:
+def test_output_without_color_has_no_escape_sequences() -> None:
     assert "\x1b" not in plain(demo(), 100, in_color=False)
     assert "\x1b" in plain(demo(), 100, in_color=True)
 

@@ -1,4 +1,4 @@
-"""The sampler and the reader of devices: one thread each, which no caller ever waits for."""
+"""The sampler and the device reader: one thread each, for which no caller ever waits."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NEVER_S = 3600.0
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.002)
 
 
 class Machine:
-    """Counts looks; `gate` holds a look up while it is closed."""
+    """Counts looks; a closed `gate` blocks a look."""
 
     def __init__(self, name: str = "first") -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Machine:
 
 
 class Running:
-    """A sampler on a machine, and what it handed over."""
+    """A sampler on a machine, and the snapshots it delivered."""
 
     def __init__(self, interval_s: float) -> None:
         self.machine = Machine()
@@ -64,7 +64,7 @@ class Running:
 
 @pytest.fixture
 def slow() -> Iterator[Running]:
-    """Looks only when it is asked to, after a first time."""
+    """A sampler that looks once, and then only on request."""
     running = Running(NEVER_S)
     running.sampler.start()
     running.wait_for(1)
@@ -75,19 +75,19 @@ def slow() -> Iterator[Running]:
 
 @pytest.fixture
 def fast() -> Iterator[Running]:
-    """Looks as often as it can be told to."""
+    """A sampler with the shortest interval."""
     running = Running(0.001)
     running.sampler.start()
     yield running
     running.sampler.stop()
 
 
-def test_the_first_snapshot_is_taken_at_once_and_others_in_their_time(fast: Running) -> None:
+def test_the_first_snapshot_is_immediate_and_others_follow_the_interval(fast: Running) -> None:
     fast.wait_for(5)
     assert [snapshot.number for snapshot in fast.snapshots[:5]] == [1, 2, 3, 4, 5]
 
 
-def test_a_long_interval_is_kept(slow: Running) -> None:
+def test_a_long_interval_is_respected(slow: Running) -> None:
     assert len(slow.machine.looks) == 1
 
 
@@ -99,7 +99,7 @@ def test_a_long_interval_is_kept(slow: Running) -> None:
         pytest.param(lambda sampler: sampler.set_attention(Attention(frozenset({"GPU-0"}))), id="new attention"),
     ],
 )
-def test_what_is_asked_for_is_there_at_once(slow: Running, ask: Callable[[Sampler], None]) -> None:
+def test_requests_are_answered_immediately(slow: Running, ask: Callable[[Sampler], None]) -> None:
     ask(slow.sampler)
     slow.wait_for(2)
 
@@ -112,14 +112,14 @@ def test_the_interval_and_the_attention_reach_the_machine(slow: Running) -> None
     until(lambda: slow.machine.looks[-1] == (watched, 1800.0))
 
 
-def test_the_same_attention_again_asks_for_nothing(slow: Running) -> None:
+def test_unchanged_attention_requests_no_look(slow: Running) -> None:
     slow.sampler.set_attention(Attention())
     slow.sampler.refresh()
     slow.wait_for(2)
     assert len(slow.machine.looks) == 2
 
 
-def test_what_is_asked_for_during_a_look_is_done_after_it(slow: Running) -> None:
+def test_a_request_during_a_look_is_answered_after_it(slow: Running) -> None:
     slow.machine.gate.clear()
     slow.sampler.refresh()
     until(lambda: len(slow.machine.looks) == 2)
@@ -129,7 +129,7 @@ def test_what_is_asked_for_during_a_look_is_done_after_it(slow: Running) -> None
     until(lambda: slow.machine.looks[-1][0] == watched)
 
 
-def test_paused_nothing_is_read_whatever_is_asked_for(fast: Running) -> None:
+def test_nothing_is_read_while_paused(fast: Running) -> None:
     fast.wait_for(2)
     fast.sampler.set_paused(True)
     until(lambda: fast.sampler._is_paused and not fast.sampler._wake.is_set())
@@ -145,7 +145,7 @@ def test_paused_nothing_is_read_whatever_is_asked_for(fast: Running) -> None:
     until(lambda: len(fast.machine.looks) > looks)
 
 
-def test_another_machine_is_looked_at_from_now_on_and_the_old_one_closed(slow: Running) -> None:
+def test_replacing_the_machine_closes_the_old_one(slow: Running) -> None:
     other = Machine("second")
     slow.sampler.replace(other)
     until(lambda: slow.snapshots[-1].host.hostname == "second")
@@ -154,7 +154,7 @@ def test_another_machine_is_looked_at_from_now_on_and_the_old_one_closed(slow: R
     until(lambda: other.is_closed)
 
 
-def test_stopping_does_not_wait_for_a_look_that_hangs_and_throws_its_result_away(slow: Running) -> None:
+def test_stopping_does_not_wait_for_a_hanging_look_and_drops_its_result(slow: Running) -> None:
     slow.machine.gate.clear()
     slow.sampler.refresh()
     until(lambda: len(slow.machine.looks) == 2)
@@ -165,12 +165,12 @@ def test_stopping_does_not_wait_for_a_look_that_hangs_and_throws_its_result_away
     assert len(slow.snapshots) == 1
 
 
-def test_its_thread_does_not_keep_a_program_alive(slow: Running) -> None:
+def test_the_sampler_thread_does_not_keep_a_program_alive(slow: Running) -> None:
     assert slow.sampler._thread.daemon
 
 
 class Source:
-    """A driver: `gate` holds up a call while it is closed, as a sick board does."""
+    """A driver; a closed `gate` blocks a call, as a faulty GPU does."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -193,7 +193,7 @@ class Source:
 
 
 class Driven:
-    """A reader of a driver, with a clock that the test turns."""
+    """A reader of a driver, with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.source = Source()
@@ -201,7 +201,7 @@ class Driven:
         self.reader = DeviceThread(lambda: self.source, lambda: self.now)
 
     def hang(self) -> None:
-        """The driver does not answer the next call."""
+        """Make the next call of the driver hang."""
         self.source.gate.clear()
         reads = self.source.reads
         self.reader.request(frozenset())
@@ -216,14 +216,14 @@ def driven() -> Iterator[Driven]:
     driven.source.gate.set()
 
 
-def test_a_look_that_answers_is_new(driven: Driven) -> None:
+def test_a_look_that_succeeds_has_no_age(driven: Driven) -> None:
     driven.reader.request(frozenset({"GPU-0"}))
     look, age_s = driven.reader.result(PATIENCE_S)
     assert (look.driver.version, age_s) == ("1", 0.0)
     assert driven.source.watched == {"GPU-0"}
 
 
-def test_while_a_call_hangs_the_last_look_grows_old_and_nobody_waits(driven: Driven) -> None:
+def test_while_a_call_hangs_the_last_look_ages_without_blocking(driven: Driven) -> None:
     driven.reader.request(frozenset())
     driven.reader.result(PATIENCE_S)
     driven.hang()
@@ -235,14 +235,14 @@ def test_while_a_call_hangs_the_last_look_grows_old_and_nobody_waits(driven: Dri
     assert driven.source.reads == 2
 
 
-def test_a_first_call_that_hangs_has_an_age_too(driven: Driven) -> None:
+def test_a_hanging_first_call_has_an_age(driven: Driven) -> None:
     driven.hang()
     driven.now = 103.0
     look, age_s = driven.reader.result(0.0)
     assert (look, age_s) == (DeviceLook(), 3.0)
 
 
-def test_after_a_call_that_hung_it_is_new_again(driven: Driven) -> None:
+def test_after_a_hanging_call_ends_looks_are_new_again(driven: Driven) -> None:
     driven.hang()
     driven.source.gate.set()
     assert driven.reader.result(PATIENCE_S)[1] == 0.0
@@ -258,7 +258,7 @@ def test_closing_closes_the_driver(driven: Driven) -> None:
     until(lambda: driven.source.is_closed)
 
 
-def test_closing_waits_for_no_call_and_closes_the_driver_when_it_answers(driven: Driven) -> None:
+def test_closing_does_not_wait_and_closes_the_driver_later(driven: Driven) -> None:
     driven.hang()
     driven.reader.close()
     assert not driven.source.is_closed
@@ -266,12 +266,12 @@ def test_closing_waits_for_no_call_and_closes_the_driver_when_it_answers(driven:
     until(lambda: driven.source.is_closed)
 
 
-def test_closing_what_was_never_asked_opens_no_driver() -> None:
+def test_closing_an_unused_reader_opens_no_driver() -> None:
     reader = DeviceThread(lambda: pytest.fail("opened"))
     reader.close()
 
 
-def test_the_demonstration_is_a_machine_that_says_so_and_sends_no_signal() -> None:
+def test_the_demo_machine_is_marked_and_sends_no_signal() -> None:
     machine = DemoMachine()
     first = machine.look(Attention(), 2.0)
     assert (first.is_demo, first.number, first.interval_s, first.details) == (True, 1, 2.0, None)

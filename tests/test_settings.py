@@ -1,4 +1,4 @@
-"""Settings: from file, environment and flags, in that order, and wrong ones named with file and line or variable."""
+"""Settings from file, environment and flags, in that order; errors name the file and line, or the variable."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def flagged(settings: Settings, *flags: str) -> Settings:
     return apply_flags(settings, parser.parse_args(flags))
 
 
-def test_every_setting_is_declared_once_and_every_field_has_one() -> None:
+def test_every_settings_field_is_declared_exactly_once() -> None:
     assert [setting.field for setting in SETTINGS] == [field for field in Settings._fields if field != "keys"]
 
 
-def test_without_a_file_and_variables_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_a_file_and_variables_the_defaults_apply(tmp_path: Path) -> None:
     assert load_settings({"XDG_CONFIG_HOME": str(tmp_path)}) == Settings()
 
 
-def test_environment_goes_over_file_and_flags_over_both(file: Path) -> None:
+def test_flags_override_variables_which_override_the_file(file: Path) -> None:
     settings = load(file, 'interval = 5\ntheme = "nord"\nascii = true\n', GPUTUI_INTERVAL="3", GPUTUI_THEME="dracula")
     settings = flagged(settings, "--interval", "500ms")
     assert (settings.interval_s, settings.theme, settings.ascii) == (0.5, "dracula", True)
 
 
-def test_a_flag_can_turn_off_what_is_on() -> None:
+def test_a_flag_can_turn_a_setting_off() -> None:
     assert flagged(Settings(), "--no-mouse").mouse is False
     assert flagged(Settings()).mouse is True
 
@@ -57,7 +57,7 @@ def test_a_flag_can_turn_off_what_is_on() -> None:
     [
         pytest.param({"NO_COLOR": "1"}, "none", id="NO_COLOR"),
         pytest.param({"NO_COLOR": ""}, "auto", id="empty NO_COLOR means nothing"),
-        pytest.param({"NO_COLOR": "1", "GPUTUI_COLOR": "256"}, "256", id="the more particular wish"),
+        pytest.param({"NO_COLOR": "1", "GPUTUI_COLOR": "256"}, "256", id="the more specific variable wins"),
     ],
 )
 def test_no_color_is_respected(file: Path, environment: Mapping[str, str], color: str) -> None:
@@ -73,7 +73,9 @@ def test_no_color_is_respected(file: Path, environment: Mapping[str, str], color
         pytest.param({}, "/home/ana/.config/gputui/config.toml", id="home"),
     ],
 )
-def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], path: str) -> None:
+def test_the_settings_file_path_follows_xdg(
+    monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], path: str
+) -> None:
     monkeypatch.setenv("HOME", "/home/ana")
     assert str(settings_path(environment)) == path
 
@@ -82,14 +84,14 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, environment: Mapping
     ("text", "says"),
     [
         pytest.param("\nthme = 'nord'", ["line 2", "no setting 'thme'", "Did you mean theme?"], id="unknown"),
-        pytest.param("zzz = 1", ["line 1", "There are: interval, theme"], id="unknown, nothing near"),
+        pytest.param("zzz = 1", ["line 1", "There are: interval, theme"], id="unknown, no near match"),
         pytest.param("theme = 'nrod'", ["line 1: theme", "'nrod'", "Did you mean nord?"], id="unknown theme"),
         pytest.param("interval = 0", ["line 1: interval", "0.1 to 3600"], id="interval too short"),
         pytest.param("interval = nan", ["line 1: interval"], id="interval nan"),
         pytest.param("interval = true", ["line 1: interval"], id="interval true"),
-        pytest.param("# mouse\nmouse = 3", ["line 2: mouse", "true or false", "not 3"], id="not a truth"),
-        pytest.param("hot_c = 85.5", ["line 1: hot_c", "whole number"], id="not whole"),
-        pytest.param("hot_c = true", ["line 1: hot_c", "whole number"], id="true is no number"),
+        pytest.param("# mouse\nmouse = 3", ["line 2: mouse", "true or false", "not 3"], id="not a boolean"),
+        pytest.param("hot_c = 85.5", ["line 1: hot_c", "whole number"], id="not a whole number"),
+        pytest.param("hot_c = true", ["line 1: hot_c", "whole number"], id="true is not a number"),
         pytest.param("columns = []", ["line 1: columns", "at least one"], id="no columns"),
         pytest.param("columns = [\n 'pid',\n 'comand']", ["line 1: columns", "command?"], id="unknown column"),
         pytest.param("[theme]\nname = 1", ["line 2", "no table [theme]", "[keys]"], id="table"),
@@ -100,34 +102,34 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, environment: Mapping
         pytest.param("theme = 'nord'\ntheme = 'nord'\n", ["not TOML", "line 2"], id="twice"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_line(file: Path, text: str, says: list[str]) -> None:
+def test_an_invalid_setting_is_reported_with_its_line(file: Path, text: str, says: list[str]) -> None:
     with pytest.raises(UsageError) as error:
         load(file, text)
     assert str(file) in str(error.value)
     assert [part for part in says if part not in str(error.value)] == []
 
 
-def test_a_wrong_variable_is_named(file: Path) -> None:
+def test_an_invalid_variable_is_reported(file: Path) -> None:
     with pytest.raises(UsageError, match=r"GPUTUI_INTERVAL should be .* not 'fast'"):
         load(file, "", GPUTUI_INTERVAL="fast")
 
 
-def test_a_wrong_flag_is_named() -> None:
+def test_an_invalid_flag_is_reported() -> None:
     with pytest.raises(UsageError, match=r"--theme should be .*Did you mean gruvbox\?"):
         flagged(Settings(), "--theme", "gruvbux")
 
 
-def test_a_named_file_that_is_not_there_is_an_error(file: Path) -> None:
+def test_a_missing_named_file_is_an_error(file: Path) -> None:
     with pytest.raises(UsageError, match="GPUTUI_CONFIG names, does not exist"):
         load(file)
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         load(tmp_path)
 
 
-def test_a_file_that_is_no_text_is_an_error(file: Path) -> None:
+def test_a_file_that_is_not_text_is_an_error(file: Path) -> None:
     file.write_bytes(b"theme = '\xff'")
     with pytest.raises(UsageError, match="not UTF-8"):
         load(file)
@@ -138,12 +140,12 @@ def test_an_interval_may_have_a_unit(raw: str, seconds: float) -> None:
     assert flagged(Settings(), "--interval", raw).interval_s == seconds
 
 
-def test_keys_are_remapped_by_action(file: Path) -> None:
+def test_keys_are_assigned_by_action(file: Path) -> None:
     settings = load(file, "[keys]\n\"app.quit\" = ['x', 'ctrl+x']\n'app.pause' = 'P'\n")
     assert keymap(settings, ["app.quit", "app.pause"], is_key) == {"app.quit": "x,ctrl+x", "app.pause": "P"}
 
 
-def test_a_key_for_an_unknown_action_is_named_with_its_line() -> None:
+def test_a_key_for_an_unknown_action_is_reported_with_its_line() -> None:
     settings = Settings(keys=(KeyChange("app.qiut", ("x",), "config.toml, line 3"),))
     with pytest.raises(UsageError, match=r"config.toml, line 3: .*'app.qiut'.*Did you mean app.quit\?"):
         keymap(settings, ["app.quit", "app.pause"], is_key)
@@ -152,19 +154,19 @@ def test_a_key_for_an_unknown_action_is_named_with_its_line() -> None:
 @pytest.mark.parametrize(
     "key", ["q", "Q", "!", "+", "é", "f2", "ctrl+g", "shift+tab", "question_mark", "pageup", "space"]
 )
-def test_keys_that_a_terminal_sends_are_keys(key: str) -> None:
+def test_keys_that_a_terminal_sends_are_accepted(key: str) -> None:
     assert is_key(key)
 
 
 @pytest.mark.parametrize("key", ["no such key", "ctlr+q", "pgup", "ctrl+", "f99"])
-def test_what_is_no_key_is_named_with_its_line(key: str) -> None:
-    """A misspelt key for quitting would be a monitor that cannot be quit."""
+def test_an_unknown_key_is_reported_with_its_line(key: str) -> None:
+    """With a misspelt key for quitting, nobody could quit the monitor."""
     settings = Settings(keys=(KeyChange("app.quit", (key,), "config.toml, line 3"),))
     with pytest.raises(UsageError, match=r"config\.toml, line 3: there is no key"):
         keymap(settings, ["app.quit"], is_key)
 
 
-def test_every_theme_is_there() -> None:
+def test_every_theme_can_be_loaded() -> None:
     from textual.theme import BUILTIN_THEMES
 
     from gputui.ui.themes import THEMES as OWN_THEMES

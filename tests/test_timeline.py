@@ -1,4 +1,4 @@
-"""An attached process over time, bounded in memory."""
+"""The timeline of an attached process, whose memory is bounded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_moment_that_is_not_newer_is_dropped():
     assert [point.time for point in timeline.points] == [2.0]
 
 
-def test_steps_stop_at_the_ends():
+def test_steps_stop_at_the_first_and_last_moment():
     timeline = Timeline()
     for time in (1.0, 2.0, 3.0):
         timeline.add(at(time))
@@ -36,7 +36,7 @@ def test_steps_stop_at_the_ends():
     assert timeline.step(2.0, 9) == 3.0
 
 
-def test_of_old_moments_the_counters_are_kept():
+def test_old_moments_keep_only_their_counters():
     timeline = Timeline()
     for second in range(WHOLE_MOMENTS + 10):
         timeline.add(at(float(second + 1), mib=second + 1))

@@ -28,7 +28,7 @@ def test_short_bytes_fit_five_cells(count):
     assert len(format_bytes_short(count)) <= 5
 
 
-def test_a_rate_says_per_second():
+def test_a_rate_ends_with_per_second():
     assert format_rate(1.4 * GIB) == "1.4 GiB/s"
 
 

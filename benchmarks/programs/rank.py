@@ -1,4 +1,4 @@
-"""One rank of a job that trains until it is killed, with or without PyTorch; the probe is in it."""
+"""One rank of a job, with the probe, that trains until it is killed; it works with or without PyTorch."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import gputui.probe
 
 
 def trainer() -> Callable[[], None]:
-    """A function that makes one step."""
+    """A function that runs one training step."""
     if find_spec("torch") is None:
         return lambda: time.sleep(0.001)
     import torch

@@ -1,4 +1,4 @@
-"""A training loop bound by Python: many small layers, measured in windows that are asked for on standard input.
+"""A Python-bound training loop: many small layers, measured in windows requested on standard input.
 
 Each line of input is "probe on", "probe off", or a number of seconds to measure; each answer is a line of JSON.
 """
@@ -26,7 +26,7 @@ def step() -> None:
 
 
 class Gaps(threading.Thread):
-    """Another thread of the program; records the longest time that it was ready to run and could not."""
+    """Another thread of the program, which records its longest wait to run."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)

@@ -18,7 +18,7 @@ HOST_STORAGES = (
 
 
 def laid_out(*tensors: tuple[str, Category, float], slack: int = 0, nameless: Iterable[float] = ()) -> DeviceLayout:
-    """A device with a tensor of so many MiB each, and further blocks that nobody owns."""
+    """A device with these tensors, sizes in MiB, and unattributed blocks of the sizes in `nameless`."""
     storages, blocks, address = [], [], BASE
     for name, category, mib in tensors:
         size = int(mib * MIB)

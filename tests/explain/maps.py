@@ -27,7 +27,7 @@ def segment(
     pool_id: tuple[int, int] = (0, 0),
     slack: int = 0,
 ) -> Segment:
-    """A segment of these blocks; each live one was asked for with `slack` bytes less than its size."""
+    """A segment of these blocks; the requested size of each live one is `slack` bytes below its block size."""
     made, at = [], address
     for state, mib in blocks:
         size = int(mib * MIB)
@@ -52,7 +52,7 @@ def layout(*segments: Segment, pools=(), routed=(), page: int = 20 * MIB, proble
 
 
 def statistics(made: AllocatorMap, device: int = 0, **changes: int) -> AllocatorStatistics:
-    """The counters that go with a map."""
+    """The counters that match a map."""
     segments = [s for s in made.segments if s.device == device]
     blocks = [b for s in segments for b in s.blocks if b.state is not BlockState.INACTIVE]
     live = sum(b.size_bytes for b in blocks if b.state is BlockState.ACTIVE_ALLOCATED)

@@ -1,4 +1,4 @@
-"""Hand-made moments: maps and tensors go through the real reasoning, as those of a probe do."""
+"""Hand-made moments: maps and tensors go through the same code as those of a probe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0", None, None, True, 
 
 @dataclass(frozen=True)
 class Tensor:
-    """`mib` of device memory, live, with an owner."""
+    """A live tensor with `mib` of device memory and an owner."""
 
     mib: float
     owner: str
@@ -32,7 +32,7 @@ class Tensor:
 
 
 def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
-    """A segment with these tensors one behind the other, then `free` MiB."""
+    """A segment with these tensors in a row, then `free` MiB."""
     blocks = [("live", tensor.mib) for tensor in tensors] + ([("free", free)] if free else [])
     made, storages, at = segment(*blocks, address=address), [], address
     for tensor in tensors:
@@ -58,7 +58,7 @@ def moment(
     keywords: dict | None = None,
     **counters: int,
 ) -> TargetMoment:
-    """A moment whose look is of the same time; `used_mib` is what NVML says of the process (None: it says nothing)."""
+    """A moment with a look of the same time; `used_mib` is what NVML reports for the process (None: nothing)."""
     segments = [part if isinstance(part, Segment) else part[0] for part in parts]
     storages = [storage for part in parts if not isinstance(part, Segment) for storage in part[1]]
     made = layout(*segments, **keywords or {})
@@ -77,19 +77,19 @@ def moment(
 
 @dataclass(frozen=True)
 class Story:
-    """Moments, the last of them the one that is asked about."""
+    """Moments, of which the last is the one to explain."""
 
     moments: tuple[TargetMoment, ...]
     workers: Workers | None = None
     utilization_percent: Reading[float] = NOT_READ
 
     def findings(self) -> dict[str, Finding]:
-        points = [CounterPoint(each.time, tuple(device.statistics for device in each.devices)) for each in self.moments]
-        found = findings(
+        points = [CounterPoint(past.time, tuple(device.statistics for device in past.devices)) for past in self.moments]
+        result = findings(
             self.moments[-1], 0, points, self.moments,
             workers=self.workers, utilization_percent=self.utilization_percent,
         )  # fmt: skip
-        return {finding.kind: finding for finding in found}
+        return {finding.kind: finding for finding in result}
 
 
 def story(*moments: TargetMoment, **keywords) -> Story:
@@ -97,5 +97,5 @@ def story(*moments: TargetMoment, **keywords) -> Story:
 
 
 def text_of(finding: Finding) -> str:
-    """All its sentences."""
+    """All sentences of a finding."""
     return " ".join((finding.title, *finding.evidence, finding.remedy))

@@ -1,4 +1,4 @@
-"""The words about an action: what was predicted, what happened, how long it took, and why the two may differ."""
+"""The outcome of an action in words: the prediction, the result, why they may differ, and how long it took."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ CASES = [
         result(ActionName.EMPTY_CACHE, device(0, (20 * MIB, 20 * MIB)), map=layout(segment(("live", 20)))),
         "torch.cuda.empty_cache(): nothing predicted, nothing returned. It took 3.1 ms.",
         True,
-        id="nothing to give",
+        id="nothing to return",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 60 * MIB)), map=MADE),
         "torch.cuda.empty_cache(): 40.0 MiB predicted, 0 B returned on device 0. They differ because other threads"
         " of the program allocate and free while the driver takes memory back. It took 3.1 ms.",
         False,
-        id="the program took it again",
+        id="the program allocated it again",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 80 * MIB)), map=MADE),
         "40.0 MiB predicted, -20.0 MiB returned on device 0. They differ",
         False,
-        id="the program took more",
+        id="the program allocated more",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB + 512)), map=MADE),
         "40.0 MiB predicted, 40.0 MiB (-512 B) returned on device 0. They differ",
         False,
-        id="a difference that rounding would hide",
+        id="a difference below the rounding",
     ),
     pytest.param(
         result(ActionName.EMPTY_CACHE, device(0, (60 * MIB, 20 * MIB))),
@@ -78,7 +78,7 @@ CASES = [
         result(ActionName.COLLECT, collected=1),
         "gc.collect(): what it frees cannot be predicted; 1 object collected, no tensor freed. It took 3.1 ms.",
         True,
-        id="one that frees none",
+        id="a collection that frees no tensor",
     ),
     pytest.param(
         result(ActionName.HISTORY_ON),
@@ -96,18 +96,18 @@ CASES = [
         result(ActionName.EMPTY_CACHE, reason="A CUDA graph is being captured."),
         "torch.cuda.empty_cache() was not run. A CUDA graph is being captured.",
         False,
-        id="not done",
+        id="refused",
     ),
 ]
 
 
-@pytest.mark.parametrize(("happened", "said", "is_as_predicted"), CASES)
-def test_what_is_said(happened: ActionResult, said: str, is_as_predicted) -> None:
-    outcome = outcome_of(happened)
-    assert said in " ".join(outcome.sentences)
+@pytest.mark.parametrize(("result_of_action", "text", "is_as_predicted"), CASES)
+def test_an_outcome_is_described_in_sentences(result_of_action: ActionResult, text: str, is_as_predicted) -> None:
+    outcome = outcome_of(result_of_action)
+    assert text in " ".join(outcome.sentences)
     assert outcome.is_as_predicted == is_as_predicted
 
 
-def test_viewer_and_probe_know_the_same_actions():
+def test_the_viewer_and_the_probe_have_the_same_actions():
     assert set(ACTIONS) == set(ActionName)
     assert {name.value for name in ACTIONS} == set(process.ACTIONS) == set(probe_actions._ACTIONS)

@@ -1,4 +1,4 @@
-"""Every sentence of the Why screen: a moment in which it holds, and those in which it must not be said."""
+"""Every rule of the Why screen: a moment in which it holds, and moments in which it must stay silent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAR = 1 << 40
 
 
 def counting(seconds: int, **per_s: int):
-    """One moment a second, whose counters rise so much in each."""
+    """One moment a second; counters rise by `per_s` each second."""
     return story(*(moment(time=100.0 + s, **{name: rate * s for name, rate in per_s.items()}) for s in range(seconds)))
 
 
@@ -35,7 +35,7 @@ def looking(*tensors_of_looks: list[Tensor], every_s: float = 1.0, **keywords):
 
 
 def kept(count: int, live: float = 4, free: float = 124):
-    """So many segments, each kept by one tensor of a list."""
+    """Segments, each kept by one tensor of a list."""
     return [row(Tensor(live, f"kept[{n}]", X), free=free, address=FAR * (n + 1)) for n in range(count)]
 
 
@@ -47,14 +47,14 @@ FULL = segment(("live", 10_000), address=FAR << 8)
 
 
 def churning(*frees: int):
-    """One moment a second, with so many device allocations and frees since the start."""
+    """One moment a second, with these numbers of device allocations and frees since the start."""
     return story(
         *(moment(time=100.0 + n, num_device_alloc=count, num_device_free=count) for n, count in enumerate(frees))
     )
 
 
 def went_on(*parts, **counters: int):
-    """A moment of which only the counters are new."""
+    """A moment whose counters are newer than its look."""
     then = moment(*parts or [FULL])
     device = then.devices[0]
     newer = replace(device.statistics, generation=device.statistics.generation + 1, **{"num_ooms": 1} | counters)
@@ -62,13 +62,13 @@ def went_on(*parts, **counters: int):
 
 
 def losses(count: int) -> list[Tensor]:
-    """A list of losses whose graph keeps an activation each."""
+    """A list of losses, each with a graph that keeps an activation."""
     kept = [Tensor(0.0005, f"losses[{n}] (train.py:9 in step)") for n in range(count)]
     return kept + [Tensor(8, "mat1 of AddmmBackward0", saved_by="AddmmBackward0")] * count
 
 
 def forward(gradient: float, saved: float = 40) -> list[Tensor]:
-    """What is there in a forward pass."""
+    """The tensors during a forward pass."""
     tensors = [Tensor(100, "model.weight", P), Tensor(saved, "mat1 of AddmmBackward0", A, "AddmmBackward0")]
     return tensors + ([Tensor(gradient, "model.weight.grad", G)] if gradient else [])
 
@@ -87,27 +87,27 @@ GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}
 EXPANDABLE = {"keywords": {"is_expandable": True}}
 POOL = {"pool_id": (1, 0)}
 
-# rule: (where it holds, words that it says, {why it does not hold elsewhere: there})
+# rule: (moments where it holds, words of its sentences, {why it does not hold: moments where it does not})
 RULE_CASES = {
     "out_of_memory": (
         story(moment(num_ooms=1)), ["failed once", "num_ooms is 1"],
-        {"nothing was refused": story(moment())},
+        {"no allocation failed": story(moment())},
     ),
     "retries": (
         counting(30, num_alloc_retries=1), ["29 times", "29 seen from", "60 a minute"],
-        {"nothing was retried": counting(30)},
+        {"no retry": counting(30)},
     ),
     "churn": (
         counting(10, num_device_alloc=12, num_device_free=11),
         ["12 device allocations and 11 frees a second", "rose by 108", "empty_cache() out of the training loop"],
         {
-            "one burst is a checkpoint": churning(0, 0, 0, 50, 50, 50, 50, 50),
-            "one in a second is a shape of its own": churning(*range(10)),
+            "a single burst, as of a checkpoint": churning(0, 0, 0, 50, 50, 50, 50, 50),
+            "one a second, as of new shapes": churning(*range(10)),
             "it was a minute ago": churning(*range(0, 2400, 12), *[2400] * 35),
             "the device was full": counting(10, num_device_alloc=12, num_device_free=12, num_alloc_retries=1),
-            "the program only takes": counting(10, num_device_alloc=12),
+            "the program only allocates": counting(10, num_device_alloc=12),
             "too few readings": counting(3, num_device_alloc=12, num_device_free=12),
-            "the allocator was told to collect": story(
+            "garbage_collection_threshold is set": story(
                 *(moment(time=100.0 + s, num_device_alloc=9 * s, num_device_free=9 * s, **GC) for s in range(9))
             ),
         },
@@ -115,34 +115,34 @@ RULE_CASES = {
     "scattered": (
         held(4), ["4 large segments", "496 MiB stuck", "kept[*]", "97% of the reserved", "expandable_segments:True"],
         {
-            "two segments are chance": held(2),
+            "only two segments": held(2),
             "segments are expandable already": held(4, **EXPANDABLE),
-            "half of each segment lives": held(4, live=64, free=64),
+            "half of each segment is live": held(4, live=64, free=64),
             "little is stuck": held(4, live=2, free=8),
-            "a small share is stuck": story(moment(*kept(4), FULL)),
+            "only a small share is stuck": story(moment(*kept(4), FULL)),
         },
     ),
     "split": (
         story(went_on(inactive_split_bytes=3000 << 20)),
         ["2.9 GiB is free, but in pieces", "last look was at", "expandable_segments:True"],
         {
-            "the look is of now": story(moment(FULL, inactive_split_bytes=3000 << 20, num_ooms=1)),
+            "the look is current": story(moment(FULL, inactive_split_bytes=3000 << 20, num_ooms=1)),
             "the device was never full": story(went_on(inactive_split_bytes=3000 << 20, num_ooms=0)),
-            "pieces come and go in a step": story(
+            "pieces come and go within a step": story(
                 *(moment(FULL, time=90.0 + n) for n in range(4)), went_on(inactive_split_bytes=3000 << 20)
             ),
             "little is in pieces": story(went_on(inactive_split_bytes=50 << 20)),
-            "a small share is": story(went_on(inactive_split_bytes=500 << 20)),
-            "it was so when it was looked at": story(went_on(*kept(4), inactive_split_bytes=500 << 20)),
+            "only a small share is in pieces": story(went_on(inactive_split_bytes=500 << 20)),
+            "the look already showed it": story(went_on(*kept(4), inactive_split_bytes=500 << 20)),
         },
     ),
     "stuck": (
         held(2, live=8, free=92),
         ["184 MiB of free memory", "2 segments", "92.0 MiB stuck beside 8.0 MiB of kept[0]", "Freeing kept[*] (2"],
         {
-            "what is free is whole segments": story(moment(segment(("free", 200)))),
+            "whole segments are free": story(moment(segment(("free", 200)))),
             "little is stuck": held(2, live=8, free=12),
-            "a small share is stuck": held(2, live=4000, free=40),
+            "only a small share is stuck": held(2, live=4000, free=40),
         },
     ),
     "release": (
@@ -153,24 +153,24 @@ RULE_CASES = {
     "pools": (
         story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "torch.cuda.CUDAGraph")]})),
         ["80.0 MiB is free in private pools", "torch.cuda.CUDAGraph", "80.0 MiB more"],
-        {"nobody holds the pool": story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "")]}))},
+        {"an unused pool": story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "")]}))},
     ),
     "pending": (
         story(moment(segment(("waits", 80), ("live", 8)))), ["80.0 MiB has been freed", "record_stream"],
-        {"little waits": story(moment(segment(("waits", 8), ("live", 8))))},
+        {"little is pending": story(moment(segment(("waits", 8), ("live", 8))))},
     ),
     "rounding": (
         story(moment(segment(("live", 300), slack=100 << 20), keywords={"roundup_divisions": (1,) * 8 + (2,) * 8})),
         ["adds 100 MiB", "33% of the allocated", "roundup_power2_divisions"],
-        {"a small share": story(moment(segment(("live", 3000), slack=100 << 20)))},
+        {"only a small share": story(moment(segment(("live", 3000), slack=100 << 20)))},
     ),
     "gap": (
         story(moment(segment(("live", 100), ("free", 900)), used_mib=4000)),
         ["NVML shows 3.9 GiB", "has 100 MiB allocated", "900 MiB in PyTorch's cache and 2.9 GiB outside", "context"],
         {
-            "a context is in every process": story(moment(segment(("live", 1000)), used_mib=1600)),
-            "the cache is a small share": story(moment(segment(("live", 5000), ("free", 100)), used_mib=5600)),
-            "NVML does not tell": story(moment(segment(("live", 100), ("free", 900)))),
+            "only the CUDA context is outside": story(moment(segment(("live", 1000)), used_mib=1600)),
+            "the cache is only a small share": story(moment(segment(("live", 5000), ("free", 100)), used_mib=5600)),
+            "NVML does not report the process": story(moment(segment(("live", 100), ("free", 900)))),
         },
     ),
     "others": (
@@ -180,7 +180,7 @@ RULE_CASES = {
     "room": (
         story(moment(segment(("free", 60)), used_mib=600)),
         ["fits now is 79.5 GiB", "79.4 GiB as it is", "CUDA out of memory. Tried to allocate"],
-        {"the device's memory is not known": story(moment(segment(("free", 60))))},
+        {"the device's memory is unknown": story(moment(segment(("free", 60))))},
     ),
     "leak": (
         looking(*(losses(n) for n in range(2, 11))),
@@ -189,75 +189,79 @@ RULE_CASES = {
             "activations come and go": looking(*(losses(n) for n in (2, 9, 4, 7, 3, 8, 5, 9, 10))),
             "it filled up once": looking(*(losses(n) for n in (2, 3, 4, 8, 8, 8, 8, 8, 8))),
             "too few looks": looking(*(losses(n) for n in (2, 5, 8, 11))),
-            "a model is being made": looking(
+            "a model is being built": looking(
                 *([Tensor(8, f"model.{i}.weight", P) for i in range(n)] for n in range(2, 11))
             ),
-            "two more of them are a queue": looking(*([Tensor(8, "batch", X)] * n for n in (1, 1, 2, 2, 3, 3))),
+            "two more, as of a queue": looking(*([Tensor(8, "batch", X)] * n for n in (1, 1, 2, 2, 3, 3))),
         },
     ),
     "kept_gradients": (
         looking(*(forward(100, saved) for saved in (40, 0, 80, 60, 0, 20))),
         ["100 MiB of gradients", "each of 6 looks; 4 of these", "with up to 80.0 MiB", "zero_grad(set_to_none=True)"],
         {
-            "they were dropped before a forward pass": looking(*(forward(g) for g in (100, 100, 0, 100))),
+            "gradients were dropped before a forward pass": looking(*(forward(g) for g in (100, 100, 0, 100))),
             "no forward pass was seen": looking(*(forward(100, saved=0) for _ in range(6))),
-            "they are small": looking(*(forward(1) for _ in range(6))),
-            "they are a small share": looking(*([*forward(100), Tensor(4000, "cache", X)] for _ in range(6))),
-            "the program stands still": looking(*(forward(100) for _ in range(6)), generation=1),
+            "gradients are small": looking(*(forward(1) for _ in range(6))),
+            "gradients are only a small share": looking(*([*forward(100), Tensor(4000, "cache", X)] for _ in range(6))),
+            "the program makes no progress": looking(*(forward(100) for _ in range(6)), generation=1),
         },
     ),
     "unused_graph": (
         looking(*(forward(0) for _ in range(7))), ["40.0 MiB is saved", "7 looks over 6s", "torch.no_grad()"],
         {
             "there was a gradient": looking(*(forward(0) for _ in range(6)), forward(100)),
-            "not long enough": looking(*(forward(0) for _ in range(7)), every_s=0.1),
+            "too short a time": looking(*(forward(0) for _ in range(7)), every_s=0.1),
             "nothing is saved": looking(*(forward(0, saved=0) for _ in range(7))),
-            "the program stands still": looking(*(forward(0) for _ in range(7)), generation=1),
+            "the program makes no progress": looking(*(forward(0) for _ in range(7)), generation=1),
         },
     ),
     "optimizer_states": (
         adam(400, world_size=8),
         ["keeps 800 MiB: 8 bytes for each of 104.9 million", "67% of the allocated", "8-bit", "100 MiB on each"],
         {
-            "one state is 4 bytes": adam(400, ("momentum_buffer",)),
+            "one state of 4 bytes": adam(400, ("momentum_buffer",)),
             "states in 16 bits": adam(400, dtype="bfloat16"),
-            "they are small": adam(20),
-            "activations rule": adam(400, beside=(FULL,)),
+            "states are small": adam(20),
+            "activations dominate": adam(400, beside=(FULL,)),
         },
     ),
     "one_worker": (
         loading(1, 97.0, 20.0), ["20% busy", "97% of a core", "num_workers"],
         {
-            "there are more": loading(4, 97.0, 20.0),
+            "several workers": loading(4, 97.0, 20.0),
             "the device is busy": loading(1, 97.0, 90.0),
-            "the worker waits itself": loading(1, 30.0, 20.0),
+            "the worker waits too": loading(1, 30.0, 20.0),
         },
     ),
 }  # fmt: skip
 
-SILENT = [(kind, reason, there) for kind, (_, _, cases) in RULE_CASES.items() for reason, there in cases.items()]
+SILENT = [(kind, reason, moments) for kind, (_, _, cases) in RULE_CASES.items() for reason, moments in cases.items()]
 
 
 @pytest.mark.parametrize(
-    ("kind", "there", "words"), [(kind, there, words) for kind, (there, words, _) in RULE_CASES.items()], ids=RULE_CASES
+    ("kind", "moments", "words"),
+    [(kind, moments, words) for kind, (moments, words, _) in RULE_CASES.items()],
+    ids=RULE_CASES,
 )
-def test_it_is_said_where_it_holds_with_its_numbers(kind, there, words):
-    finding = there.findings()[kind]
+def test_a_rule_that_holds_gives_a_finding_with_its_numbers(kind, moments, words):
+    finding = moments.findings()[kind]
     assert [word for word in words if word not in text_of(finding)] == [], text_of(finding)
 
 
 @pytest.mark.parametrize(
-    ("kind", "there"), [(kind, there) for kind, _, there in SILENT], ids=[f"{k}: {reason}" for k, reason, _ in SILENT]
+    ("kind", "moments"),
+    [(kind, moments) for kind, _, moments in SILENT],
+    ids=[f"{k}: {reason}" for k, reason, _ in SILENT],
 )
-def test_it_is_not_said_where_it_does_not(kind, there):
-    assert kind not in there.findings()
+def test_a_rule_that_does_not_hold_gives_no_finding(kind, moments):
+    assert kind not in moments.findings()
 
 
-def test_every_rule_has_its_cases():
+def test_every_rule_has_cases():
     assert {rule.__name__ for rule in RULES} == set(RULE_CASES)
 
 
-def test_problems_come_first_and_numbers_last():
+def test_findings_are_sorted_by_weight():
     tight = held(4, used_mib=600, num_ooms=1)
     weights = [finding.weight for finding in tight.findings().values()]
     assert weights == sorted(weights, key=tuple(Weight).index)
@@ -266,21 +270,21 @@ def test_problems_come_first_and_numbers_last():
 
 HALF_CACHED = [segment(("live", 500), ("free", 600))]
 WEIGHTS = {
-    "a retry in five minutes is a price": ("retries", [(100, 0), (400, 1)], [], None, Weight.ADVICE),
-    "retries all the time are a problem": ("retries", [(100, 0), (110, 5)], [], None, Weight.PROBLEM),
-    "room for a tenth of the device is a number": ("room", [(100, 0)], [], 70_000, Weight.FACT),
+    "one retry in five minutes is advice": ("retries", [(100, 0), (400, 1)], [], None, Weight.ADVICE),
+    "frequent retries are a problem": ("retries", [(100, 0), (110, 5)], [], None, Weight.PROBLEM),
+    "room for a tenth of the device is a fact": ("room", [(100, 0)], [], 70_000, Weight.FACT),
     "no room is a problem": ("room", [(100, 0)], [], 80_000, Weight.PROBLEM),
-    "a cache of half the process is a number": ("gap", [(100, 0)], HALF_CACHED, 1600, Weight.FACT),
+    "a cache of half the process is a fact": ("gap", [(100, 0)], HALF_CACHED, 1600, Weight.FACT),
 }
 
 
 @pytest.mark.parametrize(("kind", "retries", "parts", "used_mib", "weight"), WEIGHTS.values(), ids=WEIGHTS)
-def test_the_same_sentence_weighs_more_where_it_is_worse(kind, retries, parts, used_mib, weight):
+def test_a_finding_weighs_more_where_its_cause_is_worse(kind, retries, parts, used_mib, weight):
     moments = [moment(*parts, time=float(at), num_alloc_retries=n, used_mib=used_mib) for at, n in retries]
     assert story(*moments).findings()[kind].weight is weight
 
 
-def test_of_very_many_looks_some_are_taken_and_the_newest_is_one():
+def test_a_long_history_is_sampled_and_includes_the_newest_look():
     many = looking(*([Tensor(8, "batch", X)] for _ in range(100))).moments
     looks = situation_of(many[-1], many[-1].devices[0], moments=many).looks
     assert 10 < len(looks) < 30
@@ -288,26 +292,26 @@ def test_of_very_many_looks_some_are_taken_and_the_newest_is_one():
 
 
 def bare(seen, names_time=0.0):
-    """The same moment after a look that had no time for tensors: their names are of `names_time`, or there are none."""
+    """The same moment after a look without tensors: names are those of `names_time`, or missing if it is 0."""
     (device,) = seen.devices
     known = {"names_time": names_time} if names_time else {"names_time": 0.0, "storages": (), "by_category": {}}
     return replace(seen, devices=(replace(device, layout=replace(device.layout, **known)),))
 
 
-def test_looks_without_tensors_say_nothing_about_tensors():
+def test_looks_without_tensors_do_not_affect_findings_about_tensors():
     moments = looking(*(forward(100, saved) for saved in (40, 0, 80, 60, 0, 20))).moments
     mixed = [bare(seen) if n in (1, 5) else seen for n, seen in enumerate(moments)]
     assert "kept_gradients" in story(*mixed).findings()
 
 
-def test_looks_into_the_first_step_do_not_hide_gradients_that_are_kept_from_then_on():
+def test_looks_during_the_first_step_do_not_hide_gradients_kept_later():
     first_step = [forward(0), forward(0, saved=80), forward(30), forward(100)]
-    found = looking(*first_step, *(forward(100, saved) for saved in (40, 0, 80))).findings()["kept_gradients"]
-    assert found.title.startswith("100 MiB of gradients")
-    assert "each of 4 looks; 3 of these" in found.evidence[0]
+    finding = looking(*first_step, *(forward(100, saved) for saved in (40, 0, 80))).findings()["kept_gradients"]
+    assert finding.title.startswith("100 MiB of gradients")
+    assert "each of 4 looks; 3 of these" in finding.evidence[0]
 
 
-def test_what_is_no_element_of_a_variable_keeps_nothing():
+def test_a_leak_names_only_variables_that_hold_the_tensors():
     def graphs(count: int) -> list[Tensor]:
         return [Tensor(8, f"mat{number} of AddmmBackward0", A, "AddmmBackward0") for number in range(3 * count)]
 
@@ -317,27 +321,27 @@ def test_what_is_no_element_of_a_variable_keeps_nothing():
     assert without.findings()["leak"].title.startswith("A leak: the program keeps more and more tensors, ")
 
 
-def test_nothing_later_than_the_moment_counts():
+def test_moments_later_than_the_selected_one_are_ignored():
     whole = looking(*(losses(n) for n in range(2, 11)))
     early = story(*whole.moments[3:], whole.moments[2])
     assert "leak" not in early.findings()
 
 
-def test_a_finding_points_at_what_it_is_about():
+def test_a_finding_points_to_its_screen_addresses_and_owners():
     stuck = held(2, live=8, free=92).findings()["stuck"]
     assert (stuck.screen, stuck.addresses, stuck.owners) == ("map", (FAR, 2 * FAR), ("kept[*]",))
     leak = looking(*(losses(n) for n in range(2, 11))).findings()["leak"]
     assert (leak.screen, len(leak.addresses), leak.owners) == ("tensors", 10, ("losses",))
 
 
-def test_when_something_was_refused_is_told_as_far_as_it_was_seen():
+def test_out_of_memory_evidence_separates_observed_from_earlier_failures():
     moments = [moment(time=100.0 + n, num_ooms=2 + (n > 3)) for n in range(6)]
     seen = story(*moments).findings()["out_of_memory"].evidence[0]
     assert seen.startswith("num_ooms is 3: 1 seen at ")
     assert "2 before" in seen
 
 
-def test_a_process_without_a_look_has_only_what_counters_tell():
+def test_a_process_without_a_look_gets_findings_from_counters_alone():
     bare = story(moment(num_alloc_retries=1))
     device = bare.moments[0].devices[0]
     blind = replace(bare.moments[0], devices=(replace(device, layout=None, bridge=None, room=None),), look_time=0.0)

@@ -1,4 +1,4 @@
-"""The attach document: the names scripts rely on, sums that hold, and null with a reason for what was not read."""
+"""The attach document: the names scripts rely on, sums that add up, and null with a reason for unread fields."""
 
 from __future__ import annotations
 
@@ -114,31 +114,31 @@ def test_the_document_of_a_look():
     }
 
 
-# name: what differs, where null stands, words of the sentence that says why
+# name: changes, path of the null, words of its reason
 NULLS = {
-    "NVML says nothing of the process": (
+    "NVML does not report the process": (
         {"driver": replace(DRIVER, process_used_bytes=UNREAD)}, ("nvml", "process_used_bytes"), "insufficient",
     ),
     "NVML lags behind": (
         {"driver": replace(DRIVER, process_used_bytes=MIB)}, ("outside_torch_bytes",), "different moments",
     ),
     "no NVML at all": ({"drivers": {}}, ("nvml", "device_total_bytes"), "NVML was not asked"),
-    "the tensors were not looked at": ({"look": replace(LOOK, inventory=None)}, ("tensors",), "not looked at"),
+    "the look has no tensors": ({"look": replace(LOOK, inventory=None)}, ("tensors",), "not looked at"),
     "cudaMallocAsync has no map": (
         {"look": replace(LOOK, map=None, settings=settings(backend="cudaMallocAsync"))}, ("empty_cache",),
         "cudaMallocAsync",
     ),
-    "an allocator of the program's own": (
+    "a pluggable allocator": (
         {"look": replace(LOOK, map=None, settings=settings(backend="pluggable"))}, ("composition",), "by its own",
     ),
-    "an allocator that is not known": (
+    "an unknown allocator": (
         {"look": replace(LOOK, map=None, settings=settings(backend="new"))}, ("composition",), "is new",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "path", "words"), NULLS.values(), ids=NULLS.keys())
-def test_what_could_not_be_read_is_null_with_its_reason(changes, path, words):
+def test_a_field_that_could_not_be_read_is_null_with_a_reason(changes, path, words):
     made = document(**changes)
     value = made["devices"][0]
     for key in path:
@@ -153,20 +153,20 @@ def test_without_a_map_the_storages_still_add_up_to_allocated():
     assert (by_category["parameter"], by_category["unattributed"]) == (4 * MIB, 5 * MIB)
 
 
-# name: what differs, words of the sentence
+# name: changes, words of the problem
 NOTES = {
     "before PyTorch is imported": (
         {"greeting": replace(GREETING, torch="", is_cuda_initialized=False)}, "not imported PyTorch",
     ),
     "before CUDA is initialised": ({"greeting": replace(GREETING, is_cuda_initialized=False)}, "not initialised CUDA"),
-    "a capture is under way": ({"look": replace(LOOK, map=replace(MAP, routed_devices=(0,)))}, "being captured"),
-    "the map's own": ({"look": replace(LOOK, map=replace(MAP, problems=(Problem("A pool."),)))}, "A pool."),
-    "the look's own": ({"look": replace(LOOK, problems=(Problem("Late."),))}, "Late."),
-    "the caller's own": ({"problems": ("From the client.",)}, "From the client."),
+    "a graph is being captured": ({"look": replace(LOOK, map=replace(MAP, routed_devices=(0,)))}, "being captured"),
+    "a problem of the map": ({"look": replace(LOOK, map=replace(MAP, problems=(Problem("A pool."),)))}, "A pool."),
+    "a problem of the look": ({"look": replace(LOOK, problems=(Problem("Late."),))}, "Late."),
+    "a problem of the caller": ({"problems": ("From the client.",)}, "From the client."),
     "map and counters differ": (
         {"look": replace(LOOK, statistics=(statistics(MAP, reserved_bytes=1),))}, "during the look",
     ),
-    "not of one moment": (
+    "tensors and map of different moments": (
         {"look": replace(LOOK, inventory=replace(INVENTORY, is_of_one_moment=False))}, "not read at the same moment",
     ),
     "tensors of another process": (
@@ -176,14 +176,14 @@ NOTES = {
         {"look": replace(LOOK, map=replace(MAP, settings=settings(values=(("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),))))},
         "caches nothing",
     ),
-    "pages that are not as the settings say": (
+    "pages that contradict the settings": (
         {"look": replace(LOOK, map=layout(segment(("free", 32), is_expandable=True)))}, "large_segment_size_mb",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "words"), NOTES.values(), ids=NOTES.keys())
-def test_what_a_reader_must_know_stands_among_the_problems(changes, words):
+def test_conditions_that_affect_the_figures_are_listed_as_problems(changes, words):
     assert any(words in sentence for sentence in document(**changes)["problems"])
 
 

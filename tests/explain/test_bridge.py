@@ -1,4 +1,4 @@
-"""From NVML's figure down to what was asked for, with absent figures and late ones."""
+"""From NVML's figure down to the requested bytes, with absent and outdated figures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def levels(process: int | Absent, device: int | Absent, *, with_map: bool = True
     return bridge(statistics(MAP), process_used_bytes=process, device_used_bytes=device, composition=parts)
 
 
-def test_each_level_holds_the_next():
-    found = levels(538 * MIB, 600 * MIB)
-    assert found.other_processes_bytes == 62 * MIB
-    assert found.outside_torch_bytes == 518 * MIB
-    assert found.reserved_bytes == found.inactive_bytes + found.active_bytes == 20 * MIB
-    assert found.active_bytes == found.pending_bytes + found.allocated_bytes == 10 * MIB
-    assert found.allocated_bytes == found.rounding_bytes + found.requested_bytes == 4 * MIB
-    assert found.rounding_bytes == 1000
+def test_each_level_is_the_sum_of_its_parts():
+    bridge = levels(538 * MIB, 600 * MIB)
+    assert bridge.other_processes_bytes == 62 * MIB
+    assert bridge.outside_torch_bytes == 518 * MIB
+    assert bridge.reserved_bytes == bridge.inactive_bytes + bridge.active_bytes == 20 * MIB
+    assert bridge.active_bytes == bridge.pending_bytes + bridge.allocated_bytes == 10 * MIB
+    assert bridge.allocated_bytes == bridge.rounding_bytes + bridge.requested_bytes == 4 * MIB
+    assert bridge.rounding_bytes == 1000
 
 
-def test_without_a_map_the_counters_do():
+def test_without_a_map_the_levels_come_from_counters():
     assert levels(538 * MIB, 600 * MIB, with_map=False).requested_bytes == 10 * MIB - 2000
 
 
@@ -40,17 +40,17 @@ ABSENT = {
 
 
 @pytest.mark.parametrize(("process", "device", "outside", "others"), ABSENT.values(), ids=ABSENT.keys())
-def test_what_nvml_does_not_tell_stays_absent(process, device, outside, others):
-    found = levels(process, device)
-    assert (found.outside_torch_bytes, found.other_processes_bytes) == (outside, others)
+def test_levels_that_nvml_does_not_report_are_absent(process, device, outside, others):
+    bridge = levels(process, device)
+    assert (bridge.outside_torch_bytes, bridge.other_processes_bytes) == (outside, others)
 
 
-def test_a_figure_below_reserved_is_absent_with_its_reason_never_negative():
-    found = levels(12 * MIB, 600 * MIB)
-    assert isinstance(found.outside_torch_bytes, Absent)
-    assert "12.0 MiB" in found.outside_torch_bytes.reason
-    assert "20.0 MiB" in found.outside_torch_bytes.reason
+def test_a_process_figure_below_reserved_gives_a_reason_not_a_negative():
+    bridge = levels(12 * MIB, 600 * MIB)
+    assert isinstance(bridge.outside_torch_bytes, Absent)
+    assert "12.0 MiB" in bridge.outside_torch_bytes.reason
+    assert "20.0 MiB" in bridge.outside_torch_bytes.reason
 
 
-def test_a_device_below_its_process_is_absent_with_its_reason():
+def test_a_device_figure_below_its_process_gives_a_reason():
     assert isinstance(levels(700 * MIB, 600 * MIB).other_processes_bytes, Absent)

@@ -1,4 +1,4 @@
-"""Two moments of one device: what came, what went, and the moments that marks keep."""
+"""Two moments of one device: what was allocated, what was freed, and the moments that marks keep."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ def between(before: TargetMoment, after: TargetMoment):
     return changes(before.devices[0], after.devices[0])
 
 
-def test_what_came_and_went_is_grouped_and_adds_up():
+def test_allocated_and_freed_tensors_are_grouped_and_add_up():
     before = moment(row(WEIGHT, Tensor(2, "mask"), free=90))
     after = moment(row(WEIGHT, free=2), row(GRADIENT, GRADIENT, Tensor(3, "logits"), address=1 << 40))
-    found = between(before, after)
-    assert [(group.count, group.bytes // MIB, group.names) for group in found.came] == [
+    changes = between(before, after)
+    assert [(group.count, group.bytes // MIB, group.names) for group in changes.came] == [
         (2, 16, ("model.weight.grad",)),
         (1, 3, ("logits",)),
     ]
-    assert [(group.count, group.bytes // MIB, group.names) for group in found.went] == [(1, 2, ("mask",))]
-    assert found.stayed_bytes == 8 * MIB
-    assert found.came_bytes - found.went_bytes == found.after.allocated_bytes - found.before.allocated_bytes
+    assert [(group.count, group.bytes // MIB, group.names) for group in changes.went] == [(1, 2, ("mask",))]
+    assert changes.stayed_bytes == 8 * MIB
+    assert changes.came_bytes - changes.went_bytes == changes.after.allocated_bytes - changes.before.allocated_bytes
 
 
-def test_between_a_moment_and_itself_nothing_happened():
+def test_a_moment_compared_with_itself_has_no_changes():
     same = moment(row(WEIGHT, GRADIENT, free=4))
-    found = between(same, same)
-    assert (found.came, found.went, found.stayed_bytes) == ((), (), 16 * MIB)
+    changes = between(same, same)
+    assert (changes.came, changes.went, changes.stayed_bytes) == ((), (), 16 * MIB)
 
 
-def test_a_tensor_at_another_address_went_and_came():
-    found = between(moment(row(WEIGHT)), moment(row(WEIGHT, address=1 << 40)))
-    assert found.came_bytes == found.went_bytes == 8 * MIB
+def test_a_moved_tensor_counts_as_freed_and_allocated():
+    changes = between(moment(row(WEIGHT)), moment(row(WEIGHT, address=1 << 40)))
+    assert changes.came_bytes == changes.went_bytes == 8 * MIB
 
 
-def test_blocks_that_nobody_owns_are_told_by_address():
-    found = between(moment(segment(("live", 4))), moment(segment(("live", 4), ("live", 6))))
-    assert [(group.category, group.bytes // MIB) for group in found.came] == [(Category.UNATTRIBUTED, 6)]
-    assert found.went == ()
+def test_unattributed_blocks_are_matched_by_address():
+    changes = between(moment(segment(("live", 4))), moment(segment(("live", 4), ("live", 6))))
+    assert [(group.category, group.bytes // MIB) for group in changes.came] == [(Category.UNATTRIBUTED, 6)]
+    assert changes.went == ()
 
 
 def test_without_a_look_only_counters_are_compared():
     before = moment(row(WEIGHT))
     blind = replace(before, devices=(replace(before.devices[0], layout=None),))
-    found = between(blind, moment(row(WEIGHT, GRADIENT)))
-    assert found.problem == "There was no look at the first moment: only the counters can be compared."
-    assert (found.came, found.went) == ((), ())
-    assert found.after.allocated_bytes - found.before.allocated_bytes == 8 * MIB
+    changes = between(blind, moment(row(WEIGHT, GRADIENT)))
+    assert changes.problem == "There was no look at the first moment: only the counters can be compared."
+    assert (changes.came, changes.went) == ((), ())
+    assert changes.after.allocated_bytes - changes.before.allocated_bytes == 8 * MIB
 
 
 def seen(time: float, look_time: float, *marks: Mark) -> TargetMoment:
@@ -68,17 +68,17 @@ def test_a_mark_keeps_the_first_look_after_it():
     mark, timeline = Mark(10.0, "after forward"), Timeline()
     for time, look_time in ((9, 8), (10.5, 8), (11, 10.8), (12, 11.9)):
         timeline.add(seen(time, look_time, *([mark] if time > 10 else [])))
-    assert [(each.label, kept.look_time) for each, kept in timeline.marked] == [("after forward", 10.8)]
+    assert [(mark.label, kept.look_time) for mark, kept in timeline.marked] == [("after forward", 10.8)]
 
 
-def test_a_mark_after_which_nothing_changed_keeps_the_look_before_it():
+def test_a_mark_followed_by_no_change_keeps_the_look_before_it():
     timeline = Timeline()
     for time in (10.5, 11, 12):
         timeline.add(seen(time, 8, Mark(10.0, "idle")))
-    assert [(each.label, kept.look_time) for each, kept in timeline.marked] == [("idle", 8)]
+    assert [(mark.label, kept.look_time) for mark, kept in timeline.marked] == [("idle", 8)]
 
 
-def test_marked_moments_outlive_the_others_up_to_a_number():
+def test_marked_moments_are_kept_longer_up_to_a_limit():
     timeline, mark = Timeline(), Mark(0.5, "early")
     for time in range(1, WHOLE_MOMENTS + 10):
         timeline.add(seen(time, time, mark))
@@ -87,13 +87,13 @@ def test_marked_moments_outlive_the_others_up_to_a_number():
     assert [kept.time for _, kept in timeline.marked] == [1]
     many = tuple(Mark(1000.0 + n, str(n)) for n in range(MARKED_MOMENTS + 5))
     timeline.add(seen(2000, 2000, mark, *many))
-    assert [each.label for each, _ in timeline.marked] == [str(n) for n in range(5, MARKED_MOMENTS + 5)]
+    assert [mark.label for mark, _ in timeline.marked] == [str(n) for n in range(5, MARKED_MOMENTS + 5)]
 
 
-def test_whose_a_block_is_may_be_known_at_one_moment_only():
+def test_a_block_named_at_one_moment_only_counts_as_unchanged():
     named, nameless = moment(row(WEIGHT, GRADIENT)), moment(segment(("live", 8), ("live", 8), ("live", 2)))
-    found = between(named, nameless)
-    assert (found.went, found.stayed_bytes) == ((), 16 * MIB)
-    assert [(group.category, group.bytes // MIB) for group in found.came] == [(Category.UNATTRIBUTED, 2)]
+    changes = between(named, nameless)
+    assert (changes.went, changes.stayed_bytes) == ((), 16 * MIB)
+    assert [(group.category, group.bytes // MIB) for group in changes.came] == [(Category.UNATTRIBUTED, 2)]
     back = between(nameless, named)
     assert (back.came, back.stayed_bytes) == ((), 16 * MIB)

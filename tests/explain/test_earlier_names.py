@@ -1,4 +1,4 @@
-"""Looks that had no time for the tensors: which names of an earlier look they bear, and what is made of them."""
+"""Looks without tensors: which names they take from an earlier look, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.units import MIB
 from tests.explain.maps import layout, segment, statistics
 from tests.explain.moments import GREETING, Tensor, row, story
 
-P, X, W, NOBODY = Category.PARAMETER, Category.OTHER, Category.WORKSPACE, Category.UNATTRIBUTED
+P, X, W, UNATTRIBUTED = Category.PARAMETER, Category.OTHER, Category.WORKSPACE, Category.UNATTRIBUTED
 WEIGHT, BATCH = Tensor(8, "model.w", P), Tensor(4, "batch", X)
 ON_HOST = Storage(HOST, 4096, 1000, P, "model.embedding", "Parameter", (250,), "float32")
 
@@ -29,10 +29,10 @@ def look(time: float, *rows: tuple[Segment, list[Storage]], is_bare: bool = True
 def state(*looks: Look) -> list[TargetMoment]:
     """The moments after each look."""
     known, moments = ProbeState(GREETING), []
-    for each in looks:
-        known = after(known, each)
+    for seen in looks:
+        known = after(known, seen)
         storages = tuple(s for s in known.look.inventory.storages if s.device == HOST) if known.look.inventory else ()
-        moments.append(moment_of(each.time, known, {}, HostMoment(storages=storages)))
+        moments.append(moment_of(seen.time, known, {}, HostMoment(storages=storages)))
     return moments
 
 
@@ -41,7 +41,7 @@ def layout_after(*looks: Look):
 
 
 def names(*looks: Look) -> dict[str, int]:
-    """Owner, or category where there is none, of each live block, with its MiB."""
+    """MiB of each live block by owner, or by category if it has no owner."""
     return {
         blocker.owner.name or blocker.owner.category.value: blocker.block.size_bytes // MIB
         for release in layout_after(*looks).release.segments
@@ -49,7 +49,7 @@ def names(*looks: Look) -> dict[str, int]:
     }
 
 
-def test_a_block_that_is_as_it_was_keeps_its_name_and_a_new_one_has_none():
+def test_an_unchanged_block_keeps_its_name_and_a_new_block_has_none():
     named = look(100, row(WEIGHT, BATCH, free=8), is_bare=False)
     later = look(103, row(WEIGHT, BATCH, Tensor(6, "logits"), free=2))
     assert names(named, later) == {"model.w": 8, "batch": 4, "unattributed": 6}
@@ -59,7 +59,7 @@ def test_a_block_that_is_as_it_was_keeps_its_name_and_a_new_one_has_none():
     assert (made.names_time, [storage.owner for storage in made.storages]) == (100, ["model.w", "batch"])
 
 
-def test_a_block_of_another_size_or_request_is_another():
+def test_a_block_whose_size_or_request_changed_loses_its_name():
     named = look(100, row(WEIGHT, free=8), is_bare=False)
     assert names(named, look(101, row(Tensor(6, "x"), free=10))) == {"unattributed": 6}
     made, storages = row(WEIGHT, free=8)
@@ -67,25 +67,25 @@ def test_a_block_of_another_size_or_request_is_another():
     assert names(named, look(101, (replace(made, blocks=asked_for_less), storages))) == {"unattributed": 8}
 
 
-def test_names_outlast_looks_without_their_block_and_come_of_the_newest_look_that_has_them():
+def test_a_name_comes_from_the_newest_look_that_had_the_block():
     first, gone = look(100, row(WEIGHT, BATCH), is_bare=False), look(101, row(WEIGHT, free=4))
     assert names(first, gone, look(102, row(WEIGHT, BATCH))) == {"model.w": 8, "batch": 4}
     second = look(103, row(Tensor(8, "other.w", P), BATCH), is_bare=False)
     assert names(first, gone, second, look(104, row(WEIGHT, BATCH))) == {"other.w": 8, "batch": 4}
 
 
-def test_without_an_earlier_look_at_tensors_nobody_is_known():
+def test_without_an_earlier_look_at_tensors_blocks_are_unattributed():
     assert names(look(100, row(WEIGHT))) == {"unattributed": 8}
     assert layout_after(look(100, row(WEIGHT))).names_time == 0.0
 
 
-def test_a_look_with_tensors_has_its_own_names_only():
+def test_a_look_with_tensors_uses_its_own_names_only():
     first, second = (look(time, row(tensor), is_bare=False) for time, tensor in ((100, WEIGHT), (101, Tensor(8, "x"))))
     assert names(first, second) == {"x": 8}
     assert layout_after(first, second).names_time == 101
 
 
-def test_workspaces_and_tensors_in_host_memory_stay_known():
+def test_known_sizes_and_host_tensors_are_kept_from_earlier_looks():
     size = KnownSize(0, 4 * MIB, W, "cuBLAS workspace")
     parts = [row(WEIGHT), (segment(("live", 4), address=1 << 40), [])]
     named = look(100, *parts, is_bare=False, known_sizes=(size,))
@@ -93,12 +93,12 @@ def test_workspaces_and_tensors_in_host_memory_stay_known():
     assert state(named, look(101, *parts))[-1].host.storages == (ON_HOST,)
 
 
-def test_a_leak_is_told_although_only_one_look_had_time_for_the_tensors():
+def test_a_leak_is_found_when_only_one_look_read_the_tensors():
     growing = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(2 + count))) for count in range(9)]
-    moments = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(growing)))
+    moments = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(growing)))
     leak = story(*moments).findings()["leak"]
     assert leak.title == "A leak: the program keeps more and more tensors, 56.0 MiB more since the first look."
     assert leak.evidence[-1].startswith("3 became 10 x blocks other than parameters, gradients, optimizer states")
     steady = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(5 + count % 2))) for count in range(9)]
-    calm = state(*(look(100 + n, each, is_bare=n > 0) for n, each in enumerate(steady)))
+    calm = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(steady)))
     assert "leak" not in story(*calm).findings()

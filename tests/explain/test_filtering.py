@@ -21,7 +21,7 @@ def parse_filter(text: str) -> Predicate | None:
     return parse_for(text, PROCESS_FIELDS)
 
 
-def found(text: str) -> list[int | None]:
+def pids_matching(text: str) -> list[int | None]:
     predicate = parse_filter(text)
     return [row.process.pid if row.process else None for row in ROWS if predicate is None or predicate(row)]
 
@@ -70,12 +70,12 @@ def found(text: str) -> list[int | None]:
         ("user == ana and mem > 10GiB", RANKS),
     ],
 )
-def test_a_filter_finds(text, pids):
+def test_a_filter_selects_the_matching_rows(text, pids):
     if pids is None:
         with pytest.raises(UsageError):
             parse_filter(text)
     else:
-        assert found(text) == pids
+        assert pids_matching(text) == pids
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_filter_finds(text, pids):
         ("not =", "has no field"),
     ],
 )
-def test_a_wrong_filter_says_what_is_wrong(text, sentence):
+def test_an_invalid_filter_raises_a_sentence_about_the_error(text, sentence):
     with pytest.raises(UsageError) as error:
         parse_filter(text)
     assert sentence in str(error.value)
@@ -104,7 +104,7 @@ def test_a_wrong_filter_says_what_is_wrong(text, sentence):
 
 @settings(deadline=None)
 @given(st.text(alphabet="abmemuser<>=!~()\"' 0123456789.GiBandornot%\\\x00宽", max_size=40))
-def test_any_text_is_a_filter_or_a_sentence(text):
+def test_any_text_gives_a_filter_or_a_sentence(text):
     try:
         predicate = parse_filter(text)
     except UsageError as error:
@@ -117,7 +117,7 @@ def test_any_text_is_a_filter_or_a_sentence(text):
 
 @pytest.mark.parametrize("name", PROCESS_FIELDS.by_name)
 @pytest.mark.parametrize("sign", ["==", "!=", ">", "<=", "~", "!~"])
-def test_what_is_not_known_is_never_found(name, sign):
+def test_an_unknown_value_matches_no_comparison(name, sign):
     nothing = Absent("insufficient permissions")
     odd = scenes.process(
         1, user=nothing, command=nothing, cpu_percent=nothing, rss_bytes=nothing,

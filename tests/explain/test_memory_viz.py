@@ -1,4 +1,4 @@
-"""The file for PyTorch's own viewer: in the form of its snapshots, with names where the viewer shows stacks."""
+"""The file for PyTorch's memory viewer: a memory snapshot with owner names as stack frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNOWN_TO_THE_VIEWER = {
     *("SHORT_BINUNICODE", "BINUNICODE", "EMPTY_LIST", "APPEND", "APPENDS", "LIST"),
     *("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
 }
-"""What the viewer's own reader of pickles understands (torch/utils/viz/MemoryViz.js)."""
+"""The opcodes that the viewer's pickle reader understands (torch/utils/viz/MemoryViz.js)."""
 
 MAP = layout(
     segment(("live", 4), ("free", 12), ("waits", 4), slack=100),
@@ -37,7 +37,7 @@ def look(name: str = "model.fc.weight") -> Look:
     return Look(0.0, (), MAP.settings, MAP, Inventory((storage,), "walk", is_of_one_moment=True), Cost(0, 0))
 
 
-def test_a_segment_has_what_pytorch_writes():
+def test_a_segment_has_the_fields_that_pytorch_writes():
     first, second = snapshot(look(), MAP)["segments"]
     blocks = first.pop("blocks")
     assert first == {
@@ -57,7 +57,7 @@ def test_a_segment_has_what_pytorch_writes():
     assert (second["segment_type"], second["segment_pool_id"], second["stream"]) == ("small", (0, 3), 0x5581)
 
 
-def test_a_name_stands_where_the_viewer_shows_the_stack():
+def test_the_owner_is_the_top_frame_of_the_stack():
     first, second = snapshot(look(), MAP)["segments"]
     assert [block["frames"] for block in first["blocks"]] == [
         [{"name": "model.fc.weight", "filename": "parameter", "line": 0}],
@@ -67,7 +67,7 @@ def test_a_name_stands_where_the_viewer_shows_the_stack():
     assert second["blocks"][0]["frames"] == [{"name": "", "filename": "unattributed", "line": 0}]
 
 
-def test_below_the_name_stands_the_line_that_asked_for_the_block():
+def test_the_allocating_line_is_the_frame_below_the_owner():
     site = CallSite("/home/ana/train.py", 23, "step")
     blocks = (replace(MAP.segments[0].blocks[0], site=site), *MAP.segments[0].blocks[1:])
     made = replace(MAP, segments=(replace(MAP.segments[0], blocks=blocks),))
@@ -75,12 +75,12 @@ def test_below_the_name_stands_the_line_that_asked_for_the_block():
     assert frames[1:] == [{"name": "step", "filename": "/home/ana/train.py", "line": 23}]
 
 
-def test_a_name_that_the_viewer_would_hide_is_shown():
+def test_names_that_the_viewer_would_hide_are_shown():
     (frame,) = snapshot(look("model.pos_start.weight"), MAP)["segments"][0]["blocks"][0]["frames"]
     assert frame["name"] == "model.pos-start.weight"
 
 
-def test_every_device_up_to_the_last_has_a_trace_and_the_settings_are_told():
+def test_every_device_index_has_a_trace_and_settings_are_included():
     whole = snapshot(look(), MAP)
     assert whole["device_traces"] == [[], [], []]
     assert whole["external_annotations"] == []

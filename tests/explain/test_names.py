@@ -1,4 +1,4 @@
-"""Many names in few words."""
+"""Summaries of many names."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_members_of_a_list_or_of_a_row_of_layers_share_a_name(name, expected):
 
 
 @pytest.mark.parametrize(("name", "expected"), CONTAINERS.items(), ids=CONTAINERS)
-def test_an_element_is_known_by_the_variable_that_holds_it(name, expected):
+def test_an_element_is_named_after_the_variable_that_holds_it(name, expected):
     assert container(name) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), LISTS.items(), ids=map(str, LISTS))
-def test_a_list_is_said_in_words(names, expected):
+def test_a_list_of_names_reads_as_a_phrase(names, expected):
     assert listed(names) == expected
 
 
-def test_one_is_singular():
+def test_a_count_of_one_is_singular():
     assert [counted(1, "block"), counted(1234, "block")] == ["1 block", "1,234 blocks"]

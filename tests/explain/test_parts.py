@@ -1,4 +1,4 @@
-"""A device's whole memory in parts, each byte once."""
+"""A device's memory divided into parts, each byte counted once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ WEIGHT = Tensor(10, "model.weight", Category.PARAMETER)
 SAVED = Tensor(6, "logits", Category.ACTIVATION)
 
 
-def sizes(found) -> dict[str, int]:
-    return {part.key: part.bytes for part in found}
+def sizes(parts) -> dict[str, int]:
+    return {part.key: part.bytes for part in parts}
 
 
 @pytest.mark.parametrize("others_mib", [0, 300], ids=["alone", "beside others"])
@@ -27,29 +27,29 @@ def test_the_parts_add_up_to_the_device(others_mib):
 
 def test_each_part_has_its_bytes():
     device = moment(row(WEIGHT, SAVED, free=4), used_mib=538, others_mib=300).devices[0]
-    found = sizes(parts_of(device))
-    assert found["others"] == 300 * MIB
-    assert found["outside"] == 518 * MIB
-    assert found["parameter"] == 10 * MIB
-    assert found["activation"] == 6 * MIB
-    assert found["stuck"] == 4 * MIB
-    assert "releasable" not in found
+    bytes_by_part = sizes(parts_of(device))
+    assert bytes_by_part["others"] == 300 * MIB
+    assert bytes_by_part["outside"] == 518 * MIB
+    assert bytes_by_part["parameter"] == 10 * MIB
+    assert bytes_by_part["activation"] == 6 * MIB
+    assert bytes_by_part["stuck"] == 4 * MIB
+    assert "releasable" not in bytes_by_part
 
 
-def test_what_nothing_pins_is_releasable():
+def test_free_memory_without_blockers_is_releasable():
     free = row(free=20, address=1 << 41)
     assert sizes(parts_of(moment(row(WEIGHT), free).devices[0]))["releasable"] == 20 * MIB
 
 
-def test_without_nvml_there_is_what_pytorch_has_reserved_alone():
+def test_without_nvml_the_parts_cover_reserved_memory_alone():
     device = moment(row(WEIGHT, free=4)).devices[0]
-    found = sizes(parts_of(device))
-    assert sum(found.values()) == device.statistics.reserved_bytes
-    assert not {"others", "outside", "driver", "free"} & found.keys()
+    bytes_by_part = sizes(parts_of(device))
+    assert sum(bytes_by_part.values()) == device.statistics.reserved_bytes
+    assert not {"others", "outside", "driver", "free"} & bytes_by_part.keys()
 
 
-def test_without_a_look_there_are_counters_alone():
+def test_without_a_look_the_parts_come_from_counters():
     device = replace(moment(row(WEIGHT, free=4), used_mib=538).devices[0], layout=None)
-    found = sizes(parts_of(device))
-    assert found["allocated"] == 10 * MIB
-    assert found["cached"] == 4 * MIB
+    bytes_by_part = sizes(parts_of(device))
+    assert bytes_by_part["allocated"] == 10 * MIB
+    assert bytes_by_part["cached"] == 4 * MIB

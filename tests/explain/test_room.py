@@ -1,4 +1,4 @@
-"""Sizes by PyTorch's rules, and the largest request that would succeed; the real allocator is asked in tests/probe."""
+"""Rounding by PyTorch's rules, and the largest request that would succeed; tests/probe compares the real allocator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_largest_request_within_a_size_fits_and_the_next_does_not(size, divi
 SEGMENTS = {
     "a small request": (700 * KIB, 2 * MIB),
     "a large one": (MIB + 1, 20 * MIB),
-    "from 10 MiB on in steps of 2 MiB": (11 * MIB, 12 * MIB),
+    "from 10 MiB in steps of 2 MiB": (11 * MIB, 12 * MIB),
 }
 
 
@@ -58,14 +58,14 @@ def find(*segments, free: float = 0, **keywords):
 
 # name: segments, MiB free on the device, map's keywords, (MiB now, MiB after a release)
 ROOM = {
-    "an empty process has what is free, in steps of 2 MiB": ([], 101.5, {}, (100, 100)),
+    "an empty process can have the free memory, in steps of 2 MiB": ([], 101.5, {}, (100, 100)),
     "below 10 MiB free only a small segment fits": ([], 9, {}, (1, 1)),
     "below 2 MiB free nothing does": ([], 1.5, {}, (0, 0)),
-    "a free block serves": ([segment(("live", 10), ("free", 60))], 4, {}, (60, 60)),
-    "a release joins the cache to what is free": ([segment(("free", 60))], 40, {}, (60, 100)),
-    "another stream's block does not serve": ([segment(("free", 60), stream=7)], 4, {}, (1, 64)),
-    "a pool's block does not serve": ([segment(("free", 60), pool_id=(0, 1))], 4, {}, (1, 1)),
-    "a small pool's block serves small requests": (
+    "a free block can be used": ([segment(("live", 10), ("free", 60))], 4, {}, (60, 60)),
+    "a release adds the cache to the free memory": ([segment(("free", 60))], 40, {}, (60, 100)),
+    "a block of another stream cannot be used": ([segment(("free", 60), stream=7)], 4, {}, (1, 64)),
+    "a block of a private pool cannot be used": ([segment(("free", 60), pool_id=(0, 1))], 4, {}, (1, 1)),
+    "a block of the small pool serves small requests": (
         [segment(("live", 0.5), ("free", 1.5), is_small=True)], 0, {}, (1, 1),
     ),
     "expandable segments grow behind their last live block": (
@@ -86,13 +86,13 @@ ROOM = {
 
 @pytest.mark.parametrize(("segments", "free", "keywords", "expected"), ROOM.values(), ids=ROOM.keys())
 def test_the_largest_request(segments, free, keywords, expected):
-    found = find(*segments, free=free, **keywords)
-    assert (found.now_bytes / MIB, found.after_release_bytes / MIB) == expected
+    room = find(*segments, free=free, **keywords)
+    assert (room.now_bytes / MIB, room.after_release_bytes / MIB) == expected
 
 
-def test_the_refusal_reads_as_pytorch_prints_it():
-    found = find(segment(("live", 10), ("free", 60)), segment(("free", 34), pool_id=(0, 1), address=1 << 40), free=8)
-    assert found.next_error == (
+def test_the_predicted_error_reads_like_pytorchs_own():
+    room = find(segment(("live", 10), ("free", 60)), segment(("free", 34), pool_id=(0, 1), address=1 << 40), free=8)
+    assert room.next_error == (
         "CUDA out of memory. Tried to allocate 62.00 MiB. GPU 0 has a total capacity of 80.00 GiB of which 8.00 MiB is"
         " free. Of the allocated memory 44.00 MiB is allocated by PyTorch, with 34.00 MiB allocated in private pools"
         " (e.g., CUDA Graphs), and 60.00 MiB is reserved by PyTorch but unallocated."

@@ -1,4 +1,4 @@
-"""The tree of tensors: names become places, modules have sums, and the whole is what is allocated, to the byte."""
+"""The tree of tensors: names become paths, modules have sums, and the total is allocated memory, to the byte."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ PATHS = {
     "a parameter": ("model.layers.0.weight", "model/layers/0/weight"),
     "under DDP": ("model.module.fc.bias", "model/module/fc/bias"),
     "an optimizer state": ("optimizer.state[model.fc.weight].exp_avg", "optimizer/state/model/fc/weight/exp_avg"),
-    "of the second optimizer": ("self.optimizers[1].state[w].step", "self/optimizers/[1]/state/w/step"),
-    "of a group": ("optimizer.param_groups[0]['lr']", "optimizer/param_groups/[0]/['lr']"),
+    "of a second optimizer": ("self.optimizers[1].state[w].step", "self/optimizers/[1]/state/w/step"),
+    "of a parameter group": ("optimizer.param_groups[0]['lr']", "optimizer/param_groups/[0]/['lr']"),
     "in a dictionary": ("cache['a.b c'][3].k", "cache/['a.b c']/[3]/k"),
     "a local variable": ("logits (train.py:23 in step)", "train.py:23 in step/logits"),
-    "its element": ("hidden[2].data (train.py:23 in step)", "train.py:23 in step/hidden/[2]/data"),
-    "a gradient of one": ("w.grad (a.py:1 in <module>)", "a.py:1 in <module>/w/grad"),
+    "an element of a local variable": ("hidden[2].data (train.py:23 in step)", "train.py:23 in step/hidden/[2]/data"),
+    "a gradient of a local variable": ("w.grad (a.py:1 in <module>)", "a.py:1 in <module>/w/grad"),
     "saved for backward": ("mat1 of AddmmBackward0", "AddmmBackward0/mat1"),
     "a copy": ("model.fc.weight (bfloat16 copy)", "model/fc/weight (bfloat16 copy)"),
-    "by a hook": ("kept by a saved-tensor hook", "kept by a saved-tensor hook"),
+    "kept by a hook": ("kept by a saved-tensor hook", "kept by a saved-tensor hook"),
     "a workspace": ("cuBLAS workspace", "cuBLAS workspace"),
-    "nobody": ("", ""),
-    "nothing but dots": ("...", ""),
+    "an empty name": ("", ""),
+    "only dots": ("...", ""),
     "brackets left open": ("a[b", "a/[b"),
     "brackets in brackets": ("a[b[c]].d", "a/[b[c]].d"),
 }
 
 
 @pytest.mark.parametrize(("name", "path"), PATHS.values(), ids=PATHS.keys())
-def test_the_place_of_a_name(name, path):
+def test_a_name_is_split_into_a_path(name, path):
     assert "/".join(path_of(name)) == path
 
 
-def test_a_name_of_a_thousand_pieces_does_not_go_deeper_than_a_screen_is_wide():
+def test_the_depth_of_a_very_long_name_is_limited():
     path = path_of(".".join(["a"] * 1000))
     assert len(path) == 24
     assert len(path[-1]) == 2 * 977 - 1
@@ -82,7 +82,7 @@ TREES = {
             "      10.w 1",
         ],
     ),
-    "a wrapper is one row with what it wraps": (
+    "a wrapper shares a row with the module it wraps": (
         [("model.module.fc.weight", P, 2), ("model.module.fc.bias", P, 1)],
         ["parameters 3", "  model.module.fc 3", "    bias 1", "    weight 2"],
     ),
@@ -102,11 +102,11 @@ TREES = {
             "      [1] 2",
         ],
     ),
-    "tensors of one name are all there": (
+    "tensors of one name each have a row": (
         [("mat1 of AddmmBackward0", A, 1), ("mat1 of AddmmBackward0", A, 2)],
         ["activations 3", "  AddmmBackward0 3", "    mat1 1", "    mat1 2"],
     ),
-    "a tensor beside what is below its name": (
+    "a tensor whose name is a prefix of another": (
         [("w", P, 1), ("w.scale", P, 2)],
         ["parameters 3", "  w 1", "  w.scale 2"],
     ),
@@ -119,24 +119,24 @@ def test_the_tree_of_modules(tensors, lines):
 
 
 def test_tied_weights_are_counted_once():
-    """They are one storage, whose first name the probe tells."""
+    """They are one storage; the probe reports its first name."""
     made = laid_out(("model.embedding.weight", P, 4))
     assert [node.bytes for node in by_module(live_blocks(made))] == [4 * MIB] == [made.by_category[P]]
 
 
-def test_blocks_without_an_owner_are_told_by_their_size():
+def test_blocks_without_an_owner_are_grouped_by_size():
     lines = outline(by_module(live_blocks(laid_out(nameless=[2, 2, 3], slack=512))))
     base = f"{BASE:#x} 2"
     assert lines[:4] == ["unattributed 7", "  2.0 MiB blocks 4", f"    {base}", f"    {BASE + 2 * MIB:#x} 2"]
     assert lines[4] == "  3.0 MiB blocks 3"
 
 
-def test_a_node_counts_whole_blocks_and_knows_what_was_asked_for():
+def test_a_node_sums_block_and_requested_bytes():
     (block,) = live_blocks(laid_out(("w", P, 1), slack=100))
     assert (block.bytes, block.requested_bytes) == (MIB, MIB - 100)
 
 
-def test_what_looks_alike_is_one_group():
+def test_similar_tensors_are_one_group():
     made = laid_out(("a", P, 1), ("b", P, 1), ("c", P, 2), ("d", A, 1), nameless=[4])
     assert {(node.category, node.title, node.count, node.bytes // MIB) for node in by_shape(live_blocks(made))} == {
         (P, "(262144,) float32 Tensor", 2, 2),
@@ -147,7 +147,7 @@ def test_what_looks_alike_is_one_group():
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
-def test_a_tree_adds_up_to_what_is_allocated(grouping):
+def test_a_tree_adds_up_to_allocated_memory(grouping):
     made = laid_out(("m.a", P, 1), ("o.state[m.a].x", S, 2.5), ("h (t.py:1 in f)", A, 0.5), nameless=[3, 7], slack=8)
     nodes = GROUPINGS[grouping](live_blocks(made), ())
     assert sum(node.bytes for node in nodes) == made.statistics.allocated_bytes
@@ -158,7 +158,7 @@ def test_a_tree_adds_up_to_what_is_allocated(grouping):
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
-def test_every_key_is_there_once_and_leads_down(grouping):
+def test_every_key_is_unique_and_prefixed_by_its_parents(grouping):
     made = laid_out(("w", P, 1), ("w.a", P, 1), ("x of Y", A, 1), ("x of Y", A, 1), nameless=[1, 1])
     nodes = (*GROUPINGS[grouping](live_blocks(made), ()), host_node(host_blocks(HOST_STORAGES), grouping))
     rows = rows_of(nodes, branch_keys(nodes))
@@ -171,7 +171,7 @@ def test_every_key_is_there_once_and_leads_down(grouping):
 
 def test_host_memory_is_a_group_of_its_own():
     node = host_node(host_blocks(HOST_STORAGES), "module")
-    assert [(each.title, each.bytes) for each in (node, *node.children)] == [
+    assert [(branch.title, branch.bytes) for branch in (node, *node.children)] == [
         ("host memory", 1500),
         ("parameters", 1000),
         ("other tensors", 500),
@@ -190,7 +190,7 @@ ORDERED = {
 @pytest.mark.parametrize(
     ("order", "is_reversed", "titles"), [(*how, titles) for how, titles in ORDERED.items()], ids=map(str, ORDERED)
 )
-def test_neighbours_are_sorted_at_every_level(order, is_reversed, titles):
+def test_siblings_are_sorted_at_every_level(order, is_reversed, titles):
     made = laid_out(("m.a", P, 3), ("m.b", P, 4), ("m.c.x", P, 1), ("m.c.y", P, 1))
     ((model,),) = (node.children for node in sorted_by(by_module(live_blocks(made)), order, is_reversed=is_reversed))
     assert [node.title for node in model.children] == titles
@@ -216,7 +216,7 @@ def test_a_block_is_found_by_any_address_inside_it():
     assert find(nodes, BASE + 3 * MIB) is None
 
 
-def test_a_function_that_has_come_further_is_the_same_place():
+def test_a_node_keeps_its_key_while_its_function_runs_on():
     before, after = (by_module(live_blocks(laid_out((f"x (t.py:{line} in f)", A, 1)))) for line in (3, 4))
     assert [row.node.key for row in rows_of(before, branch_keys(before))] == [
         row.node.key for row in rows_of(after, branch_keys(after))

@@ -1,4 +1,4 @@
-"""How tensors are looked at: what is open, sorted and filtered, and that a tree is made once for each look."""
+"""The view of the tensors: open nodes, sorting, filters, and one tree for each look."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ FIRST = [
 ]  # fmt: skip
 
 
-def test_at_first_categories_are_open_and_the_largest_is_on_top():
+def test_initially_categories_are_open_and_sorted_by_bytes():
     assert titles(view()) == FIRST
 
 
-def test_what_is_opened_shows_what_is_below_it():
+def test_an_opened_node_shows_its_children():
     made = view()
     made.set_open(("parameter", "m"), is_open=True)
     assert titles(made)[2:6] == ["parameters", "  m", "    layers", "    head"]
@@ -63,7 +63,7 @@ def test_what_is_opened_shows_what_is_below_it():
     assert titles(made)[2:4] == ["parameters", "unattributed"]
 
 
-def test_all_can_be_opened_and_closed_again():
+def test_all_nodes_can_be_opened_and_closed():
     made = view()
     made.open_all()
     assert titles(made)[3:8] == ["parameters", "  m", "    layers", "      0.w", "      1.w"]
@@ -79,26 +79,26 @@ FILTERS = {
     "category": ("category==optimizer_state", {"opt.state[m.head].exp_avg"}),
     "shape": ("shape==4194304", {"h (t.py:3 in f)"}),
     "dtype and name": ("dtype==float32 and name~layers", {"m.layers.0.w", "m.layers.1.w"}),
-    "nobody's": ("category==unattributed", {""}),
+    "unattributed": ("category==unattributed", {""}),
     "nothing": ("nothing", set()),
 }
 
 
 @pytest.mark.parametrize(("text", "names"), FILTERS.values(), ids=FILTERS.keys())
-def test_a_filter_leaves_what_matches_all_of_it_open(text, names):
+def test_a_filter_shows_all_matches_fully_opened(text, names):
     made = view(filter=text)
     assert {row.node.block.owner.name for row in made.rows if row.node.block} == names
     assert made.shown[0] == len(names)
 
 
-def test_a_filter_that_is_wrong_changes_nothing():
+def test_an_invalid_filter_changes_nothing():
     made = view(filter="head")
     with pytest.raises(UsageError, match="has no field 'size_of'; it has name, category"):
         made.filter("size_of>3")
     assert made.filter_text == "head"
 
 
-def test_without_the_filter_it_is_open_as_before():
+def test_clearing_the_filter_restores_the_open_nodes():
     made = view(filter="head")
     made.set_open(("parameter",), is_open=False)
     assert titles(made)[:2] == ["parameters", "optimizer state"]
@@ -107,7 +107,7 @@ def test_without_the_filter_it_is_open_as_before():
 
 
 @pytest.mark.parametrize("grouping", ["module", "shape"])
-def test_a_block_is_shown_wherever_it_hides(grouping):
+def test_showing_a_block_opens_its_parents_and_clears_the_filter(grouping):
     made = view(filter="head")
     if grouping == "shape":
         made.next_grouping()
@@ -117,7 +117,7 @@ def test_a_block_is_shown_wherever_it_hides(grouping):
     assert made.filter_text == ""
 
 
-def test_an_address_that_nothing_lives_at_is_nowhere():
+def test_an_address_without_a_live_block_is_not_found():
     assert view().show(BASE - 1) is None
 
 
@@ -133,7 +133,7 @@ def test_a_look_makes_one_tree_however_often_it_is_drawn(monkeypatch):
     assert len(made_nodes) == first
 
 
-def test_the_host_has_a_group_of_its_own_that_is_no_part_of_the_sum():
+def test_host_tensors_are_a_group_outside_the_device_sum():
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     assert titles(made)[-1] == "host memory"
@@ -163,7 +163,7 @@ def test_rows_fill_the_width(width, appearance, grouping):
         assert "".join(lines).isascii()
 
 
-def test_a_group_reads_as_people_print_it():
+def test_a_group_row_shows_count_shape_dtype_and_type():
     made = view()
     made.next_grouping()
     lines = drawn(made, 100, Appearance(ASCII))
@@ -176,7 +176,7 @@ def test_sums_have_bars_and_shares():
     assert line.split() == ["P", "-", "parameters", "3", "9.0", "MiB", "32.1%", "####........"]
 
 
-def test_the_detail_tells_all_that_is_known():
+def test_the_detail_shows_everything_known_about_a_node():
     made = view()
     made.open_all()
     (row,) = [row for row in made.rows if row.node.title == "1.w"]
@@ -189,7 +189,7 @@ def test_the_detail_tells_all_that_is_known():
 
 
 @pytest.mark.parametrize("width", [20, 80])
-def test_the_detail_fits_whatever_is_under_the_cursor(width):
+def test_the_detail_of_every_node_fits_the_width(width):
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     made.open_all()
@@ -199,7 +199,7 @@ def test_the_detail_fits_whatever_is_under_the_cursor(width):
         assert all(width_of(line) <= width for line in lines)
 
 
-def test_the_summary_says_what_the_filter_leaves():
+def test_the_summary_counts_what_the_filter_matches():
     made = view(filter="head")
     text = text_of([draw_summary(made, 120)])
     assert text.startswith(" 28.0 MiB allocated in 6 blocks  2.0 MiB in 2 match head")

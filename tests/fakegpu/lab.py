@@ -1,4 +1,4 @@
-"""The state of the fake GPUs from Python, and the build of the libraries: what the `fakegpu` command and the tests share.
+"""The state of the fake GPUs in Python, and the build of the libraries, for the `fakegpu` command and the tests.
 
 The structures mirror `state.h`; change both together.
 """
@@ -88,11 +88,11 @@ SLOW_US = {
     "nvmlDeviceGetTemperature": 50,
     "nvmlDeviceGetClockInfo": 50,
 }
-"""Round figures, in µs, for what NVML's slow calls cost on a board."""
+"""Durations of NVML's slow calls on a real GPU, in µs, rounded."""
 
 
 class Lab:
-    """The fake GPUs of one state file. `up` makes them; the other methods change what they report."""
+    """The fake GPUs of one state file. `up` creates them; the other methods change what they report."""
 
     def __init__(self, path: Path | str, *, is_new: bool = False) -> None:
         self.path = Path(path)
@@ -116,7 +116,7 @@ class Lab:
         nvlinks: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Make `gpus` devices and cut the last of them into `mig` instances; everything that was there is gone.
+        """Create `gpus` devices, with the last divided into `mig` instances; this replaces the previous state.
 
         The file is changed in place, so that a program that has it mapped sees the new devices. More than one GPU
         has 18 NVLinks each unless `nvlinks` says otherwise.
@@ -154,12 +154,12 @@ class Lab:
         part.uuid, part.bus_id, part.context = _uuid(b"MIG", rng), whole.bus_id, 300 * MIB
 
     def set(self, device: int, **values: int | str) -> None:
-        """Change what `device` reports; the names are those of `Device`. MIG instances come after the whole devices."""
+        """Change what `device` reports, by the field names of `Device`. MIG instances follow the whole devices."""
         for key, value in values.items():
             setattr(self.state.dev[device], key, value.encode() if key in TEXTS else int(value))
 
     def fault(self, function: str, *, error: int = 0, device: int = -1, delay_us: int = 0) -> None:
-        """Make `function` (a trailing * stands for any ending) fail or be slow, on one device or on all (-1)."""
+        """Make `function` (a trailing * matches any ending) fail or be slow, on one device or on all (-1)."""
         f = next(f for f in self.state.fault if not f.function)
         f.device, f.error, f.delay_us = device, error, delay_us
         f.function = function.encode()
@@ -167,31 +167,31 @@ class Lab:
     def ghost(
         self, count: int = 1, *, device: int | None = None, mib: int | None = None, flags: int = 0, pid: int = 4100000
     ) -> None:
-        """Show processes that hold memory and do not exist, from `pid` on, over all devices unless one is named."""
+        """Add processes that hold memory but do not exist, numbered from `pid`, on all devices or on `device`."""
         rng = random.Random(1)
         for k in range(count):
             where = k % self.state.devices if device is None else device
             self.process(pid + k, {where: mib or rng.randrange(300, 3000)}, sm=rng.randrange(90), flags=GHOST | flags)
 
     def process(self, pid: int, mib: Mapping[int, int], *, sm: int = 40, flags: int = 0) -> None:
-        """Say that a process holds so many MiB on each device of `mib`; without GHOST it has to exist to be seen."""
+        """Add a process that holds the MiB in `mib` by device; without the flag GHOST it is listed only if it exists."""
         p = next((p for p in self.state.proc if p.pid == pid), None) or next(p for p in self.state.proc if not p.pid)
         for device, size in mib.items():
             p.used[device], p.sm[device] = size * MIB, sm
         p.flags, p.pid = flags, pid
 
     def clear(self, *what: str) -> None:
-        """Forget faults, processes or calls; all of them where nothing is named."""
+        """Delete faults, processes or calls; all of them if none is named."""
         parts = {"faults": self.state.fault, "processes": self.state.proc, "calls": self.state.call}
         for name in what or parts:
             ctypes.memset(ctypes.byref(parts[name]), 0, ctypes.sizeof(parts[name]))
 
     def calls(self) -> dict[str, int]:
-        """How often each NVML function was called since they were last cleared."""
+        """How often each NVML function was called since calls were last cleared."""
         return {call.function.decode(): call.count for call in self.state.call if call.count}
 
     def environment_of(self, library_folder: Path) -> dict[str, str]:
-        """The variables with which another process finds these devices."""
+        """The environment variables with which another process finds these devices."""
         paths = [str(library_folder), os.environ.get("LD_LIBRARY_PATH", "")]
         return {"FAKEGPU_STATE": str(self.path), "LD_LIBRARY_PATH": ":".join(path for path in paths if path)}
 
@@ -201,9 +201,9 @@ def _uuid(kind: bytes, rng: random.Random) -> bytes:
 
 
 def build(folder: Path, torch_python: str | None = None) -> None:
-    """Compile the libraries into `folder`, those that are older than their source; safe to call from several processes.
+    """Compile the libraries older than their sources into `folder`; several processes may call this at once.
 
-    `torch_python` is an interpreter with a CUDA build of PyTorch: with it the fake CUDA runtime is built as well.
+    `torch_python` is an interpreter with a CUDA build of PyTorch; with it the fake CUDA runtime is built too.
     """
     if shutil.which("cc") is None:
         message = "The fake GPUs need a C compiler that answers to `cc`: install gcc or clang."
@@ -220,7 +220,7 @@ def build(folder: Path, torch_python: str | None = None) -> None:
 def without(library: Path, function: str, copy: Path) -> Path:
     """A copy of the fake NVML in which the loader does not find `function`, as in an older driver's library.
 
-    Its name in the table of symbols is spoilt, so the copy is a library of its own with a state of its own (`fg_use`).
+    The function is renamed in the symbol table. The copy is a separate library with its own state (`fg_use`).
     """
     whole, name = library.read_bytes(), b"\0" + function.encode() + b"\0"
     if name not in whole:
@@ -242,7 +242,7 @@ def _compile(library: Path, sources: Iterable[str], flags: Iterable[str]) -> Non
 
 
 def _cuda_headers(python: str) -> list[Path]:
-    """The folders of CUDA headers that the packages beside a CUDA build of PyTorch bring along."""
+    """The folders of CUDA headers in the packages that a CUDA build of PyTorch depends on."""
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
     names = ("cu13/include", "cuda_runtime/include", "cuda_nvcc/include")

@@ -1,1 +1,1 @@
-"""What reads bytes of somebody else's, given bytes of nobody's: nothing but its own errors may come out."""
+"""Fuzz tests of everything that reads foreign bytes: a reader may raise only its own errors."""

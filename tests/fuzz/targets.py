@@ -1,6 +1,6 @@
-"""The readers under fuzz, each a function of bytes that raises where a reader does what it must not.
+"""The readers to fuzz, each a function of bytes that raises if the reader misbehaves.
 
-A reader may refuse with its own error. `TARGETS` names them, with the folder of `corpus/` that belongs to each.
+A reader may refuse its input with its own error. The keys of `TARGETS` are also the folders of `corpus/`.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark"
 
 
 def read_requests(data: bytes) -> None:
-    """What the probe does with what a viewer sends: at most it refuses, with a sentence it can send."""
+    """Read requests as the probe does: it may refuse one only with a sentence that it can send."""
     for payload in _payloads(data, frames.MAX_REQUEST_BYTES):
-        said = _refusal(lambda payload=payload: read_request(frames.decode(payload)))
-        frames.encode({"type": "refused", "reason": said})
-        assert len(said) < MAX_SENTENCE
+        sentence = _refusal(lambda payload=payload: read_request(frames.decode(payload)))
+        frames.encode({"type": "refused", "reason": sentence})
+        assert len(sentence) < MAX_SENTENCE
 
 
 def read_replies(data: bytes) -> None:
-    """What the viewer does with what a probe sends: what it lets in has no character that a terminal obeys."""
+    """Read replies as the viewer does: accepted texts contain no control characters."""
     for payload in _payloads(data, frames.MAX_REPLY_BYTES):
-        said = _refusal(lambda payload=payload: _check_texts(_message(payload)))
-        assert said.isprintable()
-        assert len(said) < MAX_SENTENCE
+        sentence = _refusal(lambda payload=payload: _check_texts(_message(payload)))
+        assert sentence.isprintable()
+        assert len(sentence) < MAX_SENTENCE
 
 
 def read_recordings(data: bytes) -> None:
-    """What a replay does with a file: all its records and looks, with no character that a terminal obeys."""
+    """Read a recording as a replay does: its records and looks contain no control characters."""
     with tempfile.NamedTemporaryFile(suffix=".gputui") as file:
         file.write(_recording(data[1:]) if data[:1] == b"\0" else data)
         file.flush()
-        recording, said = _opened(Path(file.name))
-        assert said.isprintable()
+        recording, sentence = _opened(Path(file.name))
+        assert sentence.isprintable()
         if recording is None:
             return
         for record in recording.records():
@@ -67,7 +67,7 @@ def _opened(path: Path) -> tuple[Recording | None, str]:
 
 
 def _recording(lines: bytes) -> bytes:
-    """A recording of process 7 whose checksums are right, of a chunk for each line: its kind, its content as JSON."""
+    """A recording of process 7 with valid checksums and a chunk for each line: its kind, then its content as JSON."""
     chunks, number = FIRST_LINE, 0
     for line in lines.split(b"\n"):
         kind = KINDS.get(line[:1])
@@ -81,7 +81,7 @@ def _recording(lines: bytes) -> bytes:
 def _chunk(kind: ChunkKind, text: bytes, number: int) -> bytes:
     try:
         return write_chunk(kind, 7, 1.0, json.loads(text), number)
-    except (ValueError, RecursionError):  # what is no JSON, or no number that JSON has
+    except (ValueError, RecursionError):  # not JSON, or a number that JSON cannot hold
         return b""
 
 
@@ -92,7 +92,7 @@ def _message(payload: bytes) -> object:
 
 
 def _refusal(read: Callable[[], object]) -> str:
-    """The sentence with which something was refused, "" where it was not."""
+    """The sentence of the refusal, or "" if nothing was refused."""
     try:
         read()
     except (frames.FrameError, RequestError, DecodeError) as error:
@@ -101,16 +101,16 @@ def _refusal(read: Callable[[], object]) -> str:
 
 
 def _payloads(data: bytes, most: int) -> list[bytes]:
-    """The payloads of a stream, which are the same whether it arrives whole or in pieces as long as its first byte.
+    """The payloads of a stream, the same whether it arrives whole or in pieces of the length in its first byte.
 
-    After a zero follows one payload without its header: what a fuzzer changes in there stays a frame.
+    A first byte of zero means one payload without its header, so that mutations by a fuzzer remain a frame.
     """
     step, stream = (data[0], data[1:]) if data else (1, b"")
     if step == 0:
         step, stream = 255, frames.frame(stream)
     whole = _fed([stream], most)
     parts = _fed([stream[start : start + step] for start in range(0, len(stream), step)], most)
-    assert parts[: len(whole)] == whole  # where the whole is refused at once, the parts before it have arrived
+    assert parts[: len(whole)] == whole  # if the whole is refused, pieces may have delivered more before
     return parts
 
 
@@ -128,8 +128,8 @@ def _check_texts(value: object) -> None:
     if isinstance(value, str):
         assert value.isprintable()
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            _check_texts(each)
+        for item in value:
+            _check_texts(item)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             _check_texts(getattr(value, field.name))

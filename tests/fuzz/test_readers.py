@@ -1,4 +1,4 @@
-"""Every reader of foreign bytes: the corpus replayed, and what hypothesis makes of their formats."""
+"""Every reader of foreign bytes: the corpus replayed, and inputs generated from the formats by hypothesis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in 
 
 
 @pytest.mark.parametrize(("name", "path"), REPLAYED.values(), ids=REPLAYED)
-def test_the_corpus(name, path):
+def test_the_corpus_is_read_or_refused(name, path):
     TARGETS[name](path.read_bytes())
 
 
@@ -73,19 +73,19 @@ RECORDINGS = st.builds(
 
 @settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=RECORDINGS)
-def test_made_up_recordings(data):
+def test_generated_recordings_are_read_or_refused(data):
     TARGETS["recordings"](data)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=STREAMS)
-def test_made_up_streams(name, stream):
+def test_generated_streams_are_read_or_refused(name, stream):
     TARGETS[name](stream)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=50 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: b"\x07gptu\0\0\0" + rest))
-def test_noise(name, stream):
+def test_random_bytes_are_read_or_refused(name, stream):
     TARGETS[name](stream)

@@ -1,4 +1,4 @@
-"""Recordings made without a program: what a feed would note, and the moments that a screen would have seen live."""
+"""Recordings made without a program: what a feed would record, and the moments that a screen would have seen live."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Made:
     def __init__(self, *greetings: Greeting) -> None:
         greetings = greetings or (GREETING,)
         self._chunks = Chunks()
-        self._heard = {greeting.pid: ProbeState(greeting) for greeting in greetings}
+        self._states = {greeting.pid: ProbeState(greeting) for greeting in greetings}
         self.chunks: list[bytes] = []
         self.moments: dict[int, list[TargetMoment]] = {greeting.pid: [] for greeting in greetings}
         self.note(BEGAN, 0, "recording", {"gputui": "0.1", "hostname": "node7"})
@@ -40,38 +40,38 @@ class Made:
 
     @property
     def data(self) -> bytes:
-        """The file."""
+        """The content of the file."""
         return FIRST_LINE + b"".join(self.chunks)
 
     def write(self, path: Path) -> Path:
-        """The file, written."""
+        """Write the file, and return its path."""
         path.write_bytes(self.data)
         return path
 
     def note(self, when: float, pid: int, kind: str, content: dict[str, Any]) -> None:
-        """One record, in a chunk of its own."""
+        """Add one record, in a new chunk."""
         self.chunks += self._chunks.of([(when, pid, kind, content)])
 
-    def hear(self, when: float, said: Statistics | Look | Mark, pid: int = GREETING.pid) -> None:
-        """A message of the probe."""
-        message = {"type": type(said).__name__.lower(), **plain(said)}
-        self.note(when, pid, "message", message)
-        assert message_of(message) == said
-        self._heard[pid] = after(self._heard[pid], said)
+    def hear(self, when: float, message: Statistics | Look | Mark, pid: int = GREETING.pid) -> None:
+        """Add a message of the probe."""
+        content = {"type": type(message).__name__.lower(), **plain(message)}
+        self.note(when, pid, "message", content)
+        assert message_of(content) == message
+        self._states[pid] = after(self._states[pid], message)
 
     def deliver(self, when: float, pid: int = GREETING.pid, *, ended: Disconnect | None = None) -> None:
-        """A moment, as a feed makes it."""
+        """Add a moment, as a feed does."""
         around = Surroundings(when, ((0, FACTS),), Absent("the process has ended") if ended else 2 * GIB, None, ended)
         self.note(when, pid, "surroundings", plain(around))
-        self.moments[pid].append(moment_among(self._heard[pid], around))
+        self.moments[pid].append(moment_among(self._states[pid], around))
 
 
 def look_at(time: float, live: Sequence[int]) -> Look:
     """A look at one segment for each size in MiB, half of it a tensor."""
     segments = [segment(("live", mib / 2), ("free", mib / 2), address=BASE + n * GIB) for n, mib in enumerate(live)]
     storages = tuple(
-        Storage(0, each.address, each.blocks[0].size_bytes, Category.OTHER, f"kept[{n}]", "Tensor", (n,), "float32")
-        for n, each in enumerate(segments)
+        Storage(0, part.address, part.blocks[0].size_bytes, Category.OTHER, f"kept[{n}]", "Tensor", (n,), "float32")
+        for n, part in enumerate(segments)
     )
     made = layout(*segments)
     counted = statistics(made, generation=int(time * 1000) % 10**9)
@@ -87,7 +87,7 @@ def counters_at(time: float, mib: int) -> Statistics:
 
 
 def job(seconds: int, *greetings: Greeting, look_every_s: int = 2, mark_every_s: int = 5, ends: bool = True) -> Made:
-    """A job that takes a segment more at every look, and is named at some seconds; at its end it dies."""
+    """A job that allocates another segment before every look, sets marks, and ends with an error if `ends`."""
     made = Made(*greetings)
     for second in range(1, seconds + 1):
         at = BEGAN + second

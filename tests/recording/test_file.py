@@ -1,4 +1,4 @@
-"""The file: it comes back as it was written, a cut costs its end, damage the chunk that it hit."""
+"""The file: it is read as written, truncation loses its end, and damage loses the chunk that it hit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def moments_in(path: Path) -> list[TargetMoment]:
 
 
 def without_problems(moments: list[TargetMoment]) -> list[tuple]:
-    """What there is to compare where a notice stands among the problems."""
-    return [(each.time, each.devices, each.marks, each.host, each.look_time) for each in moments]
+    """The moments without their problems, among which there may be a notice."""
+    return [(moment.time, moment.devices, moment.marks, moment.host, moment.look_time) for moment in moments]
 
 
 def test_replayed_moments_equal_the_live_ones(tmp_path):
@@ -44,7 +44,7 @@ STEPS = st.lists(st.sampled_from(["counters", "look", "same look", "look without
 
 @settings(max_examples=20 * SCALE, deadline=None)
 @given(STEPS)
-def test_any_sequence_comes_back(tmp_path_factory, steps):
+def test_any_sequence_of_records_is_replayed(tmp_path_factory, steps):
     made = Made()
     look = look_at(BEGAN, [20, 30])
     for number, step in enumerate(steps):
@@ -66,7 +66,7 @@ def test_any_sequence_comes_back(tmp_path_factory, steps):
 
 @settings(max_examples=50 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data)))
-def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
+def test_a_truncated_file_keeps_what_precedes_the_cut(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "job"
     path.write_bytes(JOB.data[:length])
     try:
@@ -76,12 +76,12 @@ def test_a_cut_anywhere_leaves_what_was_before(tmp_path_factory, length):
         return
     assert without_problems(seen) == without_problems(LIVE[: len(seen)])
     whole = sum(length >= len(FIRST_LINE) + sum(map(len, JOB.chunks[:n])) for n in range(1, len(JOB.chunks) + 1))
-    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(each[HEADER_BYTES:]) for each in JOB.chunks[:whole])
+    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(chunk[HEADER_BYTES:]) for chunk in JOB.chunks[:whole])
 
 
 @settings(max_examples=60 * SCALE, deadline=None)
 @given(st.integers(0, len(JOB.data) - 1), st.integers(1, 255))
-def test_a_flipped_byte_costs_a_chunk_and_no_more(tmp_path_factory, place, bits):
+def test_a_flipped_byte_loses_at_most_one_chunk(tmp_path_factory, place, bits):
     data = bytearray(JOB.data)
     data[place] ^= bits
     path = tmp_path_factory.mktemp("flipped") / "job"
@@ -92,12 +92,12 @@ def test_a_flipped_byte_costs_a_chunk_and_no_more(tmp_path_factory, place, bits)
         assert place < len(FIRST_LINE) + sum(map(len, JOB.chunks[:2]))
         return
     assert len(seen) >= len(LIVE) - 1
-    assert {each.time for each in seen} <= {each.time for each in LIVE}
-    assert any("damaged" in each or "cut off" in each for each in Recording(path).notices)
+    assert {moment.time for moment in seen} <= {moment.time for moment in LIVE}
+    assert any("damaged" in notice or "cut off" in notice for notice in Recording(path).notices)
 
 
-def test_damage_says_when_it_is(tmp_path):
-    middle = next(n for n, each in enumerate(JOB.chunks) if n > 20)
+def test_a_damage_notice_has_the_times_around_it(tmp_path):
+    middle = next(n for n, chunk in enumerate(JOB.chunks) if n > 20)
     data = FIRST_LINE + b"".join([*JOB.chunks[:middle], b"\0" * len(JOB.chunks[middle]), *JOB.chunks[middle + 1 :]])
     path = tmp_path / "job"
     path.write_bytes(data)
@@ -106,19 +106,19 @@ def test_damage_says_when_it_is(tmp_path):
     assert moments_in(path)[-1].problems == (Problem(notice),)
 
 
-def test_a_lost_look_leaves_the_counters_until_the_next_whole_one(tmp_path):
+def test_after_a_lost_look_counters_remain_until_the_next_full_look(tmp_path):
     made = job(60)
     looks = [
         n
-        for n, each in enumerate(made.chunks)
-        if chunks.read_header(each).kind in (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
+        for n, chunk in enumerate(made.chunks)
+        if chunks.read_header(chunk).kind in (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
     ]
     lost = looks[3]
     path = tmp_path / "job"
     path.write_bytes(FIRST_LINE + b"".join([*made.chunks[:lost], *made.chunks[lost + 1 :]]))
     seen, live = moments_in(path), made.moments[GREETING.pid]
-    assert [each.devices[0].statistics for each in seen] == [each.devices[0].statistics for each in live]
-    has_layout = [each.devices[0].layout is not None for each in seen]
+    assert [moment.devices[0].statistics for moment in seen] == [moment.devices[0].statistics for moment in live]
+    has_layout = [moment.devices[0].layout is not None for moment in seen]
     lost_from, found_again = has_layout.index(False, 3), len(has_layout) - has_layout[::-1].index(False)
     assert 0 < lost_from < found_again < len(seen)
     assert seen[found_again:] == live[found_again:]
@@ -127,16 +127,16 @@ def test_a_lost_look_leaves_the_counters_until_the_next_whole_one(tmp_path):
 BOMB = zlib.compress(b"[" + b" " * (chunks.MAX_CONTENT_BYTES + 10) + b"]", 9)
 SENTENCES = {
     "an empty file": (b"", ["is empty.", "gputui attach PID --record FILE"]),
-    "a foreign file": (b"\x7fELF\2\1\1", ["is not a recording of gputui.", "gputui attach PID --record FILE"]),
-    "a text": (b"gputui recording one\n", ["is not a recording of gputui."]),
+    "a file of another kind": (b"\x7fELF\2\1\1", ["is not a recording of gputui.", "gputui attach PID --record FILE"]),
+    "a text file": (b"gputui recording one\n", ["is not a recording of gputui."]),
     "a newer version": (b"gputui recording 2\n", ["is a recording of version 2", "up to version 1", "Update gputui."]),
     "a version of very many digits": (b"gputui recording " + b"9" * 9000, ["recording"]),
     "half a first line": (FIRST_LINE[:5], ["holds nothing"]),
     "a first line alone": (FIRST_LINE, ["holds nothing to show"]),
-    "rubbish after it": (FIRST_LINE + b"\xff" * 5000, ["holds nothing to show", "cut off"]),
-    "many that look like chunks": (FIRST_LINE + chunks.MAGIC * 500_000, ["holds nothing to show"]),
+    "garbage after the first line": (FIRST_LINE + b"\xff" * 5000, ["holds nothing to show", "cut off"]),
+    "many false chunk headers": (FIRST_LINE + chunks.MAGIC * 500_000, ["holds nothing to show"]),
     "an empty chunk": (FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, []), ["holds nothing to show"]),
-    "records of another form": (
+    "records of an unknown form": (
         FIRST_LINE + write_chunk(ChunkKind.RECORDS, 7, 1.0, [[1.0, 7, "message", {"type": "greeting", "pid": "x"}]]),
         ["holds nothing to show"],
     ),
@@ -145,7 +145,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_a_file_that_is_none_gets_a_sentence(tmp_path, name):
+def test_a_file_without_a_usable_recording_gets_a_sentence(tmp_path, name):
     data, words = SENTENCES[name]
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -162,14 +162,14 @@ def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, name):
         Recording(tmp_path / name)
 
 
-def test_no_chunk_takes_more_memory_than_it_may():
+def test_the_memory_of_a_chunk_is_limited():
     header = chunks._HEADER.pack(chunks.MAGIC, ChunkKind.RECORDS, 0, 0, 1.0, len(BOMB))
     checked = header + chunks._SUM.pack(zlib.crc32(BOMB, zlib.crc32(header)))
     with pytest.raises(chunks.DamagedError, match="more than a chunk may hold"):
         chunks.content_of(checked, BOMB)
 
 
-def test_no_chunk_holds_more_values_than_a_message_may():
+def test_the_number_of_values_in_a_chunk_is_limited():
     chunk = write_chunk(ChunkKind.RECORDS, 0, 1.0, [[]] * (chunks.MAX_PARTS // 2 + 10))
     with pytest.raises(chunks.DamagedError, match="more values than a chunk may hold"):
         chunks.content_of(chunk[:HEADER_BYTES], chunk[HEADER_BYTES:])
@@ -187,7 +187,7 @@ def test_a_look_too_large_for_a_reader_is_left_out(monkeypatch, tmp_path):
     assert last.devices[0].layout is None
 
 
-def test_texts_in_a_recording_cannot_command_a_terminal(tmp_path):
+def test_texts_in_a_recording_cannot_send_control_characters(tmp_path):
     path = tmp_path / "job"
     evil = json.loads(json.dumps({"gputui": "1", "hostname": "\x1b]0;evil\x07"}))
     made = Made()

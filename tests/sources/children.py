@@ -1,4 +1,4 @@
-"""Real child processes for the tests of what the host knows of processes."""
+"""Real child processes for the tests of host and process readings."""
 
 import os
 import pickle
@@ -43,11 +43,11 @@ for _ in range({WORKERS}):
 print("ready", *children, flush=True)
 signal.pause()
 """
-"""A parent and its workers, which share so much memory, as those of a DataLoader do."""
+"""A parent and its workers, which share `SHARED_MIB` of memory as the workers of a DataLoader do."""
 
 
 class Child(NamedTuple):
-    """A running program; `words` are what it said behind "ready"."""
+    """A running program; `words` are what it printed after "ready"."""
 
     pid: int
     words: list[str]
@@ -55,7 +55,7 @@ class Child(NamedTuple):
 
 @contextmanager
 def running(code: str, *arguments: str, wrapper: tuple[str, ...] = (), **environment: str) -> Iterator[Child]:
-    """A Python program that has printed "ready"; its session, all its children with it, is killed afterwards."""
+    """A Python program that has printed "ready"; its session, with all its children, is killed afterwards."""
     command = [*wrapper, sys.executable, "-c", code, *arguments]
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **environment}
@@ -71,7 +71,7 @@ def running(code: str, *arguments: str, wrapper: tuple[str, ...] = (), **environ
 
 
 def in_namespace(*flags: str, script: str) -> str:
-    """What a Python script prints in new namespaces of the kinds `flags`; it must succeed."""
+    """The output of a Python script in new namespaces of the kinds in `flags`; the script must succeed."""
     result = subprocess.run(
         ["unshare", *flags, sys.executable, "-c", script],
         cwd=ROOT,
@@ -85,7 +85,7 @@ def in_namespace(*flags: str, script: str) -> str:
 
 
 def as_nobody(function: Callable[[], T]) -> T:
-    """What `function` returns for a user without rights, in a fork of this process."""
+    """The result of `function` for an unprivileged user, in a fork of this process."""
     receiving, sending = os.pipe()
     child = os.fork()
     if not child:
@@ -97,7 +97,7 @@ def as_nobody(function: Callable[[], T]) -> T:
             with os.fdopen(sending, "wb") as pipe:
                 pickle.dump(function(), pipe)
             status = 0
-        finally:  # whatever happened, this must not go on as a second test run
+        finally:  # the fork must never continue as a second test run
             if status:
                 traceback.print_exc()
             os._exit(status)
@@ -111,12 +111,12 @@ def as_nobody(function: Callable[[], T]) -> T:
 def wait_until(condition: Callable[[], object]) -> None:
     limit = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < limit, "it did not come to pass"
+        assert time.monotonic() < limit, "the condition did not become true in time"
         time.sleep(0.01)
 
 
 def on_device(*pids: int, used_bytes: int = 100 * MIB) -> DeviceLook:
-    """What NVML would say if each of these held memory on one device."""
+    """What NVML would report if each of these processes held memory on one device."""
     return DeviceLook(uses=tuple(DeviceUse("GPU-0", pid, "C", used_bytes) for pid in pids))
 
 

@@ -1,4 +1,4 @@
-"""A source that is looked through second by second, without waiting for seconds to pass."""
+"""An NVML source on a simulated clock, so that no test waits for seconds to pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Looks:
         self.source = NvmlSource(clock=lambda: self.time)
 
     def look(self, after_s: float = 1.0) -> DeviceLook:
-        """One look, so many seconds after the last."""
+        """Take a look, `after_s` seconds after the last one."""
         self.time += after_s
         return self.source.read()
 

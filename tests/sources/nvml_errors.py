@@ -1,4 +1,4 @@
-"""NVML's error numbers and the functions that the monitor calls, and how the tests of every fault go through them."""
+"""NVML's error numbers and the functions that the monitor calls, as tables for the tests of every fault."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 
 GONE = frozenset({1, 9, 12, 18})
-"""About NVML as a whole, where more than one call says so."""
+"""Errors about NVML as a whole, if more than one call returns them."""
 LOST = frozenset({15, 16, 28})
-"""About the whole device."""
+"""Errors about a whole device."""
 UNSUPPORTED = frozenset({3, 13, 25, 26})
-"""The same for as long as the driver is: asked for once."""
+"""Errors that stay the same while the driver is loaded, so the call is made once."""
 
 REASONS = {
     1: "NVML was shut down",
@@ -52,10 +52,10 @@ REASONS = {
     77: "Unknown Error (NVML error 77)",
     999: "unknown error in the driver",
 }
-"""What a reading says that failed with each of NVML's errors, and with one that nobody knows yet."""
+"""The reason that a reading shows for each of NVML's errors, and for an unknown one (77)."""
 
 NAMED = {number for name, number in vars(pynvml).items() if name.startswith("NVML_ERROR_")}
-"""The numbers that nvidia-ml-py has a name for."""
+"""The error numbers that nvidia-ml-py has a name for."""
 
 FIELDS = {
     "nvmlDeviceGetArchitecture": ("architecture",),
@@ -92,14 +92,14 @@ FIELDS = {
     "nvmlDeviceGetUtilizationRates": ("gpu_utilization_percent", "memory_utilization_percent"),
     "nvmlDeviceGetVbiosVersion": ("vbios",),
 }
-"""The calls that are a reading, and the fields of `Device` that need them."""
+"""The calls behind readings, and the fields of `Device` that need them."""
 
 LISTS = {
     "nvmlDeviceGetComputeRunningProcesses_v3": "C",
     "nvmlDeviceGetGraphicsRunningProcesses_v3": "G",
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": "M",
 }
-"""The calls that list processes, and their kind."""
+"""The calls that list processes, and the kind of process they list."""
 
 SM_USE = "nvmlDeviceGetProcessUtilization"
 OPEN = "nvmlDeviceGetHandleByIndex_v2"
@@ -115,27 +115,27 @@ MIG = (
     "nvmlDeviceGetComputeInstanceId",
 )
 CALLED = {*FIELDS, *LISTS, SM_USE, OPEN, NVLINK, PCIE, COUNT, INIT, END, *DRIVER, *MIG}
-"""All that the monitor calls while nothing fails."""
+"""Every function that the monitor calls while nothing fails."""
 
 OTHERWISE = {
     **{function: function.replace("_v3", "_v2") for function in LISTS},
     "nvmlDeviceGetMemoryInfo_v2": "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
 }
-"""What is called instead where the driver does not know a function."""
+"""The functions that are called instead if the driver does not know the newer one."""
 
 VICTIM = 1
 UNKNOWN_YET = {"name": "GPU 1", "uuid": "", "bus_id": ""}
-"""What stands for the readings that identify a device."""
+"""The values that replace readings that identify a device."""
 
 
 def absent(error: int) -> Absent:
-    """The reading that a call with this error leaves."""
+    """The reading after a call that failed with this error."""
     return Absent(REASONS[error], AbsentKind.NOT_SUPPORTED if error == 3 else AbsentKind.FAILED)
 
 
 def each_error(gpus: FakeGpus, function: str, device: int = VICTIM) -> Iterator[tuple[int, Looks]]:
-    """A fresh source for each error that `function` may fail with, while it does."""
+    """A new source for each error that `function` may return, while it returns that error."""
     for error in REASONS:
         gpus.clear("faults", "calls")
         gpus.fault(function, error=error, device=device)
@@ -151,7 +151,7 @@ def uses_of(look: DeviceLook, device: Device) -> list:
 
 
 def check_victim_is_lost(look: DeviceLook, well: DeviceLook, error: int) -> None:
-    """Of a lost GPU no measurement is left, and the other one is as it was."""
+    """Check that the lost GPU has no measurements, and that the other one is unchanged."""
     first, victim = look.devices
     assert first == well.devices[0], error
     assert victim.lost, error
@@ -161,5 +161,5 @@ def check_victim_is_lost(look: DeviceLook, well: DeviceLook, error: int) -> None
 
 
 def absent_field(error: int) -> Absent:
-    """The same of a field, which has an error number of its own and no words."""
+    """The reading of a field that failed with this error: fields have an error number but no message."""
     return absent(error) if "NVML error" not in REASONS[error] else Absent(f"NVML error {error}")

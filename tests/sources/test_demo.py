@@ -1,4 +1,4 @@
-"""The demonstration is the same at the same moment, believable at any, and never mistaken for a real machine."""
+"""The demonstration: deterministic for a given time, plausible, and never mistaken for a real machine."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +45,7 @@ def hour():
     return tuple(looks)
 
 
-def test_a_moment_always_looks_the_same(source, clock, hour):
+def test_the_same_time_always_gives_the_same_snapshot(source, clock, hour):
     other = Clock()
     again = DemoSource(seed=3, clock=other)
     for second, *look in hour[::-50]:
@@ -53,23 +53,23 @@ def test_a_moment_always_looks_the_same(source, clock, hour):
         assert again.read() == tuple(look)
 
 
-def test_another_seed_is_another_day(source, clock):
+def test_another_seed_gives_other_readings(source, clock):
     assert DemoSource(seed=4, clock=clock).read() != source.read()
 
 
-def test_it_moves(hour):
+def test_readings_change_over_time(hour):
     figures = {tuple(device.gpu_utilization_percent for device in devices.devices) for _, devices, _, _ in hour}
     assert len(figures) > len(hour) / 2
 
 
-def test_it_is_marked_and_none_of_its_processes_exists(hour):
+def test_snapshots_are_marked_as_demo_and_their_processes_do_not_exist(hour):
     pids = {process.pid for _, _, _, look in hour for process in look.processes}
     assert min(pids) > PID_MAX
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert {host.hostname for _, _, host, _ in hour} == {"demo"}
 
 
-def test_there_are_eight_gpus_and_three_instances(source):
+def test_the_demo_has_eight_gpus_and_three_mig_instances(source):
     devices, _, _ = source.read()
     assert [device.index for device in devices.devices if not device.mig] == list(range(8))
     assert [device.mig.parent for device in devices.devices if device.mig] == [7, 7, 7]
@@ -88,7 +88,7 @@ def test_memory_adds_up_on_every_device(hour):
             assert memory.free_bytes > 0
 
 
-def test_readings_stay_what_a_board_can_do(hour):
+def test_readings_stay_within_what_a_gpu_can_do(hour):
     for _, devices, _, _ in hour:
         for device in (device for device in devices.devices if not device.mig):
             assert 25 <= device.temperature_c <= 80
@@ -98,7 +98,7 @@ def test_readings_stay_what_a_board_can_do(hour):
                 assert 0 <= device.gpu_utilization_percent <= 100
 
 
-def test_a_device_that_works_draws_more_power_and_is_warmer_than_an_idle_one(source):
+def test_a_busy_device_draws_more_power_and_is_warmer_than_an_idle_one(source):
     (devices, _, _) = source.read()
     busy, idle = devices.devices[0], min(devices.devices[:7], key=lambda device: device.gpu_utilization_percent)
     assert busy.gpu_utilization_percent > 80
@@ -106,7 +106,7 @@ def test_a_device_that_works_draws_more_power_and_is_warmer_than_an_idle_one(sou
     assert busy.temperature_c > idle.temperature_c
 
 
-def test_one_device_is_held_back_by_its_power_limit(hour):
+def test_one_device_is_throttled_by_its_power_limit(hour):
     capped = {
         device.index
         for _, devices, _, _ in hour
@@ -119,16 +119,16 @@ def test_one_device_is_held_back_by_its_power_limit(hour):
     assert held_back.sm_clock_mhz < held_back.max_sm_clock_mhz - 100
 
 
-def test_energy_only_grows(hour):
+def test_energy_never_decreases(hour):
     energies = [devices.devices[0].energy_j for _, devices, _, _ in hour]
     assert energies == sorted(energies)
 
 
-def test_the_fine_tuning_grows_step_by_step(hour):
+def test_the_fine_tuning_job_takes_more_memory_step_by_step(hour):
     held = [use.used_bytes for _, devices, _, _ in hour for use in devices.uses if use.device == "GPU-4"]
     steps = [after - before for before, after in pairwise(held)]
     assert sum(step > 0 for step in steps) > 100
-    assert sum(step < 0 for step in steps) <= 8  # it begins again
+    assert sum(step < 0 for step in steps) <= 8  # the job restarts
     assert all(step >= 1024 * MIB for step in steps if step > 0)
 
 
@@ -140,7 +140,7 @@ def test_four_ranks_have_workers_and_one_launcher(source):
     assert all(process.workers.count == 4 for process in ranks)
 
 
-def test_a_job_begins_and_ends_and_every_run_is_a_process_of_its_own(hour):
+def test_every_run_of_a_job_is_a_new_process(hour):
     seen = [
         {process.identity: process.state for process in look.processes if "eval.py" in process.command}
         for _, _, _, look in hour
@@ -151,19 +151,19 @@ def test_a_job_begins_and_ends_and_every_run_is_a_process_of_its_own(hour):
     assert len({identity.started for states in seen for identity in states}) > 20
 
 
-def test_identities_last_as_long_as_their_jobs(hour):
+def test_identities_stay_the_same_while_their_jobs_run(hour):
     first, last = hour[0][3], hour[-1][3]
     lasting = {process.identity for process in first.processes if "eval.py" not in process.command}
     assert lasting <= {process.identity for process in last.processes}
     assert len(lasting) == 9
 
 
-def test_something_is_unattributed(source):
+def test_the_demo_has_unattributed_memory(source):
     _, _, look = source.read()
     assert {line.device for line in look.unattributed} == {"GPU-4", "GPU-7"}
 
 
-def test_every_process_has_details_and_a_tree_around_it(source):
+def test_every_process_has_details_and_a_process_tree(source):
     _, _, look = source.read()
     for process in look.processes:
         details = source.details(process.identity)
@@ -185,7 +185,7 @@ def test_details_of_a_job_that_ended_are_absent_in_every_field(source, clock):
     assert {getattr(details, name) for name in rest} == {Absent("the process has ended")}
 
 
-def test_the_host_is_as_busy_as_its_jobs(hour):
+def test_host_readings_match_the_running_jobs(hour):
     for _, _, host, _ in hour:
         assert host.cpu_percent == pytest.approx(sum(host.core_percents) / len(host.core_percents), abs=0.1)
         memory = host.memory
@@ -194,7 +194,7 @@ def test_the_host_is_as_busy_as_its_jobs(hour):
         assert host.shm.used_bytes < host.shm.total_bytes
 
 
-def test_no_signal_is_sent(source):
+def test_the_demo_refuses_signals(source):
     _, _, look = source.read()
     with pytest.raises(SignalRefused, match="This is a demonstration"):
         source.send_signal(look.processes[0].identity, 15)

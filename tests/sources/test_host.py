@@ -1,4 +1,4 @@
-"""The host source: against this machine, and against a /proc whose every number is known."""
+"""The host source: on this machine, and with a /proc whose every number is known."""
 
 import os
 import time
@@ -49,7 +49,7 @@ docker0:{received}    1    0    0    0     0          0         0 {sent}    1   
 
 
 class Machine:
-    """A /proc for psutil and a /sys in a folder, and a clock."""
+    """A folder with a /proc for psutil and a /sys, and a clock."""
 
     def __init__(self, folder, monkeypatch):
         self.proc, self.sys, self.time_s = folder / "proc", folder / "sys", 50.0
@@ -87,10 +87,10 @@ def test_this_machine_gives_every_reading():
     assert 0 <= host.shm.used_bytes <= host.shm.total_bytes
 
 
-def test_shm_grows_by_what_is_put_there():
+def test_shm_grows_by_the_bytes_written_to_it():
     before = HostSource().read().shm.used_bytes
     path = f"/dev/shm/gputui-test-{os.getpid()}"
-    with open(path, "wb") as file:  # noqa: PTH123 - unlinked while open, so that nothing is left behind
+    with open(path, "wb") as file:  # noqa: PTH123 - unlinked while open, so that no file remains
         os.unlink(path)  # noqa: PTH108
         file.write(bytes(64 * KIB * KIB))
         file.flush()
@@ -104,7 +104,7 @@ def test_rates_and_percents_are_absent_at_the_first_look(machine):
     assert host.network_receive_bytes_per_s == host.network_send_bytes_per_s == SECOND_LOOK
 
 
-def test_cpu_is_the_share_of_time_since_the_last_look_and_waiting_for_disks_is_idle(machine):
+def test_cpu_percent_covers_the_last_interval_and_counts_iowait_as_idle(machine):
     machine.source.read()
     machine.set(busy=75, idle=25)
     host = machine.source.read()
@@ -112,8 +112,8 @@ def test_cpu_is_the_share_of_time_since_the_last_look_and_waiting_for_disks_is_i
     assert host.core_percents == (75.0, 0.0)
 
 
-@pytest.mark.parametrize("lines", ["", "cpu2 0 0 0 0 0 0 0 0 0 0\n"], ids=["goes off line", "comes on line"])
-def test_a_core_that_comes_or_goes_starts_the_percents_anew(machine, lines):
+@pytest.mark.parametrize("lines", ["", "cpu2 0 0 0 0 0 0 0 0 0 0\n"], ids=["goes offline", "comes online"])
+def test_a_core_that_goes_on_or_offline_resets_the_percentages(machine, lines):
     machine.source.read()
     stat = (machine.proc / "stat").read_text()
     second = next(line for line in stat.splitlines(keepends=True) if line.startswith("cpu1"))
@@ -125,7 +125,7 @@ def test_a_core_that_comes_or_goes_starts_the_percents_anew(machine, lines):
     assert machine.source.read().core_percents == (75.0, 0.0)
 
 
-def test_a_look_of_a_moment_leaves_out_what_this_program_took_itself(machine):
+def test_a_very_short_look_excludes_the_cpu_time_of_gputui(machine):
     source = HostSource(machine.sys, counts_itself=False)
     source.read()
     start_s = time.process_time()
@@ -136,14 +136,14 @@ def test_a_look_of_a_moment_leaves_out_what_this_program_took_itself(machine):
     assert 75 - 100 * (took_s + 0.05) < source.read().cpu_percent <= 75 - 100 * 0.05
 
 
-def test_a_guests_time_is_counted_once(machine):
+def test_guest_time_is_counted_once(machine):
     (machine.proc / "stat").write_text("cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n")
     machine.source.read()
     (machine.proc / "stat").write_text("cpu 50 0 0 50 0 0 0 0 50 0\ncpu0 50 0 0 50 0 0 0 0 50 0\n")
     assert machine.source.read().cpu_percent == 50.0
 
 
-def test_memory_in_use_cache_and_shared_are_each_counted_once(machine):
+def test_used_cached_and_shared_memory_are_each_counted_once(machine):
     host = machine.source.read()
     assert host.memory == HostMemory(
         total_bytes=1000 * KIB,
@@ -155,7 +155,7 @@ def test_memory_in_use_cache_and_shared_are_each_counted_once(machine):
     assert host.swap == Space(total_bytes=200 * KIB, used_bytes=50 * KIB)
 
 
-def test_a_proc_that_lacks_fields_puts_no_warning_on_the_terminal(machine):
+def test_missing_proc_files_print_no_warning(machine):
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         psutil.swap_memory()  # there is no /proc/vmstat
@@ -164,14 +164,14 @@ def test_a_proc_that_lacks_fields_puts_no_warning_on_the_terminal(machine):
     assert len(shown) == 1
 
 
-def test_load_and_uptime_are_the_systems():
+def test_load_and_uptime_match_the_system():
     before, started = os.getloadavg(), psutil.boot_time()
     host = HostSource().read()
     assert host.load in {before, os.getloadavg()}
     assert abs(time.time() - host.uptime_s - started) < 60
 
 
-def test_bytes_of_disks_and_cards_are_counted_once(machine):
+def test_disk_and_network_bytes_are_counted_once(machine):
     machine.source.read()
     machine.time_s += 2.0
     machine.set(read=4096, written=2048, received=5000, sent=700)
@@ -182,7 +182,7 @@ def test_bytes_of_disks_and_cards_are_counted_once(machine):
     assert host.network_send_bytes_per_s == 350
 
 
-def test_in_a_container_the_virtual_card_is_what_there_is(machine):
+def test_a_container_counts_its_virtual_network_interface(machine):
     (machine.sys / "class/net/eth0/device").rmdir()
     machine.source.read()
     machine.time_s += 1.0
@@ -190,7 +190,7 @@ def test_in_a_container_the_virtual_card_is_what_there_is(machine):
     assert machine.source.read().network_receive_bytes_per_s == 10000  # eth0 and docker0
 
 
-def test_a_counter_that_was_reset_is_no_traffic(machine):
+def test_a_counter_reset_counts_as_no_traffic(machine):
     machine.set(received=GIB)
     machine.source.read()
     machine.time_s += 1.0
@@ -200,7 +200,7 @@ def test_a_counter_that_was_reset_is_no_traffic(machine):
     assert host.network_send_bytes_per_s == 100
 
 
-def test_after_a_look_that_failed_the_rate_is_over_the_whole_time(machine):
+def test_after_a_failed_look_the_rate_covers_the_whole_time(machine):
     machine.source.read()
     (machine.proc / "net/dev").unlink()
     machine.time_s += 1.0
@@ -219,7 +219,7 @@ def test_after_a_look_that_failed_the_rate_is_over_the_whole_time(machine):
         ("net/dev", ("network_receive_bytes_per_s", "network_send_bytes_per_s")),
     ],
 )
-def test_what_cannot_be_read_is_absent_with_the_reason_and_nothing_else_is(machine, file, fields):
+def test_an_unreadable_file_affects_only_its_own_readings(machine, file, fields):
     machine.source.read()
     (machine.proc / file).unlink()
     (machine.proc / file).mkdir()
@@ -238,7 +238,7 @@ def test_what_cannot_be_read_is_absent_with_the_reason_and_nothing_else_is(machi
         ("net/dev", "\n\neth0: 1 2 3\n", "network_send_bytes_per_s", "not enough values"),
     ],
 )
-def test_what_psutil_does_not_understand_is_absent_in_its_words(machine, file, text, field, reason):
+def test_a_psutil_error_becomes_the_reason_of_the_reading(machine, file, text, field, reason):
     (machine.proc / file).write_text(text)
     absent = getattr(machine.source.read(), field)
     assert absent.reason.startswith("psutil: ")

@@ -1,6 +1,6 @@
-"""Every error of NVML from every function about a device, one at a time and on one device of two.
+"""Every NVML error from every function about a device, one at a time, on one of two devices.
 
-Each costs the readings that need the call and nothing else: no other reading, no other device, no traceback, no zero.
+Each affects the readings that need the call and nothing else: no other reading or device, no traceback, no zero.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.sources.nvml_errors import (
 from tests.sources.waiting import look_until
 
 
-def test_the_tables_have_every_error_and_every_call(busy_gpus: FakeGpus) -> None:
+def test_the_tables_cover_every_error_and_every_call(busy_gpus: FakeGpus) -> None:
     assert set(REASONS) > NAMED
     busy_gpus.up(2, mig=2, fan=40)
     busy_gpus.ghost(2, mib=100)
@@ -46,7 +46,7 @@ def test_the_tables_have_every_error_and_every_call(busy_gpus: FakeGpus) -> None
 
 
 @pytest.mark.parametrize("function", FIELDS)
-def test_an_error_costs_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_an_error_affects_only_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function):
         look = faulty.look()
@@ -61,7 +61,7 @@ def test_an_error_costs_the_readings_of_its_call(busy_gpus: FakeGpus, looks: Loo
 
 
 def check_what_is_asked_again(busy_gpus: FakeGpus, faulty: Looks, function: str, error: int, well: DeviceLook) -> None:
-    """An unsupported call is not made again; after any other error the device is well as soon as the call is."""
+    """Check that an unsupported call is not repeated, and that any other error ends once the call works again."""
     before = faulty.look(after_s=31).devices[VICTIM]
     busy_gpus.clear("faults", "calls")
     after = faulty.look(after_s=31)
@@ -76,7 +76,7 @@ def check_what_is_asked_again(busy_gpus: FakeGpus, faulty: Looks, function: str,
 def test_an_unsupported_call_is_made_once(busy_gpus: FakeGpus, function: str) -> None:
     busy_gpus.up(1, fan=40)
     for error, faulty in each_error(busy_gpus, function, device=0):
-        assert faulty.look().problem is None, error  # one call of the only GPU does not speak for NVML
+        assert faulty.look().problem is None, error  # an error from one call is not a problem of NVML
         busy_gpus.clear("calls")
         faulty.look(after_s=31)
         is_called = function in busy_gpus.calls()
@@ -87,7 +87,7 @@ def test_an_unsupported_call_is_made_once(busy_gpus: FakeGpus, function: str) ->
 
 
 @pytest.mark.parametrize("function", sorted(OTHERWISE.keys() & FIELDS))
-def test_an_older_function_stands_in(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_an_older_function_replaces_an_unknown_one(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     field, well = FIELDS[function][0], looks.look()
     for error, faulty in each_error(busy_gpus, function):
         if error in UNSUPPORTED:
@@ -112,7 +112,9 @@ def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks
 
 
 @pytest.mark.parametrize(("number", "field"), [(82, "memory_temperature_c"), (83, "energy_j")])
-def test_an_error_of_one_field_costs_that_field(busy_gpus: FakeGpus, looks: Looks, number: int, field: str) -> None:
+def test_an_error_of_one_field_affects_only_that_field(
+    busy_gpus: FakeGpus, looks: Looks, number: int, field: str
+) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, f"nvmlDeviceGetFieldValues.{number}"):
         expected = well.devices[1]._replace(**{field: absent_field(error)})
@@ -122,7 +124,7 @@ def test_an_error_of_one_field_costs_that_field(busy_gpus: FakeGpus, looks: Look
 
 
 @pytest.mark.parametrize("function", LISTS)
-def test_an_error_of_a_list_of_processes_is_said(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_a_failed_process_list_is_a_problem_of_the_device(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function):
         look = faulty.look()
@@ -130,7 +132,7 @@ def test_an_error_of_a_list_of_processes_is_said(busy_gpus: FakeGpus, looks: Loo
         if error in LOST:
             check_victim_is_lost(look, well, error)
             continue
-        if error in UNSUPPORTED:  # the function's second version stands in
+        if error in UNSUPPORTED:  # the function's second version replaces it
             assert (look.devices, look.uses) == (well.devices, well.uses), error
             continue
         sentence = f"The processes on this GPU cannot be listed: {REASONS[error]}."
@@ -140,7 +142,7 @@ def test_an_error_of_a_list_of_processes_is_said(busy_gpus: FakeGpus, looks: Loo
 
 
 @pytest.mark.parametrize("function", LISTS)
-def test_a_list_that_a_driver_does_not_know_is_missed_where_it_matters(busy_gpus: FakeGpus, function: str) -> None:
+def test_an_unknown_process_list_is_a_problem_only_for_compute_processes(busy_gpus: FakeGpus, function: str) -> None:
     for error, faulty in each_error(busy_gpus, OTHERWISE[function]):
         busy_gpus.fault(function, error=13, device=VICTIM)
         if error in UNSUPPORTED:
@@ -148,7 +150,7 @@ def test_a_list_that_a_driver_does_not_know_is_missed_where_it_matters(busy_gpus
             assert list(faulty.look().devices[1].problems) == (problems if LISTS[function] == "C" else []), error
 
 
-def test_an_error_of_the_samples_of_processes_costs_only_those(busy_gpus: FakeGpus, looks: Looks) -> None:
+def test_an_error_of_process_samples_affects_only_the_samples(busy_gpus: FakeGpus, looks: Looks) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, SM_USE):
         look = faulty.look()

@@ -1,4 +1,4 @@
-"""Every error of NVML from what is not a reading: opening, counting, links, instances, NVML and its driver as such."""
+"""Every NVML error from calls that are not readings: devices, counts, links, instances, NVML and the driver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.sources.nvml_errors import (
 from tests.sources.waiting import until
 
 
-def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_device_that_cannot_be_opened_is_lost_until_it_opens(busy_gpus: FakeGpus, looks: Looks) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, OPEN):
         look = faulty.look()
@@ -44,7 +44,7 @@ def test_a_device_that_cannot_be_opened_is_lost_until_it_can(busy_gpus: FakeGpus
         assert faulty.look(after_s=3).devices == well.devices, error
 
 
-def test_one_device_that_says_nvml_is_gone_is_not_believed(busy_gpus: FakeGpus, looks: Looks) -> None:
+def test_an_nvml_error_from_one_device_does_not_affect_the_others(busy_gpus: FakeGpus, looks: Looks) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, "nvmlDeviceGet*"):
         look = faulty.look()
@@ -54,7 +54,7 @@ def test_one_device_that_says_nvml_is_gone_is_not_believed(busy_gpus: FakeGpus, 
 
 
 @pytest.mark.parametrize("function", [INIT, COUNT])
-def test_nvml_that_cannot_be_used_says_so_until_it_can(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_nvml_is_a_problem_until_it_works_again(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function, device=-1):
         look = faulty.look()
@@ -65,7 +65,7 @@ def test_nvml_that_cannot_be_used_says_so_until_it_can(busy_gpus: FakeGpus, look
         assert faulty.look(after_s=3).devices == well.devices, error
 
 
-def test_an_nvml_that_cannot_be_given_back_is_left(busy_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_failing_nvml_shutdown_is_ignored(busy_gpus: FakeGpus, looks: Looks) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, END, device=-1):
         faulty.look()
@@ -75,7 +75,7 @@ def test_an_nvml_that_cannot_be_given_back_is_left(busy_gpus: FakeGpus, looks: L
 
 
 @pytest.mark.parametrize("function", DRIVER)
-def test_a_driver_that_does_not_name_itself_is_read(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_devices_are_read_without_the_driver_version(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     well = looks.look()
     for error, faulty in each_error(busy_gpus, function, device=-1):
         look = faulty.look()
@@ -87,7 +87,7 @@ def test_a_driver_that_does_not_name_itself_is_read(busy_gpus: FakeGpus, looks: 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["seen before", "from the start"])
 @pytest.mark.parametrize("function", ["nvmlDeviceGetMigMode", *MIG, "nvmlDeviceGetUUID"])
-def test_an_error_about_instances_touches_no_other_device(
+def test_an_error_about_mig_instances_affects_no_other_device(
     busy_gpus: FakeGpus, looks: Looks, function: str, *, is_known: bool
 ) -> None:
     busy_gpus.up(2, mig=2, fan=40)
@@ -110,7 +110,7 @@ def test_an_error_about_instances_touches_no_other_device(
 
 
 @pytest.mark.parametrize("function", [NVLINK, "nvmlDeviceGetFieldValues.91", "nvmlDeviceGetFieldValues.138"])
-def test_an_error_about_links_is_no_link_that_is_down(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
+def test_an_nvlink_error_is_not_reported_as_an_inactive_link(busy_gpus: FakeGpus, looks: Looks, function: str) -> None:
     key = looks.look().devices[1].key
     looks.source.watch(frozenset({key}))
     well = looks.look().devices[1].nvlinks
@@ -132,7 +132,7 @@ def _has_rates(rates: PcieRates) -> bool:
     return rates.rates() == {"gpu": (1_400_000 * 1024, 2_100_000 * 1024)}
 
 
-def test_an_error_of_a_pcie_counter_is_its_reason(busy_gpus: FakeGpus) -> None:
+def test_a_pcie_counter_error_is_the_reason_of_its_rate(busy_gpus: FakeGpus) -> None:
     for error in REASONS:
         busy_gpus.clear("faults", "calls")
         busy_gpus.fault(PCIE, error=error)
@@ -149,7 +149,7 @@ def test_an_error_of_a_pcie_counter_is_its_reason(busy_gpus: FakeGpus) -> None:
 
 
 @pytest.mark.parametrize("error", sorted(GONE))
-def test_what_all_devices_say_about_nvml_is_believed(busy_gpus: FakeGpus, looks: Looks, error: int) -> None:
+def test_an_nvml_error_from_all_devices_is_a_problem_of_nvml(busy_gpus: FakeGpus, looks: Looks, error: int) -> None:
     well = looks.look().devices
     busy_gpus.fault("nvmlDevice*", error=error)
     look = looks.look(after_s=0.5)

@@ -1,4 +1,4 @@
-"""What goes wrong with one device, and what the NVML source makes of it."""
+"""Faults of one device, and how the NVML source reports them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_lost_gpu_keeps_its_row_with_the_remedy(fake_gpus: FakeGpus, looks: Lo
     assert (lost.key, lost.name, lost.bus_id) == (before[1].key, before[1].name, before[1].bus_id)
 
 
-def test_of_a_lost_gpu_only_what_never_changes_is_still_shown(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_lost_gpu_keeps_only_its_constant_readings(fake_gpus: FakeGpus, looks: Looks) -> None:
     looks.look()
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=GPU_IS_LOST)
     lost = looks.look().devices[1]
@@ -47,7 +47,7 @@ def test_of_a_lost_gpu_only_what_never_changes_is_still_shown(fake_gpus: FakeGpu
     assert (lost.serial, lost.max_sm_clock_mhz) == ("1654223000001", 1980)
 
 
-def test_a_gpu_that_was_never_seen_is_known_by_its_index(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_gpu_lost_from_the_start_is_identified_by_its_index(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGet*", device=0, error=GPU_IS_LOST)
     lost, other = looks.look().devices
     assert (lost.key, lost.name, lost.serial) == ("index 0", "GPU 0", LOST)
@@ -55,7 +55,7 @@ def test_a_gpu_that_was_never_seen_is_known_by_its_index(fake_gpus: FakeGpus, lo
     assert is_well(other)
 
 
-def test_a_gpu_that_may_not_be_opened_says_so(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_gpu_without_permission_is_lost_with_the_reason(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetHandleByIndex*", device=0, error=NO_PERMISSION)
     refused, other = looks.look().devices
     assert refused.lost.sentence == "No permission to open this GPU: check the access rights of its /dev/nvidia* file."
@@ -63,17 +63,17 @@ def test_a_gpu_that_may_not_be_opened_says_so(fake_gpus: FakeGpus, looks: Looks)
 
 
 @pytest.mark.parametrize("is_seen_before", [True, False], ids=["seen before", "lost from the start"])
-def test_a_lost_gpu_comes_back(fake_gpus: FakeGpus, looks: Looks, *, is_seen_before: bool) -> None:
+def test_a_lost_gpu_recovers(fake_gpus: FakeGpus, looks: Looks, *, is_seen_before: bool) -> None:
     if is_seen_before:
         looks.look()
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=GPU_IS_LOST)
     assert looks.look().devices[1].lost
     fake_gpus.clear("faults")
-    assert looks.look().devices[1].lost  # it is tried every three seconds
+    assert looks.look().devices[1].lost  # it is retried every three seconds
     assert is_well(looks.look(after_s=2).devices[1])
 
 
-def test_a_lost_gpu_is_left_alone_between_tries(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_lost_gpu_is_not_called_between_retries(fake_gpus: FakeGpus, looks: Looks) -> None:
     looks.look()
     fake_gpus.fault("nvmlDeviceGet*", device=1, error=GPU_IS_LOST)
     looks.look()
@@ -82,7 +82,7 @@ def test_a_lost_gpu_is_left_alone_between_tries(fake_gpus: FakeGpus, looks: Look
     assert fake_gpus.calls()["nvmlDeviceGetMemoryInfo_v2"] == 1  # of device 0
 
 
-def test_a_gpu_lost_between_two_calls_takes_no_process_of_others_with_it(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_gpu_lost_between_two_calls_does_not_affect_processes_on_others(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(4, mib=100)
     fake_gpus.fault("nvmlDeviceGetComputeRunningProcesses*", device=1, error=GPU_IS_LOST)
     look = looks.look()
@@ -103,14 +103,14 @@ def test_a_lost_gpu_keeps_its_mig_instances(fake_gpus: FakeGpus, looks: Looks) -
     assert [device.lost for device in looks.look(after_s=3).devices] == [None] * 3
 
 
-def test_an_unknown_error_of_one_call_costs_one_reading(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_an_unknown_error_of_one_call_affects_one_reading(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetTemperature", device=0, error=UNKNOWN)
     device = looks.look().devices[0]
     assert device.temperature_c == Absent("unknown error in the driver")
     assert (device.lost, device.power_w) == (None, 72.0)
 
 
-def test_a_device_that_vanishes_and_comes_back_has_its_row_again(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_device_that_vanishes_and_returns_gets_its_row_back(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(4, mib=100)
     before = looks.look()
     fake_gpus.state.devices = 1
@@ -122,7 +122,7 @@ def test_a_device_that_vanishes_and_comes_back_has_its_row_again(fake_gpus: Fake
 
 
 @pytest.mark.parametrize("error", [GPU_IS_LOST, 28])
-def test_a_lost_instance_costs_no_other_instance(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
+def test_a_lost_instance_does_not_affect_other_instances(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
     fake_gpus.up(1, mig=2)
     before = looks.look().devices
     fake_gpus.fault("nvmlDeviceGetMemoryInfo*", device=1, error=error)
@@ -132,7 +132,7 @@ def test_a_lost_instance_costs_no_other_instance(fake_gpus: FakeGpus, looks: Loo
     assert (lost.key, lost.index) == (before[1].key, 1)
 
 
-def test_a_name_that_is_no_text_costs_the_name(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_unreadable_text_affects_only_its_own_reading(fake_gpus: FakeGpus, looks: Looks) -> None:
     well = looks.look().devices
     fake_gpus.state.dev[0].uuid = b"GPU-\xff\xfe"
     fake_gpus.state.driver = b"\xff"
@@ -144,6 +144,6 @@ def test_a_name_that_is_no_text_costs_the_name(fake_gpus: FakeGpus, looks: Looks
 
 
 @pytest.mark.parametrize("kind", [7, 200])
-def test_a_field_of_a_type_that_is_not_known_is_absent(kind: int) -> None:
+def test_a_field_of_an_unknown_type_is_absent(kind: int) -> None:
     value = pynvml.c_nvmlFieldValue_t(nvmlReturn=0, valueType=kind)
     assert field_value(value) == Absent(f"not known: NVML answered with a value of type {kind}")

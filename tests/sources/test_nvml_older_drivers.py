@@ -1,4 +1,4 @@
-"""Drivers that lack a function: the loader does not find it, for each that the monitor calls, one at a time."""
+"""Drivers that lack a function: each function that the monitor calls is missing from the library once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOO_OLD = Absent("not known to this driver")
 
 
 def older(fake_gpus: FakeGpus, tmp_path: Path, *functions: str) -> Looks:
-    """A source whose library lacks the functions; the state is that of `fake_gpus`."""
+    """A source with the state of `fake_gpus`, whose library lacks the functions."""
     library = fake_gpus.library_folder / "libnvidia-ml.so.1"
     for number, function in enumerate(functions):
         library = without(library, function, tmp_path / f"older-{number}.so")
@@ -50,7 +50,7 @@ def older(fake_gpus: FakeGpus, tmp_path: Path, *functions: str) -> Looks:
 
 @pytest.fixture
 def well(fake_gpus: FakeGpus, looks: Looks) -> Iterator[DeviceLook]:
-    """Two busy GPUs with processes, seen with a driver that lacks nothing."""
+    """Two busy GPUs with processes, read with a driver that has every function."""
     fake_gpus.up(2, busy=True, fan=40)
     fake_gpus.ghost(4, mib=100)
     look = looks.look()
@@ -59,7 +59,7 @@ def well(fake_gpus: FakeGpus, looks: Looks) -> Iterator[DeviceLook]:
 
 
 @pytest.mark.parametrize("function", FIELDS)
-def test_a_missing_function_costs_its_reading(
+def test_a_missing_function_affects_only_its_reading(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str
 ) -> None:
     looks = older(fake_gpus, tmp_path, function, *([OTHERWISE[function]] if function in OTHERWISE else []))
@@ -88,7 +88,7 @@ def test_an_older_name_of_a_missing_function_is_used(
 
 
 @pytest.mark.parametrize(("function", "kind"), LISTS.items())
-def test_without_a_list_of_processes_the_others_are_read(
+def test_a_missing_process_list_does_not_affect_the_other_lists(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, kind: str
 ) -> None:
     looks = older(fake_gpus, tmp_path, function, OTHERWISE[function])
@@ -99,7 +99,7 @@ def test_without_a_list_of_processes_the_others_are_read(
     looks.source.close()
 
 
-def test_without_samples_of_processes_their_use_is_unknown(
+def test_without_process_samples_their_utilization_is_unknown(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook
 ) -> None:
     looks = older(fake_gpus, tmp_path, SM_USE)
@@ -110,7 +110,7 @@ def test_without_samples_of_processes_their_use_is_unknown(
 
 
 @pytest.mark.parametrize(("function", "field"), DRIVER.items())
-def test_a_driver_that_cannot_name_itself_is_read(
+def test_devices_are_read_without_the_version_functions(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, field: str
 ) -> None:
     looks = older(fake_gpus, tmp_path, function)
@@ -119,18 +119,18 @@ def test_a_driver_that_cannot_name_itself_is_read(
 
 
 @pytest.mark.parametrize("function", MIG)
-def test_without_a_function_for_instances_the_gpus_are_read(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+def test_gpus_are_read_without_the_mig_functions(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
     fake_gpus.up(2, mig=2)
     looks = older(fake_gpus, tmp_path, function)
     look = looks.look()
     assert (look.problem, [device.mig for device in look.devices]) == (None, [None, None])
-    is_said = function != MIG[0]
-    assert ("not known to this driver" in " ".join(look.devices[1].problems)) == is_said
+    is_reported = function != MIG[0]
+    assert ("not known to this driver" in " ".join(look.devices[1].problems)) == is_reported
     looks.source.close()
 
 
 @pytest.mark.parametrize("function", [INIT, COUNT])
-def test_without_what_is_needed_the_driver_is_too_old(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+def test_a_driver_without_a_required_function_is_too_old(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
     looks = older(fake_gpus, tmp_path, function)
     look = looks.look()
     assert look.devices == ()
@@ -139,7 +139,7 @@ def test_without_what_is_needed_the_driver_is_too_old(fake_gpus: FakeGpus, tmp_p
     looks.source.close()
 
 
-def test_devices_that_cannot_be_opened_say_why(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+def test_devices_without_a_handle_function_are_lost_with_the_reason(fake_gpus: FakeGpus, tmp_path: Path) -> None:
     looks = older(fake_gpus, tmp_path, OPEN)
     assert all(
         "not known to this driver" in (device.lost.reason if device.lost else "") for device in looks.look().devices
@@ -147,14 +147,16 @@ def test_devices_that_cannot_be_opened_say_why(fake_gpus: FakeGpus, tmp_path: Pa
     looks.source.close()
 
 
-def test_an_nvml_that_cannot_be_given_back_is_left(fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook) -> None:
+def test_a_missing_nvml_shutdown_is_ignored(fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook) -> None:
     looks = older(fake_gpus, tmp_path, END)
     assert looks.look() == well
     looks.source.close()
 
 
 @pytest.mark.parametrize("function", [NVLINK, PCIE])
-def test_rates_that_cannot_be_read_say_why(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
+def test_rates_without_their_function_are_absent_with_the_reason(
+    fake_gpus: FakeGpus, tmp_path: Path, function: str
+) -> None:
     looks = older(fake_gpus, tmp_path, function)
     key = looks.look().devices[0].key
     looks.source.watch(frozenset({key}))
@@ -165,7 +167,7 @@ def test_rates_that_cannot_be_read_say_why(fake_gpus: FakeGpus, tmp_path: Path, 
     looks.source.close()
 
 
-def test_an_error_without_words_says_its_number(fake_gpus: FakeGpus, tmp_path: Path) -> None:
+def test_an_error_without_a_message_shows_its_number(fake_gpus: FakeGpus, tmp_path: Path) -> None:
     looks = older(fake_gpus, tmp_path, "nvmlErrorString")
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=78)
     power = looks.look().devices[0].power_w

@@ -1,4 +1,4 @@
-"""NVML as a whole out of order: one sentence with cause and remedy, and on again by itself once it is repaired."""
+"""NVML fails as a whole: one sentence with cause and remedy, and automatic recovery after the repair."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READ = "from gputui.sources.nvml import NvmlSource; look = NvmlSource().read(); 
 
 
 def in_child(code: str, environment: dict[str, str], folder: Path = ROOT) -> str:
-    """What `code` prints in a process of its own; `folder` comes first on its path."""
+    """The output of `code` in a new process with `folder` first on its path."""
     path = os.pathsep.join([str(folder), str(ROOT)])
     command = [sys.executable, "-c", code]
     result = subprocess.run(
@@ -39,7 +39,7 @@ def in_child(code: str, environment: dict[str, str], folder: Path = ROOT) -> str
 
 
 @pytest.mark.parametrize(("error", "words"), AT_START, ids=[str(error) for error, _ in AT_START])
-def test_nvml_that_does_not_start_says_why_and_what_to_do(
+def test_an_nvml_start_failure_has_a_cause_and_a_remedy(
     fake_gpus: FakeGpus, looks: Looks, error: int, words: tuple[str, ...]
 ) -> None:
     fake_gpus.fault("nvmlInit*", error=error)
@@ -50,18 +50,18 @@ def test_nvml_that_does_not_start_says_why_and_what_to_do(
 
 
 @pytest.mark.parametrize("error", [UNINITIALIZED, DRIVER_NOT_LOADED, MISMATCH])
-def test_a_running_source_survives_that_nvml_goes_away(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
+def test_a_running_source_survives_the_loss_of_nvml(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
     well = looks.look()
     fake_gpus.fault("nvml*", error=error)
     look = looks.look()
     assert look.problem is not None
     assert look.devices == ()
     fake_gpus.clear("faults")
-    assert looks.look() is look  # it is tried every three seconds
+    assert looks.look() is look  # it is retried every three seconds
     assert looks.look(after_s=2).devices == well.devices
 
 
-def test_a_mismatch_names_both_versions(tmp_path: Path) -> None:
+def test_a_version_mismatch_shows_both_versions(tmp_path: Path) -> None:
     maps, kernel_driver = tmp_path / str(os.getpid()) / "maps", tmp_path / "driver" / "nvidia" / "version"
     for file in (maps, kernel_driver):
         file.parent.mkdir(parents=True)
@@ -81,14 +81,14 @@ def test_a_mismatch_names_both_versions(tmp_path: Path) -> None:
     assert versions(proc) == ""
 
 
-def test_while_there_is_a_problem_nvml_is_tried_every_three_seconds(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_after_a_problem_nvml_is_retried_every_three_seconds(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlInit*", error=DRIVER_NOT_LOADED)
     for _ in range(9):
         looks.look()
     assert fake_gpus.calls() == {"nvmlInitWithFlags": 3}
 
 
-def test_each_initialisation_is_given_back(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_every_nvml_init_has_a_shutdown(fake_gpus: FakeGpus, looks: Looks) -> None:
     looks.look()
     fake_gpus.fault("nvmlDevice*", error=UNINITIALIZED)
     looks.look()
@@ -99,7 +99,7 @@ def test_each_initialisation_is_given_back(fake_gpus: FakeGpus, looks: Looks) ->
     assert (calls["nvmlInitWithFlags"], calls["nvmlShutdown"]) == (2, 2)
 
 
-def test_what_was_unsupported_is_asked_again_after_a_new_start(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_unsupported_calls_are_repeated_after_a_new_start(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=3)
     looks.look()
     fake_gpus.fault("nvmlDeviceGetCount*", error=DRIVER_NOT_LOADED)
@@ -108,12 +108,12 @@ def test_what_was_unsupported_is_asked_again_after_a_new_start(fake_gpus: FakeGp
     assert looks.look(after_s=3).devices[0].power_w == 72.0
 
 
-def test_a_count_that_is_refused_is_a_problem_and_no_crash(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_failing_device_count_is_a_problem_without_a_crash(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetCount*", error=UNKNOWN)
     assert "unknown error" in (looks.look().problem or "")
 
 
-def test_a_machine_without_the_driver_library_says_so() -> None:
+def test_a_missing_driver_library_is_a_problem_with_a_remedy() -> None:
     bare = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     printed = in_child(READ, bare)
     assert printed.startswith("NVIDIA's driver library libnvidia-ml.so.1 was not found. Install the NVIDIA driver")
@@ -131,14 +131,16 @@ def test_a_machine_without_the_driver_library_says_so() -> None:
     ],
     ids=["another package", "for Python 2", "broken"],
 )
-def test_a_wrong_pynvml_is_named_with_the_repair(fake_gpus: FakeGpus, tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_pynvml_package_is_a_problem_with_a_remedy(
+    fake_gpus: FakeGpus, tmp_path: Path, text: str, words: str
+) -> None:
     (tmp_path / "pynvml.py").write_text(text)
     printed = in_child(READ, fake_gpus.environment, tmp_path)
     assert words in printed
     assert "pip uninstall pynvml nvidia-ml-py3" in printed
 
 
-def test_without_nvidia_ml_py_the_package_to_install_is_named(fake_gpus: FakeGpus) -> None:
+def test_a_missing_nvidia_ml_py_is_a_problem_with_a_remedy(fake_gpus: FakeGpus) -> None:
     printed = in_child(f"import sys; sys.modules['pynvml'] = None; {READ}", fake_gpus.environment)
     assert printed == "The Python package nvidia-ml-py is not installed. Run `pip install nvidia-ml-py`. 0"
 

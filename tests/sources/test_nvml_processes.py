@@ -1,4 +1,4 @@
-"""Processes on devices, MIG instances, and whose use is whose."""
+"""Processes on devices and MIG instances, and what each of them uses."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_process_on_two_devices_is_two_uses(fake_gpus: FakeGpus, looks: Looks)
     ]
 
 
-def test_memory_that_nvml_does_not_tell_is_no_number(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_process_memory_that_nvml_does_not_report_is_absent(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(1, device=0, mib=300, flags=NO_MEMORY)
     (use,) = looks.look().uses
     assert use.used_bytes == Absent("NVML does not say how much memory this process holds")
 
 
-def test_a_list_that_takes_more_rights_is_a_problem_of_its_device_said_once(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_missing_permissions_for_process_lists_are_reported_once_per_device(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(4, mib=300)
     fake_gpus.fault("nvmlDeviceGetComputeRunningProcesses_v3", device=0, error=NO_PERMISSION)
     fake_gpus.fault("nvmlDeviceGetGraphicsRunningProcesses_v3", device=0, error=NO_PERMISSION)
@@ -57,7 +57,7 @@ def test_a_driver_without_mps_lists_is_no_problem(fake_gpus: FakeGpus, looks: Lo
     assert looks.look().devices[0].problems == ()
 
 
-def test_a_process_without_a_sample_beside_one_with_a_sample_was_idle(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_process_without_a_sample_is_idle_if_another_has_one(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(1, device=0, mib=300, pid=4100000)
     fake_gpus.process(os.getpid(), {0: 300}, flags=IDLE)
     uses = {use.pid: use.sm_percent for use in looks.look().uses}
@@ -65,20 +65,20 @@ def test_a_process_without_a_sample_beside_one_with_a_sample_was_idle(fake_gpus:
     assert uses[4100000] != 0
 
 
-def test_no_sample_at_all_says_nothing_about_the_processes(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_without_any_sample_utilization_is_unknown(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.process(4100000, {0: 300}, flags=GHOST | IDLE)
     (use,) = looks.look().uses
     assert use.sm_percent == Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
 
 
-def test_after_a_sample_silence_means_idle(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_process_sampled_before_is_idle_without_new_samples(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.process(4100000, {0: 300}, sm=70, flags=GHOST)
     assert looks.look().uses[0].sm_percent == 70
     fake_gpus.process(4100000, {0: 300}, flags=GHOST | IDLE)
     assert looks.look(after_s=2).uses[0].sm_percent == 0
 
 
-def test_sampling_that_is_unsupported_is_asked_for_once(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_unsupported_sampling_is_requested_once(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(1, device=0, mib=300)
     fake_gpus.fault("nvmlDeviceGetProcessUtilization", error=NOT_SUPPORTED)
     for _ in range(10):
@@ -105,9 +105,7 @@ def test_mig_instances_are_devices_after_their_parent(fake_gpus: FakeGpus, looks
     )
 
 
-def test_uses_of_mig_instances_are_told_apart_and_their_memory_is_the_parents_too(
-    fake_gpus: FakeGpus, looks: Looks
-) -> None:
+def test_mig_instances_have_separate_uses_and_share_the_parents_memory(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.up(1, mig=2)
     fake_gpus.process(4100000, {1: 1000}, flags=GHOST)
     fake_gpus.process(4100001, {2: 2000}, flags=GHOST)
@@ -117,7 +115,7 @@ def test_uses_of_mig_instances_are_told_apart_and_their_memory_is_the_parents_to
     assert [device.memory.used_bytes // MIB for device in (parent, first, second)] == [3000, 1000, 2000]
 
 
-def test_without_rights_to_the_parents_list_the_instances_are_asked(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_instances_are_asked_if_the_parents_list_needs_permissions(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.up(1, mig=2)
     fake_gpus.process(4100000, {1: 1000}, flags=GHOST)
     fake_gpus.fault("nvmlDeviceGetComputeRunningProcesses_v3", device=0, error=NO_PERMISSION)
@@ -126,7 +124,7 @@ def test_without_rights_to_the_parents_list_the_instances_are_asked(fake_gpus: F
     assert look.devices[0].problems == ()
 
 
-def test_instances_come_and_go(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_added_and_removed_instances_are_followed(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.up(1, mig=2)
     before = looks.look().devices
     assert len(before) == 3

@@ -1,4 +1,4 @@
-"""What is dear to read, PCIe and NVLink rates, is read only of devices that somebody looks at, and never waited for."""
+"""PCIe and NVLink rates are expensive: they are read only for watched devices, and no look waits for them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PCIE, NOT_SUPPORTED, GPU_IS_LOST = "nvmlDeviceGetPcieThroughput", 3, 15
 
 
 def is_at_rest(fake_gpus: FakeGpus) -> bool:
-    """Whether nothing was asked for during some three hundred intervals."""
+    """Whether no PCIe call was made during about 300 intervals."""
     fake_gpus.clear("calls")
     time.sleep(0.3)
     return PCIE not in fake_gpus.calls()
 
 
-def test_pcie_rates_are_read_in_bytes_a_second_where_somebody_looks(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_pcie_rates_of_watched_devices_are_in_bytes_per_second(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.set(1, pcie_tx=1000, pcie_rx=2000)
     _, key = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
@@ -35,7 +35,7 @@ def test_pcie_rates_are_read_in_bytes_a_second_where_somebody_looks(fake_gpus: F
     assert first.pcie_tx_bytes_per_s == NOT_LOOKED_AT
 
 
-def test_nobody_looks_and_pcie_is_not_read(fake_gpus: FakeGpus) -> None:
+def test_pcie_rates_of_unwatched_devices_are_not_read(fake_gpus: FakeGpus) -> None:
     nvml = Nvml()
     rates = PcieRates(interval_s=0.001)
     rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})
@@ -45,14 +45,14 @@ def test_nobody_looks_and_pcie_is_not_read(fake_gpus: FakeGpus) -> None:
     assert rates.rates() == {"gpu": (120 * 1024, 80 * 1024)}
     rates.watch(frozenset())
     assert rates.rates() == {}
-    until(lambda: is_at_rest(fake_gpus))  # once the call that is under way has ended
+    until(lambda: is_at_rest(fake_gpus))  # after the call in progress has ended
     rates.watch(frozenset({"gpu"}))
     until(lambda: PCIE in fake_gpus.calls())
     rates.close()
     nvml.close()
 
 
-def test_a_source_that_nobody_looks_through_starts_no_thread(looks: Looks) -> None:
+def test_an_unused_source_starts_no_thread(looks: Looks) -> None:
     looks.look()
     assert "gputui-pcie" not in {thread.name for thread in threading.enumerate()}
 
@@ -72,7 +72,7 @@ def test_a_look_does_not_wait_for_pcie(fake_gpus: FakeGpus, looks: Looks) -> Non
     until(three_looks_take_less_than_a_call)
 
 
-def test_unsupported_pcie_counters_are_asked_for_once(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_unsupported_pcie_counters_are_requested_once(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault(PCIE, error=NOT_SUPPORTED)
     (key, _) = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
@@ -91,7 +91,7 @@ def test_a_lost_device_has_no_rates(fake_gpus: FakeGpus, looks: Looks) -> None:
     assert lost.pcie_tx_bytes_per_s == lost.nvlinks == Absent("GPU is lost")
 
 
-def test_nvlink_rates_are_what_went_through_between_two_looks(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_nvlink_rates_are_the_bytes_between_two_looks_per_second(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.set(0, nvlinks=18, nvlinks_active=17, nvlink_tx=1_000_000, nvlink_rx=2_000_000)
     (key, _) = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
@@ -102,7 +102,7 @@ def test_nvlink_rates_are_what_went_through_between_two_looks(fake_gpus: FakeGpu
     assert second.nvlinks == NOT_LOOKED_AT
 
 
-def test_nvlink_counters_that_start_again_give_no_rate(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_nvlink_counters_that_were_reset_give_no_rate(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.set(0, nvlink_tx=5000, nvlink_rx=5000)
     (key, _) = (device.key for device in looks.look().devices)
     looks.source.watch(frozenset({key}))
@@ -111,19 +111,17 @@ def test_nvlink_counters_that_start_again_give_no_rate(fake_gpus: FakeGpus, look
     assert looks.look().devices[0].nvlinks == NvLinks(18, 18, None, None)
 
 
-def test_nvlink_rates_start_again_when_somebody_looks_again(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_nvlink_rates_restart_when_a_device_is_watched_again(fake_gpus: FakeGpus, looks: Looks) -> None:
     watched = frozenset(device.key for device in looks.look().devices)
     rates = []
     for keys in (watched, watched, frozenset(), watched):
         looks.source.watch(keys)
-        rates.append(getattr(looks.look().devices[0].nvlinks, "tx_bytes_per_s", "not looked at"))
-    assert rates == [None, 0.0, "not looked at", None]
+        rates.append(getattr(looks.look().devices[0].nvlinks, "tx_bytes_per_s", "not watched"))
+    assert rates == [None, 0.0, "not watched", None]
 
 
 @pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "not watched"])
-def test_a_device_without_nvlink_says_so_where_somebody_looks(
-    fake_gpus: FakeGpus, looks: Looks, *, is_watched: bool
-) -> None:
+def test_a_watched_device_without_nvlink_has_a_reason(fake_gpus: FakeGpus, looks: Looks, *, is_watched: bool) -> None:
     fake_gpus.up(1)
     (device,) = looks.look().devices
     looks.source.watch(frozenset({device.key} if is_watched else ()))

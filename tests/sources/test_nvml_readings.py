@@ -1,4 +1,4 @@
-"""Each reading of the NVML source, through the real nvidia-ml-py, against the fake library."""
+"""Each reading of the NVML source, through the real nvidia-ml-py and the fake library."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_a_mode_in_words(field: str, value: object, text: str) -> None:
     assert reading.text(Device(0, "", "", "")._replace(**{field: value})) == text
 
 
-def test_the_driver_names_itself(looks: Looks) -> None:
+def test_the_driver_version_is_read(looks: Looks) -> None:
     assert looks.look().driver == Driver("580.159.04", "13.0")
 
 
-def test_memory_comes_in_the_split_of_version_2(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_memory_is_read_with_version_2_of_the_call(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(1, device=0, mib=20480)
     memory = looks.look().devices[0].memory
     total = int(79.65 * 1024) * MIB
@@ -108,7 +108,7 @@ def test_memory_comes_in_the_split_of_version_2(fake_gpus: FakeGpus, looks: Look
 
 
 @pytest.mark.parametrize("error", [FUNCTION_NOT_FOUND, VERSION_MISMATCH, NOT_SUPPORTED])
-def test_memory_of_an_older_driver_comes_in_version_1(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
+def test_memory_of_an_older_driver_is_read_with_version_1(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
     fake_gpus.fault("nvmlDeviceGetMemoryInfo_v2", error=error)
     fake_gpus.ghost(1, device=0, mib=20480)
     device = looks.look().devices[0]
@@ -117,7 +117,7 @@ def test_memory_of_an_older_driver_comes_in_version_1(fake_gpus: FakeGpus, looks
     assert not device.shares_host_memory
 
 
-def test_a_board_without_memory_of_its_own_is_labelled_and_gets_no_number(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_memory_of_a_gpu_that_shares_host_memory_is_absent(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetMemoryInfo*", error=NOT_SUPPORTED, device=0)
     shared, other = looks.look().devices
     assert shared.shares_host_memory
@@ -127,16 +127,16 @@ def test_a_board_without_memory_of_its_own_is_labelled_and_gets_no_number(fake_g
     assert isinstance(other.memory, DeviceMemory)
 
 
-def test_throttle_reasons_of_an_older_driver_have_their_older_name(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_throttle_reasons_of_an_older_driver_use_the_older_function(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetCurrentClocksEventReasons", error=FUNCTION_NOT_FOUND)
     assert looks.look().devices[0].throttle_reasons == ("gpu_idle",)
 
 
-def test_every_throttle_reason_has_its_sentence() -> None:
+def test_every_throttle_reason_has_a_sentence() -> None:
     assert set(THROTTLE_BITS.values()) == set(THROTTLE_SENTENCES)
 
 
-def test_an_unsupported_reading_is_asked_for_once(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_an_unsupported_reading_is_requested_once(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=NOT_SUPPORTED, device=0)
     for _ in range(10):
         device = looks.look().devices[0]
@@ -144,14 +144,14 @@ def test_an_unsupported_reading_is_asked_for_once(fake_gpus: FakeGpus, looks: Lo
     assert fake_gpus.calls()["nvmlDeviceGetPowerUsage"] == 1 + 10  # of device 0, and of device 1 at every look
 
 
-def test_another_failure_is_asked_for_again(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_reading_that_failed_otherwise_is_requested_again(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=TIMEOUT, device=0)
     assert looks.look().devices[0].power_w == Absent("the driver did not answer in time")
     fake_gpus.clear("faults")
     assert looks.look().devices[0].power_w == 72.0
 
 
-def test_what_never_changes_is_asked_for_again_only_while_it_fails(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_constant_readings_are_requested_again_only_while_they_fail(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.fault("nvmlDeviceGetSerial", error=NO_PERMISSION, device=0)
     assert looks.look().devices[0].serial == Absent("insufficient permissions")
     fake_gpus.clear("faults")
@@ -161,7 +161,7 @@ def test_what_never_changes_is_asked_for_again_only_while_it_fails(fake_gpus: Fa
     assert fake_gpus.calls()["nvmlDeviceGetSerial"] == 3  # twice for device 0, once for device 1
 
 
-def test_a_second_costs_at_most_ten_calls_a_device(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_a_second_takes_at_most_ten_calls_per_device(fake_gpus: FakeGpus, looks: Looks) -> None:
     gpus, seconds = 8, 60
     fake_gpus.up(gpus, busy=True, fan=40)
     fake_gpus.ghost(24)
@@ -184,7 +184,7 @@ def test_failed_memory_is_a_problem_of_its_device(fake_gpus: FakeGpus, looks: Lo
     assert sound.problems == ()
 
 
-def test_a_gpu_that_is_added_gets_its_row(fake_gpus: FakeGpus, looks: Looks) -> None:
+def test_an_added_gpu_gets_a_row(fake_gpus: FakeGpus, looks: Looks) -> None:
     assert len(looks.look().devices) == 2
     fake_gpus.up(3)
     assert len(looks.look(after_s=5).devices) == 3

@@ -1,4 +1,4 @@
-"""The details of one process, read from real ones."""
+"""The details of a process, read from real processes."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ def details_of(pid: int, source: ProcessSource | None = None):
     return (source or ProcessSource()).details(identity_of(pid))
 
 
-def test_a_process_tells_what_it_was_started_as_and_with(tmp_path):
+def test_details_include_executable_folder_command_and_environment(tmp_path):
     code = f"import os; os.chdir({str(tmp_path)!r}); " + IDLE
     with running(code, "train.py", wrapper=("env", "-i", "B=2", "A=1=1", "C=")) as child:
         details = details_of(child.pid)
@@ -42,7 +42,7 @@ def test_a_process_tells_what_it_was_started_as_and_with(tmp_path):
     assert details.swap_bytes == 0
 
 
-def test_the_tree_runs_from_the_first_ancestor_to_the_last_descendant():
+def test_the_process_tree_includes_all_ancestors_and_descendants():
     with running(FAMILY) as child:
         source = ProcessSource()
         first, second = details_of(child.pid, source).tree, details_of(child.pid, source).tree
@@ -59,14 +59,14 @@ def test_the_tree_runs_from_the_first_ancestor_to_the_last_descendant():
     assert below[0].command == first[place].command
 
 
-def test_shared_memory_is_told_from_its_own():
+def test_shared_memory_is_separate_from_private_memory():
     with running(FAMILY) as child:
         details = details_of(child.pid)
     assert details.pss_bytes < (SHARED_MIB / (WORKERS + 1) + 60) * MIB
     assert details.shared_bytes > SHARED_MIB * MIB
 
 
-def test_io_rates_are_absent_at_the_first_look_and_count_what_was_written_since(tmp_path):
+def test_io_rates_start_at_the_second_look(tmp_path):
     code = (
         "import os, signal\n"
         f"def write(*_):\n    file = open({str(tmp_path / 'checkpoint')!r}, 'wb')\n"
@@ -108,7 +108,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize(("code", "words"), WAITING.values(), ids=WAITING)
-def test_what_the_main_thread_waits_for_is_said_in_words(code, words):
+def test_what_the_main_thread_waits_for_is_described(code, words):
     assert platform.machine() in {"x86_64", "aarch64"}
     with running(code) as child:
         source = ProcessSource()
@@ -144,7 +144,7 @@ def test_a_zombie_waits_for_its_parent():
 
 
 @pytest.mark.root
-def test_what_somebody_elses_process_does_not_show_is_absent_with_the_owner():
+def test_unreadable_details_of_another_users_process_name_the_owner():
     with running(IDLE) as child:
         wait_until(lambda: ProcFs().stat(child.pid).letter == "S")
         details = as_nobody(lambda: details_of(child.pid))
@@ -160,7 +160,7 @@ def test_what_somebody_elses_process_does_not_show_is_absent_with_the_owner():
     assert details.tree[-1].identity.pid == child.pid
 
 
-def test_a_process_that_ended_is_not_mixed_up_with_another():
+def test_an_ended_process_is_not_confused_with_a_new_one_of_its_pid():
     with running(IDLE) as child:
         identity = identity_of(child.pid)
     gone = ProcessSource().details(identity)

@@ -1,4 +1,4 @@
-"""Containers: NVML names the host's PIDs, and the monitor must not show them as somebody else's processes."""
+"""Containers: NVML reports the host's PIDs, and the monitor must not take them for local processes."""
 
 import json
 import os
@@ -28,9 +28,9 @@ def library(tmp_path):
 @pytest.mark.parametrize(
     ("link", "expected"),
     [("pid:[4026531836]", False), ("pid:[4026532178]", True), (None, False)],
-    ids=["the machine's own", "a container's", "not readable"],
+    ids=["the machine's own", "a container's", "unreadable"],
 )
-def test_a_private_namespace_is_told_by_its_number(tmp_path, link, expected):
+def test_a_private_namespace_is_detected_by_its_inode_number(tmp_path, link, expected):
     (tmp_path / "self/ns").mkdir(parents=True)
     if link:
         (tmp_path / "self/ns/pid").symlink_to(link)
@@ -38,7 +38,7 @@ def test_a_private_namespace_is_told_by_its_number(tmp_path, link, expected):
 
 
 @pytest.mark.root
-def test_in_a_real_container_the_hosts_pids_are_elsewhere():
+def test_host_pids_are_elsewhere_in_a_real_container():
     script = f"""
 import json, os
 from gputui.model.device import DeviceLook, DeviceUse
@@ -48,12 +48,12 @@ look = ProcessSource().read(DeviceLook(uses=uses))
 print(json.dumps([[process.state.name for process in look.processes], look.problem]))
 """
     states, problem = json.loads(in_namespace("--pid", "--fork", "--mount-proc", script=script))
-    assert states == ["ELSEWHERE", "ELSEWHERE"]  # PID 1 is here too, and maps nothing of the driver's
+    assert states == ["ELSEWHERE", "ELSEWHERE"]  # PID 1 exists here too, but maps no driver library
     assert "2 processes" in problem
     assert "--pid=host" in problem
 
 
-def test_elsewhere_nothing_is_said_of_a_process_that_has_the_pid_by_accident():
+def test_a_local_process_with_the_same_pid_is_not_shown_as_the_hosts():
     with running(IDLE) as child:
         (process, _) = look_at(ProcessSource(in_private_namespace=True), child.pid, MISSING)
     assert process.state is ProcessState.ELSEWHERE
@@ -61,7 +61,7 @@ def test_elsewhere_nothing_is_said_of_a_process_that_has_the_pid_by_accident():
     assert process.user == process.command == process.rss_bytes
 
 
-def test_a_driver_that_knows_the_container_is_believed(library):
+def test_pids_are_trusted_if_local_processes_map_the_driver(library):
     with running(USES_DRIVER + IDLE, LIBRARY=library) as user, running(IDLE) as bystander:
         look = ProcessSource(in_private_namespace=True).read(on_device(user.pid, MISSING, bystander.pid))
     assert [process.state for process in look.processes] == [
@@ -84,9 +84,9 @@ def test_a_process_that_ends_in_a_container_has_vanished(library):
 @pytest.mark.parametrize(
     ("others", "expected"),
     [((), ProcessState.SLEEPING), ((MISSING,), ProcessState.ELSEWHERE)],
-    ids=["alone", "among PIDs that are not here"],
+    ids=["alone", "among PIDs that do not exist here"],
 )
-def test_a_process_that_may_not_be_looked_into_is_what_the_others_are(others, expected):
+def test_an_unreadable_process_is_judged_by_the_other_pids(others, expected):
     with running(IDLE) as child:
         wait_until(lambda: ProcFs().stat(child.pid).letter == "S")
         process, *_ = as_nobody(lambda: look_at(ProcessSource(in_private_namespace=True), child.pid, *others))
@@ -94,7 +94,7 @@ def test_a_process_that_may_not_be_looked_into_is_what_the_others_are(others, ex
 
 
 @pytest.mark.root
-def test_on_the_host_a_process_needs_no_driver_mapped():
+def test_processes_on_the_host_need_no_mapped_driver():
     with running(AS_NOBODY + IDLE) as child:
         look = ProcessSource(in_private_namespace=False).read(on_device(child.pid, os.getpid()))
     assert look.problem is None

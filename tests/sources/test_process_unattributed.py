@@ -1,4 +1,4 @@
-"""What a device holds that no process accounts for: a table of causes."""
+"""Memory of a device that no process accounts for: a table of causes."""
 
 import pytest
 
@@ -48,12 +48,12 @@ def remainders(devices, processes=(), *, is_private=False):
         (device(mig_mode=MIG), [], False, "what the driver keeps for MIG"),
     ],
     ids=[
-        "a process and more", "nobody", "NVML does not say what a process holds", "a zombie", "a vanished process",
+        "a process and more", "no process", "NVML reports no process memory", "a zombie", "a vanished process",
         "an MPS client", "the MPS server itself", "in a container", "NVML version 1 counts the reserve",
-        "more than any reserve", "a display", "a MIG instance", "the GPU around MIG instances",
+        "more than any driver reserve", "a display", "a MIG instance", "the GPU around MIG instances",
     ],
 )  # fmt: skip
-def test_a_remainder_has_a_likely_cause(board, processes, is_private, words):
+def test_unattributed_memory_has_a_likely_cause(board, processes, is_private, words):
     (line,) = remainders([board], processes, is_private=is_private)
     assert line.device == "GPU-0"
     assert words in line.cause
@@ -72,12 +72,12 @@ def test_what_nvml_reports_leads_to_the_cause(fake_gpus: FakeGpus, looks: Looks,
     assert words in line.cause
 
 
-def test_the_remainder_is_what_is_used_less_what_is_held():
+def test_unattributed_memory_is_used_minus_process_memory():
     (line,) = remainders([device(10 * GIB)], [process(3 * GIB, pid=1), process(5 * GIB, pid=2)])
     assert line.used_bytes == 2 * GIB
 
 
-def test_a_process_holds_memory_only_on_the_device_of_its_use():
+def test_process_memory_counts_only_on_its_own_device():
     other = Device(1, "GPU-1", "H100", "", memory=memory(4 * GIB))
     lines = remainders([device(4 * GIB), other], [process(4 * GIB, key="GPU-1")])
     assert [(line.device, line.used_bytes) for line in lines] == [("GPU-0", 4 * GIB)]
@@ -92,9 +92,9 @@ def test_a_process_holds_memory_only_on_the_device_of_its_use():
         device(shares_host_memory=True),
         Device(0, "GPU-0", "H100", "", memory=Absent("GPU is lost")),
     ],
-    ids=["too little", "what an instance costs", "processes hold more", "host memory", "not known"],
+    ids=["too little", "what an instance costs", "processes hold more", "host memory", "unknown"],
 )
-def test_where_there_is_nothing_worth_saying_there_is_no_line(board):
+def test_insignificant_remainders_are_not_listed(board):
     assert remainders([board], [process(9 * GIB)]) == ()
 
 

@@ -20,7 +20,7 @@ def source(**options) -> ProcessSource:
     return ProcessSource(in_private_namespace=False, **options)
 
 
-def test_what_workers_share_is_counted_once():
+def test_memory_shared_by_workers_is_counted_once():
     with running(FAMILY) as child:
         watcher = source()
         wait_until(lambda: look_at(watcher, child.pid)[0].workers.is_proportional)
@@ -29,13 +29,13 @@ def test_what_workers_share_is_counted_once():
     workers = process.workers
     assert workers.count == WORKERS
     assert rss > WORKERS * SHARED_MIB * MIB
-    # A page that the parent and its workers map is one (WORKERS + 1)th of each.
+    # A page mapped by the parent and its workers counts as 1/(WORKERS + 1) for each.
     assert workers.resident_bytes < (SHARED_MIB + 60) * MIB
     assert SHARED_MIB * MIB < workers.resident_bytes + process.pss_bytes < (SHARED_MIB + 80) * MIB
 
 
 @pytest.mark.root
-def test_where_proportional_memory_may_not_be_read_workers_count_whole():
+def test_without_pss_workers_count_with_their_full_rss():
     with running(FAMILY) as child:
         (process,) = as_nobody(lambda: look_at(source(), child.pid))
     assert process.workers.count == WORKERS
@@ -80,7 +80,7 @@ def test_workers_that_start_later_are_found():
         wait_until(has_worker)
 
 
-def test_rollups_are_read_seldom_and_no_more_at_once_than_the_budget_allows():
+def test_rollups_are_read_rarely_and_within_the_budget():
     now = [0.0]
     read = []
 
@@ -109,7 +109,7 @@ def test_rollups_are_read_seldom_and_no_more_at_once_than_the_budget_allows():
         assert all(isinstance(rollups.of(stat), Rollup) for stat in stats)
 
 
-def test_a_rollup_that_took_long_is_read_again_later():
+def test_a_slow_rollup_is_read_less_often():
     now = [0.0]
     read = []
 
@@ -131,7 +131,7 @@ def test_a_rollup_that_took_long_is_read_again_later():
 
 
 def test_ranks_belong_to_the_launcher_that_started_them():
-    # A stand-in named torchrun, with a shell between it and its ranks.
+    # A replacement named torchrun, with a shell between it and its ranks.
     launcher = (
         "import os, subprocess, sys\n"
         f"idle = {IDLE!r}\n"
@@ -155,7 +155,7 @@ def test_ranks_without_a_known_launcher_are_grouped_by_their_parent():
     assert ranks == [Rank(0, 2, None, os.getpid()), Rank(1, 2, None, os.getpid())]
 
 
-def test_a_child_that_inherits_a_ranks_variables_is_no_rank():
+def test_a_child_that_inherits_rank_variables_is_not_a_rank():
     with running(FAMILY, RANK="3", WORLD_SIZE="8") as child:
         parent, worker = look_at(source(), child.pid, int(child.words[0]))
     assert parent.rank == Rank(3, 8, None, None)
@@ -178,12 +178,12 @@ def test_a_child_that_inherits_a_ranks_variables_is_no_rank():
         ({}, None),
     ],
     ids=[
-        "torchrun", "a world of one", "Open MPI", "SLURM", "a SLURM step of one task is no job of ranks",
+        "torchrun", "a world of one", "Open MPI", "SLURM", "a SLURM step of one task",
         "a batch script that starts one process",
-        "torchrun inside SLURM", "a rank outside its world", "not a number", "half of it", "none",
+        "torchrun inside SLURM", "a rank outside its world", "not a number", "no world size", "no variables",
     ],
 )  # fmt: skip
-def test_a_place_in_a_job_is_read_from_the_environment(environment, expected):
+def test_the_rank_is_read_from_the_environment(environment, expected):
     assert place_in_job(environment) == expected
 
 
@@ -201,5 +201,5 @@ def test_a_place_in_a_job_is_read_from_the_environment(environment, expected):
         ("", False),
     ],
 )
-def test_launchers_are_told_by_their_command(command, expected):
+def test_launchers_are_recognised_by_their_command(command, expected):
     assert is_launcher(tuple(command.split())) is expected

@@ -1,4 +1,4 @@
-"""The process source against real processes; only NVML's part, the uses, is made by hand."""
+"""The process source with real processes; only the uses that NVML would report are made by hand."""
 
 import os
 import pwd
@@ -35,7 +35,7 @@ def source(**options) -> ProcessSource:
     return ProcessSource(in_private_namespace=False, **options)
 
 
-def test_a_process_is_known_by_its_user_its_command_and_when_it_started():
+def test_a_process_has_its_user_command_and_start_time():
     before = time.time()
     with running(IDLE, "--lr", "3e-4") as child:
         (process,) = look_at(source(), child.pid)
@@ -50,14 +50,14 @@ def test_a_process_is_known_by_its_user_its_command_and_when_it_started():
     assert process.rank is None
 
 
-def test_the_uses_of_a_process_on_several_devices_are_one_row():
+def test_a_process_on_several_devices_is_one_row():
     with running(IDLE) as child:
         uses = tuple(DeviceUse(f"GPU-{index}", child.pid, "C", index * MIB) for index in range(3))
         (process,) = source().read(DeviceLook(uses=uses)).processes
     assert process.uses == uses
 
 
-def test_cpu_is_absent_at_the_first_look_and_counts_what_was_used_since():
+def test_cpu_percent_starts_at_the_second_look():
     now = [100.0]
     proc = ProcFs()
     with running(BUSY) as child:
@@ -78,19 +78,19 @@ def test_cpu_is_absent_at_the_first_look_and_counts_what_was_used_since():
 
 
 @pytest.mark.root
-def test_a_process_of_another_user_is_named_by_that_user():
+def test_a_process_of_another_user_shows_that_user():
     with running(AS_NOBODY + IDLE) as child:
         (process,) = look_at(source(), child.pid)
     assert process.user == "nobody"
 
 
 @pytest.mark.root
-def test_a_user_without_rights_still_sees_whose_process_it_is():
+def test_an_unprivileged_user_sees_the_owner_of_a_process():
     with running(IDLE, "train.py", RANK="0", WORLD_SIZE="2") as child:
         (process,) = as_nobody(lambda: look_at(source(), child.pid))
     assert process.user == "root"
     assert process.command.endswith("train.py")
-    assert process.rank is None  # the environment is root's alone
+    assert process.rank is None  # only root can read the environment
 
 
 def test_a_zombie_keeps_the_command_it_had():
@@ -112,7 +112,7 @@ def test_a_zombie_keeps_the_command_it_had():
     assert (zombie.identity, zombie.command, zombie.user) == (alive.identity, alive.command, alive.user)
 
 
-def test_a_zombie_that_was_never_seen_alive_is_named_in_brackets():
+def test_a_zombie_never_seen_alive_shows_its_name_in_brackets():
     with running(ZOMBIE) as parent:
         pid = int(parent.words[0])
         wait_until(lambda: ProcFs().stat(pid).letter == "Z")
@@ -121,7 +121,7 @@ def test_a_zombie_that_was_never_seen_alive_is_named_in_brackets():
     assert zombie.command == f"[{Path(sys.executable).name}]"
 
 
-def test_a_process_that_vanishes_keeps_who_it_was():
+def test_a_vanished_process_keeps_its_user_and_command():
     watcher = source()
     with running(IDLE, "train.py") as child:
         (alive,) = look_at(watcher, child.pid)
@@ -132,7 +132,7 @@ def test_a_process_that_vanishes_keeps_who_it_was():
     assert look_at(watcher, child.pid) == (gone,)
 
 
-def test_a_process_that_was_never_seen_has_no_start():
+def test_a_process_that_was_never_seen_has_no_start_time():
     with running(IDLE) as child:
         pass
     (gone,) = look_at(source(), child.pid)
@@ -142,7 +142,7 @@ def test_a_process_that_was_never_seen_has_no_start():
 
 
 @pytest.mark.parametrize("pid", [0, 2**31, 2**32 - 1])
-def test_a_number_that_is_no_pid_is_a_vanished_process(pid):
+def test_an_impossible_pid_is_a_vanished_process(pid):
     (process,) = look_at(source(), pid)
     assert process.state is ProcessState.VANISHED
 
@@ -166,7 +166,7 @@ def test_a_command_that_changes_is_read_again():
     assert after.command != before.command
 
 
-def test_the_probe_is_asked_with_the_pid_and_its_user():
+def test_the_probe_is_looked_up_by_pid_and_user():
     asked = []
     with running(IDLE) as child:
         watcher = source(has_probe=lambda pid, user: not asked.append((pid, user)))
@@ -176,7 +176,7 @@ def test_the_probe_is_asked_with_the_pid_and_its_user():
 
 
 @pytest.mark.root
-def test_a_pid_used_again_is_another_process():
+def test_a_reused_pid_is_a_new_process():
     script = """
 import os, signal, time
 from gputui.model.device import DeviceLook, DeviceUse
@@ -204,13 +204,13 @@ two = look(second)
 os.kill(second, signal.SIGKILL)
 print(first == second, one.identity != two.identity, two.cpu_percent.reason)
 """
-    # A PID namespace of its own makes sure that nobody else takes the PID.
+    # In a PID namespace of its own no other process can take the PID.
     printed = in_namespace("--pid", "--fork", "--mount-proc", script=script)
     assert printed == "True True known from the second look on\n"
 
 
 @pytest.mark.root
-def test_what_proc_hides_is_hidden_and_not_gone(tmp_path):
+def test_a_process_hidden_by_hidepid_is_hidden_rather_than_vanished(tmp_path):
     script = f"""
 import os, subprocess, sys
 from pathlib import Path

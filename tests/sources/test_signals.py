@@ -1,4 +1,4 @@
-"""Signals reach the process that was meant, or are refused with the reason."""
+"""Signals reach the intended process, or are refused with a reason."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def not_implemented(_pid, _flags=0):
 
 
 @pytest.mark.parametrize("call", [not_implemented, None], ids=["an old kernel", "a Python built for one"])
-def test_where_a_process_cannot_be_held_it_gets_an_ordinary_signal(monkeypatch, call):
+def test_without_pidfd_support_kill_sends_the_signal(monkeypatch, call):
     child = subprocess.Popen(["sleep", "600"])
     identity = identity_of(child.pid)
     if call:
@@ -49,20 +49,20 @@ def test_where_a_process_cannot_be_held_it_gets_an_ordinary_signal(monkeypatch, 
 
 
 @pytest.mark.root
-def test_somebody_elses_process_is_refused_with_the_owner():
+def test_a_signal_to_another_users_process_is_refused_with_the_owner():
     with running(IDLE) as child:
         identity = identity_of(child.pid)
         assert as_nobody(lambda: refusal(identity)) == f"PID {child.pid} is owned by root: not permitted."
         assert ProcFs().stat(child.pid).letter in "SR"
 
 
-def test_a_process_that_has_ended_is_refused():
+def test_a_signal_to_an_ended_process_is_refused():
     with running(IDLE) as child:
         identity = identity_of(child.pid)
     assert refusal(identity) == f"PID {child.pid} has ended."
 
 
-def test_a_zombie_is_refused_and_its_parent_named():
+def test_a_signal_to_a_zombie_is_refused_and_names_its_parent():
     with running(ZOMBIE) as parent:
         pid = int(parent.words[0])
         wait_until(lambda: ProcFs().stat(pid).letter == "Z")
@@ -70,7 +70,7 @@ def test_a_zombie_is_refused_and_its_parent_named():
     assert sentence == f"PID {pid} has ended: a zombie until its parent, PID {parent.pid}, collects it."
 
 
-def test_a_pid_used_again_is_refused():
+def test_a_signal_to_a_reused_pid_is_refused():
     with running(IDLE) as child:
         started = ProcFs().stat(child.pid).started
         assert refusal(Identity(child.pid, started - 1), signal.SIGKILL) == f"PID {child.pid} is another process now."
@@ -78,12 +78,12 @@ def test_a_pid_used_again_is_refused():
 
 
 @pytest.mark.parametrize("identity", [Identity(os.getpid(), None), Identity(0, 1.0), Identity(-1, 1.0)])
-def test_what_is_not_one_process_for_certain_is_refused(identity):
+def test_a_signal_without_a_certain_target_is_refused(identity):
     assert "cannot be identified" in refusal(identity)
 
 
 @pytest.mark.root
-def test_a_hidden_process_is_refused_and_not_called_ended():
+def test_a_signal_to_a_hidden_process_is_refused_as_hidden():
     script = """
 import os, subprocess
 from gputui.model.process import Identity
@@ -101,14 +101,14 @@ except SignalRefused as refused:
     assert in_namespace("--mount", script=script) == "PID 1 is hidden from this user: not permitted.\n"
 
 
-def test_the_gentle_signals_come_first_and_the_final_one_last():
+def test_signals_are_listed_from_gentle_to_final():
     names = [entry.name for entry in SIGNALS]
     assert names[:2] == ["SIGINT", "SIGTERM"]
     assert names[-1] == "SIGKILL"
     assert all(signal.Signals(entry.number).name == entry.name and entry.meaning for entry in SIGNALS)
 
 
-def test_reading_processes_and_sending_signals_needs_no_library():
+def test_processes_and_signals_import_no_library():
     code = (
         "import sys, gputui.sources.processes, gputui.sources.signals, gputui.sources.host, gputui.sources.demo; "
         "print({'psutil', 'textual', 'pynvml', 'torch'} & set(sys.modules))"

@@ -1,4 +1,4 @@
-"""Waiting for what another thread reads."""
+"""Waiting for readings of another thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.sources.conftest import Looks
 
 
 def until(condition: Callable[[], object], *, limit_s: float = 120) -> None:
-    """Wait for another thread; the limit is for a test that fails."""
+    """Wait for another thread; only a failing test reaches the limit."""
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end
@@ -18,7 +18,7 @@ def until(condition: Callable[[], object], *, limit_s: float = 120) -> None:
 
 
 def look_until(looks: Looks, condition: Callable[[DeviceLook], object]) -> DeviceLook:
-    """The first look that `condition` holds for."""
-    found = []
-    until(lambda: condition(look := looks.look()) and not found.append(look))
-    return found[0]
+    """Look until `condition` holds, and return that look."""
+    matching = []
+    until(lambda: condition(look := looks.look()) and not matching.append(look))
+    return matching[0]
