@@ -7,7 +7,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.process import ACTIONS
+from gputui.probe.actions import ACTIONS
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -40,7 +40,7 @@ class LookRequest(NamedTuple):
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `process.ACTIONS`; `wait_s` is how long to wait for the main thread."""
+    """`name` is one of `gputui.probe.actions.ACTIONS`; `wait_s` is how long to wait for the main thread."""
 
     name: str
     wait_s: float

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import gputui
 from gputui.probe import counters, process, sockets
-from gputui.probe.actions import BUSY, ActionRunner, nothing_done
+from gputui.probe.actions import BUSY, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
 from gputui.probe.encoding import action_result_frame, look_frame
@@ -203,7 +203,7 @@ class Server:
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Describe the process, at first and whenever that has changed (PyTorch imported, CUDA initialised)."""
-        greeting = process.greeting()
+        greeting = process.greeting(allowed_actions())
         if greeting != viewer.greeting:
             viewer.greeting = greeting
             viewer.send({"type": "greeting", **greeting})

@@ -7,7 +7,6 @@ import pytest
 from gputui.explain.actions import ACTIONS, outcome_of
 from gputui.model.target import ActionCounters, ActionName, ActionResult
 from gputui.probe import actions as probe_actions
-from gputui.probe import process
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
 
@@ -110,4 +109,4 @@ def test_what_is_said(happened: ActionResult, said: str, is_as_predicted) -> Non
 
 def test_viewer_and_probe_know_the_same_actions():
     assert set(ACTIONS) == set(ActionName)
-    assert {name.value for name in ACTIONS} == set(process.ACTIONS) == set(probe_actions._ACTIONS)
+    assert {name.value for name in ACTIONS} == set(probe_actions.ACTIONS)
