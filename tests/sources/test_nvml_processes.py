@@ -98,7 +98,7 @@ def test_mig_instances_are_devices_after_their_parent(fake_gpus: FakeGpus, looks
     assert [device.index for device in devices] == [0, 1, 2, 3, 4]
     assert [device.mig for device in devices[2:]] == [MigPlace(1, number, 0) for number in (1, 2, 3)]
     assert {device.bus_id for device in devices[1:]} == {"00000000:1F:00.0"}
-    assert [device.mig_mode for device in devices[:2]] == ["off", "on"]
+    assert [device.mig_mode for device in devices[:2]] == ["disabled", "enabled"]
     assert devices[2].name == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
     assert devices[2].power_w == Absent(
         "measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED

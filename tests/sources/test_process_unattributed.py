@@ -5,6 +5,7 @@ import pytest
 from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigPlace
 from gputui.model.process import Identity, Process, ProcessState
 from gputui.model.reading import Absent
+from gputui.sources.nvml.calls import CALLS
 from gputui.sources.processes.unattributed import unattributed
 from gputui.units import GIB, MIB
 
@@ -32,7 +33,7 @@ def remainders(devices, processes=(), *, is_private=False):
     [
         (device(), [process()], False, "the driver, or a process that ended or is hidden"),
         (device(1 * GIB), [], False, "a process that is hidden (another container, another user's)"),
-        (device(), [process(Absent("not available"))], False, "an upper bound: what PID 42 holds is not known"),
+        (device(), [process(Absent("not available"))], False, "an upper bound: it includes what PID 42 holds"),
         (device(), [process(state=ProcessState.ZOMBIE)], False, "what is left of PID 42, which ended"),
         (device(), [process(state=ProcessState.VANISHED)], False, "what is left of PID 42, which ended"),
         (device(), [process(kind="M")], False, "the MPS server"),
@@ -40,9 +41,9 @@ def remainders(devices, processes=(), *, is_private=False):
         (device(), [process()], True, "processes outside this container"),
         (device(700 * MIB, None), [], False, "the driver's own reserve"),
         (device(20 * GIB, None), [], False, "a process that is hidden"),
-        (device(display_active="Enabled"), [process()], False, "the display"),
-        (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not name"),
-        (device(mig_mode="Enabled"), [], False, "what the driver keeps for MIG"),
+        (device(display_active=CALLS["display_active"].convert(1)), [process()], False, "the display"),
+        (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not show"),
+        (device(mig_mode=CALLS["mig_mode"].convert([1, 1])), [], False, "what the driver keeps for MIG"),
     ],
     ids=[
         "a process and more", "nobody", "NVML does not say what a process holds", "a zombie", "a vanished process",

@@ -76,7 +76,7 @@ def _remapped_rows(rows: list[int]) -> RemappedRows:
 
 
 def _mig_mode(modes: list[int]) -> str:
-    current, pending = (_ON_OFF.get(mode, f"mode {mode}") for mode in modes)
+    current, pending = (_ENABLED.get(mode, f"mode {mode}") for mode in modes)
     return current if current == pending else f"{current} ({pending} after the next reset)"
 
 
@@ -98,7 +98,8 @@ def field_value(value: Raw) -> int | float | Absent:
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union's members by nvmlValueType_t."""
 
-_ON_OFF = {0: "off", 1: "on"}
+_ENABLED = {0: "disabled", 1: "enabled"}
+"""In nvidia-smi's words, which `sources.processes.unattributed` and the device list compare."""
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _ARCHITECTURES = {
     2: "Kepler",
@@ -195,9 +196,9 @@ _CALLS = {
         ),
         lambda *pages: sum(map(len, pages)),
     ),
-    "persistence_mode": _one("nvmlDeviceGetPersistenceMode", convert=_word(_ON_OFF)),
+    "persistence_mode": _one("nvmlDeviceGetPersistenceMode", convert=_word(_ENABLED)),
     "compute_mode": _one("nvmlDeviceGetComputeMode", convert=_word(_COMPUTE_MODES)),
-    "display_active": _one("nvmlDeviceGetDisplayActive", convert=_word({0: "no", 1: "yes"})),
+    "display_active": _one("nvmlDeviceGetDisplayActive", convert=_word(_ENABLED)),
     "mig_mode": _one("nvmlDeviceGetMigMode", convert=_mig_mode),
     "vbios": _one("nvmlDeviceGetVbiosVersion"),
     "serial": _one("nvmlDeviceGetSerial"),
@@ -223,8 +224,8 @@ CALLS = {
     for reading in READINGS
     if reading.cadence is not Cadence.WATCHED
 }
-"""The calls behind each field, made as often as its reading is declared to be taken; what is read only while somebody
-looks is read elsewhere. A test counts the calls of a second: EACH_LOOK is for what a glance needs."""
+"""The calls behind each field, made as often as its reading is declared to be taken; readings that are taken only while
+somebody looks are not here. A test counts the calls of a second: EACH_LOOK is for what a glance needs."""
 
 MEMORY = CALLS["memory"].calls[0]
 MIG_MODE = CALLS["mig_mode"].calls[0]
