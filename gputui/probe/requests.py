@@ -72,9 +72,9 @@ def _look(message: dict[str, Any]) -> LookRequest:
 
 def _action(message: dict[str, Any]) -> ActionRequest:
     name = message.get("name")
-    if name not in ACTIONS:
+    if not isinstance(name, str) or name not in ACTIONS:
         raise RequestError(_wrong("name", name))
-    return ActionRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
+    return ActionRequest(name, _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
 
 
 def _label(message: dict[str, Any]) -> str:
