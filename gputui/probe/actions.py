@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gputui.probe.requests import ActionRequest
 
 FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
-BUSY = "Another action is under way."
+BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch yet."
 _NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
@@ -44,7 +44,7 @@ class ActionRunner:
         self._wait_s = 0.0
         self._viewers_left = False
         self.name = ""
-        """The action under way, "" if there is none."""
+        """The action under way, "" if none is."""
 
     @property
     def deadline(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The process that the probe runs in: PyTorch, rank, devices. Nothing is imported, initialised or asked of a device."""
+"""The process that the probe runs in: PyTorch, rank, devices. Reading them imports and initialises nothing."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_the_file_says_what_pytorchs_own_snapshot_says(torch_python: Python, cap
     told = capsys.readouterr().err
     if device == "cpu":
         assert status == 1
-        assert f"There is nothing to save of process {child.pid}. The process has not initialised CUDA" in told
+        assert f"There is nothing to save for process {child.pid}. The process has not initialised CUDA" in told
         assert not path.exists()
         return
     assert status == 0, told
