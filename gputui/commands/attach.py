@@ -100,7 +100,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
     parser.add_argument("--once", action="store_true", help="print one look and exit")
-    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
+    parser.add_argument("--json", action="store_true", help="print JSON, one document per line")
     add_flags(parser)
     return parser
 

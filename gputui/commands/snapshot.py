@@ -42,7 +42,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
     if look.map is None:
-        cause = f"There is nothing to save of process {pid}."
+        cause = f"There is nothing to save for process {pid}."
         raise GputuiError(cause, " ".join(problem.text for problem in look_problems(greeting, look)))
     return snapshot_file(look, look.map)
 

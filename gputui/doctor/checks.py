@@ -157,16 +157,16 @@ def check_probe_folder(here: Here) -> Iterator[Diagnosis]:
         else "/tmp/gputui-UID"
     )
     try:
-        fault = fault_of_folder(folder, os.getuid())
+        fault = fault_of_folder(folder, os.getuid(), shown_as=shown)
     except FileNotFoundError:
         yield fine("probe folder", f"{shown} (the first probe creates it)")
         return
     if fault:
         remedy = "Remove it, or make it yours with mode 700; attaching does not work until then."
-        yield Diagnosis("probe folder", Grade.BROKEN, fault.replace(folder, shown), remedy)
+        yield Diagnosis("probe folder", Grade.BROKEN, f"{fault}.", remedy)
     else:
         sockets = sum(stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder))
-        yield fine("probe folder", f"{shown}, {sockets} probes")
+        yield fine("probe folder", f"{shown}, {sockets} probe{'' if sockets == 1 else 's'}")
 
 
 Check = Callable[[Here], Iterator[Diagnosis]]

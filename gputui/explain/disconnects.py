@@ -25,7 +25,7 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
         "The probe of process {pid} is gone.",
         "The process closed all its files, became another program (exec), or hangs while it exits.",
     ),
-    DisconnectKind.UNREACHABLE: ("The connection to process {pid} has failed: {detail}.", ""),
+    DisconnectKind.UNREACHABLE: ("The connection to process {pid} has failed: {detail}.", "Attach again."),
     DisconnectKind.NOT_ANSWERING: (
         "The probe in process {pid} does not answer.",
         "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of file descriptors.",
@@ -33,11 +33,11 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
     DisconnectKind.TIMED_OUT: ("The probe in process {pid} did not answer within {detail} s.", _STOPPED_OR_BUSY),
     DisconnectKind.REFUSED: ("The probe in process {pid} refused: {detail}", ""),
     DisconnectKind.OTHER_VERSION: (
-        "The probe in process {pid} is of gputui {detail}; gputui {version} cannot talk to it.",
+        "The probe in process {pid} is from gputui {detail}; gputui {version} cannot talk to it.",
         "Use the same version on both sides: update the older one and start the program again.",
     ),
     DisconnectKind.BROKEN_PROTOCOL: (
-        "What process {pid} sent is not what a probe sends: {detail}.",
+        "Process {pid} sent a message that no probe sends: {detail}.",
         "Use the same version of gputui on both sides.",
     ),
 }

@@ -7,7 +7,7 @@ from gputui.model.device import Device, DeviceLook
 from gputui.model.reading import Absent, Reading
 from gputui.model.target import Greeting, TorchDevice
 
-UNKNOWN_DEVICE = Absent("it is not known which physical device this is")
+UNKNOWN_DEVICE = Absent("gputui cannot tell which physical device this is")
 NOT_LISTED = Absent("NVML does not list this process on the device (in a container, NVML reports the host's PIDs)")
 
 

@@ -13,8 +13,8 @@ NATIVE = "native"
 
 BACKENDS = {
     "cudaMallocAsync": (
-        "The allocator is cudaMallocAsync, which has no map of segments and blocks: it is not known what empty_cache()"
-        " would return (at most what is reserved and not allocated), nor what holds the rest."
+        "The allocator is cudaMallocAsync, which has no map of segments and blocks: gputui cannot tell what"
+        " empty_cache() would return (at most what is reserved and not allocated), nor what holds the rest."
     ),
     "pluggable": (
         "The program has replaced PyTorch's allocator by its own, which has no statistics and no map: only the tensors"

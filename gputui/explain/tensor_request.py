@@ -39,7 +39,7 @@ TENSOR_FIELDS: Fields[LiveBlock] = Fields(
     searched=("name", "category", "dtype", "shape", "type", "address"),
     other_names={"size": "bytes", "saved_by": "saved"},
 )
-"""What the filter of the Tensors screen can ask of a block."""
+"""The fields that the filter of the Tensors screen knows."""
 
 OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Category)
 

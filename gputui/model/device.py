@@ -28,7 +28,7 @@ class MigPlace(NamedTuple):
 
 
 class PcieLink(NamedTuple):
-    """The PCIe link's generation and width, now and at most."""
+    """The PCIe link's generation and width, current and maximum."""
 
     generation: int
     width: int

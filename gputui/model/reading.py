@@ -39,7 +39,7 @@ NOT_LOOKED_AT = Absent("read only while it is on screen", AbsentKind.ON_REQUEST)
 
 
 def value_of(reading: Reading[T]) -> T | None:
-    """The value, or None where it is absent: for documents and sums, where the reason stands elsewhere."""
+    """The value, or None where it is absent: for documents and sums, which give the reason elsewhere."""
     return None if isinstance(reading, Absent) else reading
 
 

@@ -51,8 +51,8 @@ class ReadingGraph(NamedTuple):
 
 
 class OverviewColumn(NamedTuple):
-    """A column of the overview's device list, from a terminal width of `from_width` cells on: the lower, the further
-    left."""
+    """A column of the overview's device list, shown if the terminal is at least `from_width` cells wide; lower widths
+    stand further left."""
 
     title: str
     width: int
@@ -61,7 +61,7 @@ class OverviewColumn(NamedTuple):
 
 
 class DeviceReading(NamedTuple):
-    """One reading: `field` is its name in `Device`; what is left out, it is not part of.
+    """One reading: `field` is its name in `Device`; it appears only in those places below that are set.
 
     `once_title` is the title of its column in `gputui --once`. `document` is its name in the once document, with a dot
     a name in an object; with `document_parts` it is an object of these attributes of the value, all null where it is

@@ -103,7 +103,7 @@ class DisconnectKind(str, Enum):
     ERROR = "error"  # the exception that ended the program
     SIGNAL = "signal"  # the signal's name
     SIGKILL = "sigkill"
-    EXITED_AT_ONCE = "exited_at_once"  # the exit status, "" where it is 0 or the kernel does not tell it
+    EXITED_AT_ONCE = "exited_at_once"  # the exit status, "" where it is 0 or the kernel does not report it
     VANISHED = "vanished"
     PROBE_STOPPED = "probe_stopped"
     PROBE_GONE = "probe_gone"

@@ -1,12 +1,12 @@
 """The once document, `gputui.once/1`: a snapshot as JSON. The names are a contract with scripts.
 
-The shape is always the same: every name is there, and what has no value is null. Why it has none stands in `problems`
-("power_w: insufficient permissions") unless that is how things are: a device that does not support the reading, a MIG
-instance that has none of its own, or a reading that is taken only while somebody looks at it (PCIe rates take 20 ms a
-call). `unattributed_bytes` is 0 where every used byte has its process, and null where that is not known. Problems of a
-device and of the processes on it are in the device's list; those of NVML, of the process list and of the host in the
-document's. Bytes are integers, percentages and watts have one decimal. A process's
-`cpu_percent` is the mean of its life, as `ps` has it; the host's is of the time that the look took, without its own.
+The shape is always the same: every name is there, and a missing value is null. `problems` has the reason ("power_w:
+insufficient permissions") unless the value is missing by nature: the device does not support the reading, a MIG
+instance has none of its own, or the reading is taken only while a screen shows it (PCIe rates take 20 ms a call).
+`unattributed_bytes` is 0 where every used byte has its process, and null where that is not known. Problems of a device
+and of the processes on it are in the device's list; those of NVML, of the process list and of the host in the
+document's. Bytes are integers, percentages and watts have one decimal. A process's `cpu_percent` is the mean of its
+life, as `ps` has it; the host's is of the time that the look took, without its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 class _Values:
-    """Turns readings into values, and notes what is missing without being so by nature."""
+    """Turns readings into values, and collects the reasons of those that could not be read."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -78,7 +78,7 @@ def _device(
         "unattributed_bytes": None if isinstance(device.memory, Absent) else unattributed_bytes,
         "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
     }
-    if device.lost is not None:  # one reason for all that is missing, instead of the same one for each
+    if device.lost is not None:  # one reason for everything that is missing, instead of the same one for each
         return body | {"problems": list(dict.fromkeys([device.lost.sentence, *device.problems]))}
     return body | {"problems": [*device.problems, *values.problems]}
 
@@ -103,7 +103,7 @@ def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[s
     host_values = values
     if known.state in _NOT_HERE:
         values.problems.append(f"process {use.pid}: {known.state.value}")
-        host_values = _Values()  # that one sentence is the reason for all that is missing
+        host_values = _Values()  # that one sentence is the reason for everything that is missing
     name = f"process {use.pid}"
     return {
         "pid": use.pid,

@@ -24,7 +24,7 @@ class DeviceSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Give NVML back."""
+        """Shut NVML down."""
         ...
 
 
@@ -55,7 +55,7 @@ def look(devices: DeviceSource, host: HostSource, processes: ProcessSource) -> S
 def read_in_time(devices: DeviceSource, limit_s: float = DRIVER_LIMIT_S) -> DeviceLook:
     """What `devices` reads, or a look with the problem that the driver does not answer.
 
-    A call into the driver can hang for good, and no signal reaches the Python code of the thread that made it. A daemon
+    A call into the driver can hang forever, and no signal reaches the Python code of the thread that made it. A daemon
     thread makes it, so that Ctrl-C and the limit work.
     """
     answers: SimpleQueue[DeviceLook | BaseException] = SimpleQueue()

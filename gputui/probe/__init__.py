@@ -1,6 +1,6 @@
 """The part of gputui that runs inside somebody else's training process.
 
-`import gputui.probe` is all a program needs: it opens a socket in a folder of the user's own and waits there for
+`import gputui.probe` is all a program needs: it opens a socket in the user's own folder and waits there for
 `gputui attach`. With `GPUTUI_PROBE=0` in the environment it does nothing at all. The probe imports the standard library
 alone, and uses PyTorch only once the program has imported it.
 """

@@ -7,6 +7,7 @@ of the action becomes a sentence in the answer; one raised meanwhile by the prog
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
 from time import perf_counter, time
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
     from gputui.probe.requests import ActionRequest
 
 FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
-BUSY = "Another action is under way."
+BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch yet."
 _NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
 _IN_A_COLLECTION = "A garbage collection was already running, and Python starts none inside another: try again."
+
+
+def allowed_actions() -> list[str]:
+    """The names of the actions that viewers may ask for; none if the program's environment forbids them."""
+    return [] if os.environ.get(environment.PROBE_ACTS) == "0" else list(ACTIONS)
 
 
 class ActionRunner:
@@ -38,7 +44,7 @@ class ActionRunner:
         self._wait_s = 0.0
         self._viewers_left = False
         self.name = ""
-        """The action under way, "" if there is none."""
+        """The action under way, "" if none is."""
 
     @property
     def deadline(self) -> float | None:
@@ -51,7 +57,7 @@ class ActionRunner:
         if torch is not None:  # imported here, so that the main thread does not have to wait for imports
             from gputui.probe import memory_history, torch_reader  # noqa: F401
         self.name, self._wait_s, self._viewers_left = request.name, request.wait_s, False
-        if not process.takes_actions():
+        if request.name not in allowed_actions():
             self._call.settle(nothing_done(request.name, FORBIDDEN))
             self._wake()
             return
@@ -99,7 +105,7 @@ def _end_own_history() -> None:
 
 def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
     result = nothing_done(name, "")
-    action = _ACTIONS[name]
+    action = ACTIONS[name]
     try:
         if torch is None and action.needs_cuda:
             result["reason"] = _NO_TORCH
@@ -114,7 +120,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
     return result
 
 
-def _perform(torch: ModuleType | None, action: _Action, result: dict[str, Any]) -> str:
+def _perform(torch: ModuleType | None, action: Action, result: dict[str, Any]) -> str:
     counters_before = _counters(torch)
     began = perf_counter()
     try:
@@ -226,7 +232,7 @@ def _end_history(torch: ModuleType, _result: dict[str, Any]) -> str:
     return memory_history.switch_off(torch)
 
 
-class _Action(NamedTuple):
+class Action(NamedTuple):
     """`why_not` (asked first) and `perform` return a sentence if the action cannot be or was not done, else ""."""
 
     needs_cuda: bool
@@ -238,9 +244,10 @@ def _always(_torch: ModuleType, _result: dict[str, Any]) -> str:
     return ""
 
 
-_ACTIONS = {
-    "collect": _Action(needs_cuda=False, why_not=_always, perform=_collect),
-    "empty_cache": _Action(needs_cuda=True, why_not=_why_not_emptied, perform=_empty_cache),
-    "history_on": _Action(needs_cuda=True, why_not=_always, perform=_begin_history),
-    "history_off": _Action(needs_cuda=True, why_not=_always, perform=_end_history),
+ACTIONS = {
+    "collect": Action(needs_cuda=False, why_not=_always, perform=_collect),
+    "empty_cache": Action(needs_cuda=True, why_not=_why_not_emptied, perform=_empty_cache),
+    "history_on": Action(needs_cuda=True, why_not=_always, perform=_begin_history),
+    "history_off": Action(needs_cuda=True, why_not=_always, perform=_end_history),
 }
+"""By name, which is a value of `model.target.ActionName`."""

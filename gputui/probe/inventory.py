@@ -26,10 +26,12 @@ WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER = "activation", "other", "gradient", "parameter"
 
 SAVED_UNKNOWN = (
-    "PyTorch before 2.10 does not tell which tensors are saved for the backward pass: they count as unattributed."
+    "PyTorch before 2.10 does not show which tensors are saved for the backward pass: they count as unattributed."
 )
-IN_BACKWARD = "Another thread is in its backward pass: tensors that are saved for it were not looked at."
-FROZEN = "The program has called gc.freeze(): objects that were made before it are found through variables only."
+IN_BACKWARD = (
+    "Another thread is in its backward pass, so the tensors saved for it were left out: look again when it has ended."
+)
+FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
 VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
 
 CHECKPOINTED = "kept by a saved-tensor hook"

@@ -33,7 +33,7 @@ _BACK_OFF_MS = 1000
 
 
 class _Stop:
-    """Each thread has its own, so that a late thread that was told to stop cannot stop the next one."""
+    """Each thread has its own, so that a late thread that was asked to stop does not stop the next one."""
 
     is_asked = False
 
@@ -160,7 +160,7 @@ _mark_numbers = count(1)
 
 
 def start() -> None:
-    """Open the socket and wait for viewers, unless that was done. Never raises: `status()` says what came of it."""
+    """Open the socket and wait for viewers, unless the probe runs already. Never raises: `status()` has the outcome."""
     global _running, _is_forked, _reason  # noqa: PLW0603 (there is one probe in a process, as there is one PID)
     _is_forked = False
     if _running is not None:

@@ -36,28 +36,28 @@ class MemoryHistory:
         return "probe" if self._pid == os.getpid() else "program"
 
     def switch_on(self, torch: ModuleType) -> str:
-        """Switch history on; returns why it cannot be, "" if it is done."""
+        """Switch history on; returns why not, "" on success."""
         recorder = self.recorder(torch)
         if recorder == "program":
-            return "The program records its memory history itself, and that is left alone."
+            return "The program records its memory history itself, and gputui leaves that alone."
         if recorder == "probe":
             return "Memory history is on already."
         if torch._C._cuda_getAllocatorBackend() != "native":
             return "Only PyTorch's own allocator records a memory history, and this program uses another."
         if any(allocator.traces(torch)):
-            return "The program keeps a memory history that it recorded before, and that is left alone."
+            return "The program keeps a memory history that it recorded before, and gputui leaves that alone."
         torch.cuda.memory._record_memory_history(**_MODE, **_for_all_threads(torch))
         self._pid = os.getpid()
         self._watch(torch)
         return ""
 
     def switch_off(self, torch: ModuleType) -> str:
-        """Switch history off; returns why it cannot be, "" if it is done."""
+        """Switch history off; returns why not, "" on success."""
         recorder = self.recorder(torch)
         self._unwatch(torch)
         self._pid = None
         if recorder == "program":
-            return "The program records its memory history itself, and that is left alone."
+            return "The program records its memory history itself, and gputui leaves that alone."
         if not recorder:
             return "Memory history is off already."
         torch.cuda.memory._record_memory_history(enabled=None)
@@ -81,7 +81,7 @@ class MemoryHistory:
             setattr(torch._C, name, original)
 
     def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """`original` for the program to call: ours is switched off first, so the program finds history off."""
+        """A wrapper of `original` for the program to call, which first switches off history that we switched on."""
 
         def record(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
             self.switch_off_if_ours()

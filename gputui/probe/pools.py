@@ -23,7 +23,7 @@ from gputui.probe.budget import on_request
 
 Pool = tuple[int, int]
 ANY_DEVICE = -1
-"""Stands for the unknown device of a MemPool's or a graph's pool, which PyTorch does not tell."""
+"""Stands for the unknown device of a MemPool's or a graph's pool, which PyTorch does not report."""
 
 # Generators that route a thread's allocations: module, name, and the local variables with the device and the pool.
 ROUTERS = (
@@ -74,8 +74,8 @@ class PoolUse:
             devices = [device for device, other in pools if other == pool]
             if len(devices) > 1:
                 self.problems.append(
-                    f"Memory pool {pool} has memory on devices {devices}. PyTorch does not tell on which of them it is"
-                    " in use, so it counts as kept on all."
+                    f"Memory pool {pool} has memory on devices {devices}. PyTorch does not report on which of them it"
+                    " is in use, so it counts as kept on all."
                 )
         for device in self.unnamed:
             free = [key for key, holder in holders.items() if key[0] == device and key[1][1] == 0 and not holder]
@@ -85,7 +85,7 @@ class PoolUse:
             return {key: holder or "not looked for" for key, holder in holders.items()}
         if gc.get_freeze_count() and not all(holders.values()):
             self.problems.append(
-                "gc.freeze() hides the users of memory pools that were made before it: pools without a visible user"
+                "gc.freeze() hides the users of memory pools that were created before it: pools without a visible user"
                 " count as kept."
             )
             holders = {key: holder or "an object hidden by gc.freeze()" for key, holder in holders.items()}

@@ -1,4 +1,4 @@
-"""The process that the probe runs in: PyTorch, rank, devices. Nothing is imported, initialised or asked of a device."""
+"""The process that the probe runs in: PyTorch, rank, devices. Reading them imports and initialises nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import os
 import sys
 from types import ModuleType
 
-from gputui import environment
-
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
-ACTIONS = ("collect", "empty_cache", "history_on", "history_off")
-"""The actions viewers may ask for: values of `model.target.ActionName`."""
 
 
 def loaded_torch() -> ModuleType | None:
@@ -27,13 +23,8 @@ def has_cuda(torch: ModuleType | None) -> bool:
     return torch is not None and bool(torch.cuda.is_initialized()) and not torch.cuda._is_in_bad_fork()
 
 
-def takes_actions() -> bool:
-    """Whether actions are allowed: the program's environment can forbid them."""
-    return os.environ.get(environment.PROBE_ACTS) != "0"
-
-
-def greeting() -> dict[str, object]:
-    """The fields of `model.target.Greeting`."""
+def greeting(actions: list[str]) -> dict[str, object]:
+    """The fields of `model.target.Greeting`; `actions` are the names of those that viewers may ask for."""
     torch = loaded_torch()
     rank, world_size = _number(_RANK), _number(_WORLD_SIZE)
     return {
@@ -45,7 +36,7 @@ def greeting() -> dict[str, object]:
         "world_size": world_size if rank is not None and world_size is not None and world_size > 1 else None,
         "is_cuda_initialized": has_cuda(torch),
         "devices": _devices(torch),
-        "actions": list(ACTIONS) if takes_actions() else [],
+        "actions": actions,
     }
 
 

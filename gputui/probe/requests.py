@@ -7,7 +7,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.process import ACTIONS
+from gputui.probe.actions import ACTIONS
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -40,7 +40,7 @@ class LookRequest(NamedTuple):
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `process.ACTIONS`; `wait_s` is how long to wait for the main thread."""
+    """`name` is one of `gputui.probe.actions.ACTIONS`; `wait_s` is how long to wait for the main thread."""
 
     name: str
     wait_s: float
@@ -72,9 +72,9 @@ def _look(message: dict[str, Any]) -> LookRequest:
 
 def _action(message: dict[str, Any]) -> ActionRequest:
     name = message.get("name")
-    if name not in ACTIONS:
+    if not isinstance(name, str) or name not in ACTIONS:
         raise RequestError(_wrong("name", name))
-    return ActionRequest(str(name), _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
+    return ActionRequest(name, _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
 
 
 def _label(message: dict[str, Any]) -> str:

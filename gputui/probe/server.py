@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import gputui
 from gputui.probe import counters, process, sockets
-from gputui.probe.actions import BUSY, ActionRunner, nothing_done
+from gputui.probe.actions import BUSY, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
 from gputui.probe.encoding import action_result_frame, look_frame
@@ -142,7 +142,12 @@ class Server:
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
         self._viewers.append(viewer)
         if not sockets.is_allowed(socket):
-            self._attempt(viewer, lambda other: self._refuse(other, "This process belongs to another user."))
+            self._attempt(
+                viewer,
+                lambda other: self._refuse(
+                    other, "This process belongs to another user: attach as that user, or as root."
+                ),
+            )
         elif len(self._viewers) > MAX_VIEWERS:
             reason = f"{MAX_VIEWERS} viewers are connected already: close one of them."
             self._attempt(viewer, lambda other: self._refuse(other, reason))
@@ -159,7 +164,7 @@ class Server:
             try:
                 step(viewer)
             except (frames.FrameError, RequestError) as error:
-                self._refuse(viewer, f"What the viewer sent cannot be understood: {error}.")
+                self._refuse(viewer, f"The viewer's message cannot be understood: {error}.")
         except Gone:
             viewer.connection.close()
             self._viewers.remove(viewer)
@@ -167,7 +172,7 @@ class Server:
     def _receive(self, viewer: Viewer) -> None:
         viewer.connection.flush()
         if viewer.connection.has_unsent:
-            return  # nothing is read from a viewer that does not read, so what it is to be sent stays bounded
+            return  # nothing is read from a viewer that does not read, so the data queued for it stays bounded
         for message in viewer.connection.receive():
             if viewer.connection.is_ending:
                 return
@@ -203,7 +208,7 @@ class Server:
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Describe the process, at first and whenever that has changed (PyTorch imported, CUDA initialised)."""
-        greeting = process.greeting()
+        greeting = process.greeting(allowed_actions())
         if greeting != viewer.greeting:
             viewer.greeting = greeting
             viewer.send({"type": "greeting", **greeting})

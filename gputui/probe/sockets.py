@@ -1,4 +1,4 @@
-"""The probe's socket file: in a folder of the user's own, named after the process; removes those of dead processes."""
+"""The probe's socket file: in the user's own folder, named after the process; removes those of dead processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Listener:
         """
         self.check()
         try:
-            fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` is made of it
+            fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` uses it
         except OSError as error:
             if error.errno in _SHORTAGES:
                 raise ShortageError from error

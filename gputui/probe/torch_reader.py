@@ -74,7 +74,7 @@ def device_statistics(torch: ModuleType, problems: list[str]) -> list[dict[str, 
 
 
 def stamp_of(statistics: list[dict[str, Any]]) -> object:
-    """A value that changes whenever memory is allocated or freed; None if no device tells, and any look may be new."""
+    """A value that changes whenever memory is allocated or freed; None without counters, when any look may be new."""
     return tuple(device["generation"] for device in statistics) or None
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Viewer:
     """`interval_s` and `next_statistics_at` (`perf_counter`) are of the statistics it has subscribed to.
 
-    `look_request` is the look it waits for, `stamp` tells at which state of the allocator it was sent the last one.
+    `look_request` is the look it waits for, `stamp` the state of the allocator in the last look that it was sent.
     """
 
     def __init__(self, connection: Connection, last_mark: int) -> None:
@@ -28,7 +28,7 @@ class Viewer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be sent something it has not just asked for: it has read everything so far."""
+        """Whether it can be sent more: it has read everything so far."""
         connection = self.connection
         return connection.is_greeted and not connection.is_ending and not connection.has_unsent
 

@@ -1,4 +1,4 @@
-"""The paths of sockets: `<folder>/<pid>-<start time>.sock`, in a folder of the user's own."""
+"""The paths of sockets: `<folder>/<pid>-<start time>.sock`, in the user's own folder."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ def folder_of(uid: int, runtime_dir: str | None) -> str:
     return f"/tmp/gputui-{uid}"
 
 
-def fault_of_folder(folder: str, uid: int) -> str | None:
-    """Why a folder must not be trusted, as a sentence without a full stop, or None; raises OSError if it is missing."""
+def fault_of_folder(folder: str, uid: int, shown_as: str | None = None) -> str | None:
+    """Why a folder must not be trusted, as a sentence without a full stop, or None; raises OSError if it is missing.
+
+    `shown_as` is what the sentence calls the folder, by default its path.
+    """
+    name = folder if shown_as is None else shown_as
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        return f"{folder} is not a folder"
+        return f"{name} is not a folder"
     if status.st_uid != uid:
-        return f"{folder} belongs to user {status.st_uid} and not to {uid}"
+        return f"{name} belongs to user {status.st_uid} and not to {uid}"
     if status.st_mode & 0o077:
-        return f"{folder} is open to other users (mode {stat.S_IMODE(status.st_mode):o})"
+        return f"{name} is open to other users (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
@@ -75,7 +79,7 @@ def is_dead(path: str) -> bool:
     except ConnectionRefusedError:
         return not is_bound(os.path.basename(path))
     except OSError:
-        return False  # gone, full, or not ours to judge
+        return False  # gone, its backlog is full, or we may not connect
     finally:
         attempt.close()
     return False

@@ -26,9 +26,9 @@ def add_flags(parser: ArgumentParser) -> None:
 
 def apply_flags(settings: Settings, parsed: Namespace) -> Settings:
     """`settings`, overridden by the parsed flags. Raises `UsageError` for an invalid value."""
-    given = {
+    values = {
         setting.field: checked(setting, raw, setting.flag.name)
         for setting in SETTINGS
         if setting.flag and (raw := getattr(parsed, setting.field, None)) is not None
     }
-    return settings._replace(**given)
+    return settings._replace(**values)

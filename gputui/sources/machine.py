@@ -62,7 +62,7 @@ class DeviceThread:
     def __init__(self, open_source: Callable[[], NvmlSource], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_source = open_source
         self._clock = clock
-        self._wanted = threading.Event()
+        self._requested = threading.Event()
         self._done = threading.Event()
         self._is_closed = False
         self._watched: frozenset[str] = frozenset()
@@ -77,9 +77,9 @@ class DeviceThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="gputui-nvml", daemon=True)
             self._thread.start()
-        if not self._wanted.is_set():
+        if not self._requested.is_set():
             self._done.clear()
-            self._wanted.set()
+            self._requested.set()
 
     def result(self, timeout_s: float) -> tuple[DeviceLook, float]:
         """The requested look and 0, or after `timeout_s` the last one and its age in seconds."""
@@ -91,17 +91,17 @@ class DeviceThread:
     def close(self) -> None:
         """End the thread as soon as its call returns."""
         self._is_closed = True
-        self._wanted.set()
+        self._requested.set()
 
     def _run(self) -> None:
         source = self._open_source()
         while not self._is_closed:
-            self._wanted.wait()
+            self._requested.wait()
             if not self._is_closed:
                 source.watch(self._watched)
                 self._look = source.read()
                 self._looked_at = self._clock()
-                self._wanted.clear()
+                self._requested.clear()
                 self._done.set()
         source.close()
 

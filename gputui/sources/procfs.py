@@ -111,7 +111,7 @@ class ProcFs:
             yield printable(name), printable(value)
 
     def variables(self, pid: int) -> dict[str, str]:
-        """The same for use: what is not UTF-8 is as `os.environ` has it."""
+        """The same for programs: bytes that are not UTF-8 are decoded as in `os.environ`."""
         return {os.fsdecode(name): os.fsdecode(value) for name, value in parse_environment(self._file(pid, "environ"))}
 
     def rollup(self, pid: int) -> Rollup | None:
@@ -193,13 +193,13 @@ def read_file(path: str) -> bytes:
 
 @functools.cache
 def _boot_time(prefix: str) -> float:
-    """When the machine started, in epoch seconds, asked once: the kernel's answer moves when the clock is set."""
+    """When the machine started, in epoch seconds, read once, as the kernel's answer changes when the clock is set."""
     return parse_boot_time(read_file(f"{prefix}stat"))
 
 
 @functools.cache
 def user_name(uid: int) -> str:
-    """The login name, or the number where the directory does not know it; asked once, LDAP can be slow."""
+    """The login name, or the number where the directory does not know it; looked up once, as LDAP can be slow."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

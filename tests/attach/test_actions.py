@@ -226,7 +226,7 @@ def test_actions_leave_the_programs_own_memory_history_alone(torch_python: Pytho
         if has_cuda:
             assert client.statistics().history is Recorder.PROGRAM
         for name in (ActionName.HISTORY_ON, ActionName.HISTORY_OFF):
-            left_alone = "The program records its memory history itself, and that is left alone."
+            left_alone = "The program records its memory history itself, and gputui leaves that alone."
             assert client.run_action(name).reason == (left_alone if has_cuda else NO_CUDA)
     (torch_python.folder / "say").touch()
     events, is_on = child.expect("events").split()
@@ -244,7 +244,7 @@ def test_a_program_can_start_its_own_history_while_the_probe_records(torch_pytho
         first = child.expect("events")
         if has_cuda:
             assert client.statistics().history is Recorder.PROGRAM
-            assert "left alone" in client.run_action(ActionName.HISTORY_OFF).reason
+            assert "leaves that alone" in client.run_action(ActionName.HISTORY_OFF).reason
     (torch_python.folder / "say").touch()
     assert child.expect("events") == first
     assert first.split()[1] == str(has_cuda)
@@ -353,7 +353,9 @@ def test_a_second_viewers_action_is_refused_while_one_is_under_way(torch_python:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # reaches the other viewer only after the probe has taken up the action
         assert other.receive(60).label == "asked"
-        assert other.run_action(ActionName.COLLECT).reason == "Another action is under way."
+        assert (
+            other.run_action(ActionName.COLLECT).reason == "Another action is under way: try again when it has ended."
+        )
         answers = [one.receive(60), one.receive(60)]
     assert "did not come back" in next(answer for answer in answers if isinstance(answer, ActionResult)).reason
 

@@ -56,7 +56,7 @@ def test_the_file_matches_pytorchs_own_snapshot(torch_python: Python, capsys) ->
     errors = capsys.readouterr().err
     if device == "cpu":
         assert status == 1
-        assert f"There is nothing to save of process {child.pid}. The process has not initialised CUDA" in errors
+        assert f"There is nothing to save for process {child.pid}. The process has not initialised CUDA" in errors
         assert not path.exists()
         return
     assert status == 0, errors

@@ -106,11 +106,14 @@ def false_probe(folder: Path, data: bytes) -> Iterator[str]:
 FALSE_PROBES = {
     "an older version": (
         frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
-        r"is of gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
+        r"is from gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
     ),
-    "a newer version": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is of gputui 3.0; gputui "),
-    "another program": (b"220 mail.example.org ESMTP\r\n", "not what a probe sends: not a frame of gputui"),
-    "a huge frame": (struct.pack(">4sI", b"gptu", 2**32 - 1), "not what a probe sends: a frame of 4294967295 bytes"),
+    "a newer version": (frame({"type": "hello", "protocol": 2, "gputui": "3.0"}), "is from gputui 3.0; gputui "),
+    "another program": (b"220 mail.example.org ESMTP\r\n", "sent a message that no probe sends: not a frame of gputui"),
+    "a huge frame": (
+        struct.pack(">4sI", b"gptu", 2**32 - 1),
+        "sent a message that no probe sends: a frame of 4294967295 bytes",
+    ),
     "a greeting with missing fields": (
         frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "greeting", "pid": 1}),
         "Greeting.command is expected",

@@ -35,7 +35,7 @@ def remainders(devices, processes=(), *, is_private=False):
     [
         (device(), [process()], False, "the driver, or a process that ended or is hidden"),
         (device(1 * GIB), [], False, "a process that is hidden (another container, another user's)"),
-        (device(), [process(Absent("not available"))], False, "an upper bound: what PID 42 holds is not known"),
+        (device(), [process(Absent("not available"))], False, "an upper bound: it includes what PID 42 holds"),
         (device(), [process(state=ProcessState.ZOMBIE)], False, "what is left of PID 42, which ended"),
         (device(), [process(state=ProcessState.VANISHED)], False, "what is left of PID 42, which ended"),
         (device(), [process(kind="M")], False, "the MPS server"),
@@ -44,7 +44,7 @@ def remainders(devices, processes=(), *, is_private=False):
         (device(700 * MIB, None), [], False, "the driver's own reserve"),
         (device(20 * GIB, None), [], False, "a process that is hidden"),
         (device(display_active=True), [process()], False, "the display"),
-        (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not name"),
+        (device(mig=MigPlace(1, 3, 0)), [process()], False, "processes of this MIG instance that NVML does not show"),
         (device(mig_mode=MIG), [], False, "what the driver keeps for MIG"),
     ],
     ids=[

@@ -105,7 +105,7 @@ def test_only_the_owner_and_root_can_attach(python: Python, of_users: dict[int, 
     assert "Permission denied" in view(BEN, child.pid, path)
     of_users[ANA].chmod(0o755)
     Path(path).chmod(0o666)
-    assert view(BEN, child.pid, path).endswith("This process belongs to another user.")
+    assert view(BEN, child.pid, path).endswith("This process belongs to another user: attach as that user, or as root.")
     assert "is open to other users (mode 755)" in view(ANA, child.pid)
     assert child.process.poll() is None
 

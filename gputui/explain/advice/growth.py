@@ -39,7 +39,7 @@ class _Growth:
 
 
 def leak(situation: Situation) -> Finding | None:
-    """Kinds of tensors that become more from look to look."""
+    """Kinds of tensors whose number grows from look to look."""
     is_bare = len(situation.looks) < LOOKS
     looks = situation.bare_looks if is_bare else situation.looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
@@ -75,7 +75,7 @@ def rises(counts: Sequence[int]) -> bool:
 
 
 def _as_one(layout: DeviceLayout) -> tuple[TensorGroup, ...]:
-    """All that comes and goes as one kind: owners are not known well enough to tell kinds apart."""
+    """Everything that comes and goes, as one kind: too few owners are known to tell kinds apart."""
     groups = [group for group in layout.groups if group.category in COMES_AND_GOES]
     count, size_bytes = sum(group.count for group in groups), sum(group.bytes for group in groups)
     return (TensorGroup(Category.UNATTRIBUTED, "", (), "", count, size_bytes, ()),) if groups else ()

@@ -167,7 +167,7 @@ def _largest_free(release: SegmentRelease) -> int:
 
 
 def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
-    """The blockers by family, those first whose end would free most; without any such, all that keep the segments."""
+    """The blockers by family, those that would free most first; all families if none would free anything alone."""
     holders: dict[str, _Holder] = {}
     for segment in segments:
         members: dict[str, list[Blocker]] = defaultdict(list)

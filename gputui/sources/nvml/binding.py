@@ -14,7 +14,7 @@ from gputui.sources.nvml.errors import KINDS, CallError, Code, NvmlError, NvmlGo
 from gputui.sources.procfs import ProcFs
 
 Handle = object
-"""A device's handle: opaque, and good for nothing but further calls."""
+"""A device's handle: opaque, and used only in further calls."""
 Raw: TypeAlias = Any
 """What nvidia-ml-py returns: numbers, strings and structures without types."""
 
@@ -74,7 +74,7 @@ class Nvml:
         return True
 
     def close(self) -> None:
-        """Shut NVML down; that it no longer answers is no error here."""
+        """Shut NVML down; one that no longer answers is not an error here."""
         try:
             self.call("nvmlShutdown")
         except NvmlError:

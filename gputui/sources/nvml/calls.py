@@ -228,8 +228,8 @@ CALLS = {
     for reading in READINGS
     if reading.cadence is not Cadence.WATCHED
 }
-"""The calls behind each field, made as often as its reading is declared to be taken; what is read only while somebody
-looks is read elsewhere. A test counts the calls of a second: EACH_LOOK is for what a glance needs."""
+"""The calls behind each field, made as often as its reading is declared to be taken; readings that are taken only while
+somebody looks are not here. A test counts the calls of a second: EACH_LOOK is for what a glance needs."""
 
 MEMORY = CALLS["memory"].calls[0]
 MIG_MODE = CALLS["mig_mode"].calls[0]

@@ -98,7 +98,7 @@ class DeviceReader:
         self.answers: AnswerCache | None = None
 
     def read(self, now: float) -> Device:
-        """The device as it is now; while it is lost, what is known of it and why. `NvmlGoneError` is raised."""
+        """The device as it is now; while it is lost, what is known of it and why. Raises `NvmlGoneError`."""
         if self.answers is not None or now >= self._retry_at:
             try:
                 self.device = self._read(now)

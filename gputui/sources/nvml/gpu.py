@@ -123,7 +123,7 @@ class Gpu:
 
 
 def _read_instance(instance: DeviceReader, now: float) -> None:
-    """That NVML is gone is not concluded from an instance alone."""
+    """Read an instance; its error alone does not prove that NVML is gone."""
     try:
         instance.read(now)
     except NvmlGoneError as error:

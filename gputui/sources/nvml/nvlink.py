@@ -56,7 +56,7 @@ class NvLinkReader:
         return NvLinks(link_states.count(1), len(link_states), tx, rx)
 
     def rest(self) -> None:
-        """Nobody looks at the device for now: the next look is a first one again."""
+        """Forget the last counters while nobody looks: the next look has no rates, like the first."""
         self._last = None
 
 

@@ -85,11 +85,11 @@ class PcieRates:
 
     def _targets(self) -> dict[str, Handle]:
         """The handles to read; called with the lock held."""
-        wanted = self._watched - self._unsupported
-        return {key: handle for key, handle in self._handles.items() if key in wanted}
+        keys = self._watched - self._unsupported
+        return {key: handle for key, handle in self._handles.items() if key in keys}
 
     def _read(self, nvml: Nvml, key: str, handle: Handle) -> None:
-        """Call NVML without the lock, 20 ms for each counter, and publish the rates if they are still wanted."""
+        """Call NVML without the lock, 20 ms for each counter, and publish the rates if they are still needed."""
         sent, received = (self._rate(nvml, key, handle, counter) for counter in (_TX, _RX))
         with self._changed:
             if key in self._watched and nvml is self._nvml:

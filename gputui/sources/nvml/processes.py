@@ -53,7 +53,7 @@ class Processes:
         self._sm_use = _SmUse(nvml)
 
     def read(self, whole: DeviceReader, instances: Sequence[DeviceReader], now: float) -> Listed:
-        """The processes there are now. `GpuLostError` and `NvmlGoneError` are raised."""
+        """The processes there are now. Raises `GpuLostError` and `NvmlGoneError`."""
         keys = {_place(reader): reader.device.key for reader in instances}
         entries: list[_Entry] = []
         problems = []
@@ -71,7 +71,7 @@ class _SmUse:
     """How much of the GPU's time its processes take, in percent of its multiprocessors.
 
     NVML lists only processes that were active since the time it is given. One that is missing was idle, provided that
-    this GPU samples its processes at all, and that is known once it has given a sample.
+    this GPU samples its processes at all, which its first sample proves.
     """
 
     def __init__(self, nvml: Nvml) -> None:

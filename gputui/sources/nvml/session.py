@@ -65,7 +65,7 @@ class Session:
             reader.device = reader.device._replace(index=number)
 
     def _check_that_some_answer(self) -> None:
-        """Raise that NVML is gone only where no GPU answers: one GPU may claim it while others work."""
+        """Raise `NvmlGoneError` only if no GPU answers: one GPU may report it while others work."""
         gone = [gpu.gone for gpu in self._gpus if gpu.gone is not None]
         if gone and all(gpu.whole.answers is None for gpu in self._gpus):
             raise gone[0]

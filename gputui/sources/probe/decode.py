@@ -117,8 +117,8 @@ def _object_decoder(cls: type[Any]) -> Decoder:
             _fail(cls.__name__, value)
         if missing := required - value.keys():
             _fail(f"{cls.__name__}.{min(missing)}", value)
-        given = cast("dict[str, object]", value)
-        return cls(**{name: decoder(given[name]) for name, decoder in decoders.items() if name in given})
+        fields = cast("dict[str, object]", value)
+        return cls(**{name: decoder(fields[name]) for name, decoder in decoders.items() if name in fields})
 
     return decode_object
 

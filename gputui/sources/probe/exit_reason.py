@@ -1,4 +1,4 @@
-"""How an attached process ended: by its probe's last message, or else by what the kernel tells."""
+"""How an attached process ended: by its probe's last message, or else by what the kernel reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exit_reason(pid: int, ending: Ending | None) -> Disconnect:
 
 
 def _by_status(status: int) -> Disconnect:
-    """`status` as wait() gives it; 0 also where the kernel does not tell it."""
+    """`status` as wait() gives it; 0 also where the kernel does not report it."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL:

@@ -32,7 +32,7 @@ PATIENCE_S = 0.2
 class TargetFeed:
     """Reads one probe until the process ends or `stop`; its methods can be called from any thread and return at once.
 
-    `snapshot` returns the newest snapshot of the machine, with NVML's figures for the process; `keeper` records all.
+    `snapshot` returns the machine's newest snapshot, with NVML's figures for the process; `keeper` records everything.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ def read_surroundings(
 def feed_opener(
     interval_s: float, keeper: Keeper = NO_KEEPER
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
-    """Given a way to the newest snapshot, a function that attaches to a PID; that one raises GputuiError."""
+    """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError."""
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
         def open_feed(pid: int, listener: Listener) -> TargetFeed:

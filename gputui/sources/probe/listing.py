@@ -88,7 +88,8 @@ def _check_state(pid: int, status: Status) -> None:
 def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
     """The folders where the socket of a process can be, each with the user who must own it.
 
-    They follow the process's environment and the usual places, also for our own user, as whom it may have started.
+    They follow the process's environment and the usual places; our own user's are included, since the process may have
+    started as that user.
     """
     root = _root_of(pid, status)
     runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")

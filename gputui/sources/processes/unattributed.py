@@ -45,7 +45,7 @@ def _unknown(case: Case) -> str:
         return ""
     pids = ", ".join(str(use.pid) for use in case.unknown)
     reason = next(use.used_bytes.reason for use in case.unknown if isinstance(use.used_bytes, Absent))
-    return f"an upper bound: what PID {pids} holds is not known ({reason}) and contained in it"
+    return f"an upper bound: it includes what PID {pids} holds, which is not known ({reason})"
 
 
 def _ended(case: Case) -> str:
@@ -64,7 +64,7 @@ def _container(case: Case) -> str:
 
 
 def _instance(case: Case) -> str:
-    return "processes of this MIG instance that NVML does not name to this user" if case.device.mig else ""
+    return "processes of this MIG instance that NVML does not show to this user" if case.device.mig else ""
 
 
 def _parent(case: Case) -> str:

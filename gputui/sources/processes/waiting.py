@@ -110,7 +110,7 @@ def _call(proc: ProcFs, stat: Stat) -> Reading[str]:
     except ValueError:  # an empty file: it ended in between
         return ENDED
     except OSError as error:
-        # wchan is shown to whoever may trace the process, on kernels that offer no `syscall` too.
+        # A user who may trace the process can read wchan, also on kernels that do not offer `syscall`.
         function = proc.kernel_function(stat.pid)
         return f"something in the kernel ({function})" if function else proc.why_unreadable(stat.pid, error)
     if system_call is None:

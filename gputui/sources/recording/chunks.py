@@ -23,7 +23,7 @@ LONGEST_FIRST_LINE = 64
 MAX_CONTENT_BYTES = MAX_REPLY_BYTES + 64 * 1024
 """The largest content of a chunk: the largest message of a probe, and what surrounds it."""
 MAX_PAYLOAD_BYTES = MAX_CONTENT_BYTES + MAX_CONTENT_BYTES // 1000 + 64
-"""zlib never makes it longer than by a thousandth."""
+"""zlib makes data longer by a thousandth at most."""
 
 MAGIC = b"gpRc"
 _HEADER = Struct(">4sBQIdI")

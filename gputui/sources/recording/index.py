@@ -46,7 +46,7 @@ class ChunkPlace:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A recording, positioned after its first line; raises NoRecordingError if it is none."""
+    """A recording, positioned after its first line; raises NoRecordingError if it is not one."""
     try:
         file = path.open("rb")
         try:

@@ -160,7 +160,7 @@ class Player:
         self._is_stopped = True
 
     def _mark_before(self) -> float:
-        """The last mark, except one passed within the last second: else one could never go further back."""
+        """The last mark, except one passed within the last second: otherwise one could never go further back."""
         moments = [timeline.latest for timeline in self._newest.values()]
         marks = [mark.time for moment in moments if moment for mark in moment.marks]
         return max((mark for mark in marks if mark < self._position - 1.0), default=self.recording.begins)
@@ -189,7 +189,7 @@ class ReplayFeed:
         self.player.stop()
 
     def look(self, how: str = "walk") -> None:
-        """Nothing: a recording has no more looks than it has."""
+        """Does nothing: the looks of a recording cannot become more."""
 
     def mark(self, label: str) -> None:
-        """Nothing: a recording cannot be marked."""
+        """Does nothing: a recording cannot be marked."""
