@@ -26,7 +26,7 @@ def looked(names_time: float) -> TargetMoment:
         pytest.param(100.0, 100, "looked 3s ago, a pause of 1.0 ms", id="a look with its own tensors"),
         pytest.param(100.0, 50, "looked 3s ago", id="in little space"),
         pytest.param(0.0, 100, "looked 3s ago, a pause of 1.0 ms", id="no tensors at all"),
-        pytest.param(58.0, 100, "looked 3s ago, at tensors 45s ago", id="names of an earlier look"),
+        pytest.param(58.0, 100, "looked 3s ago (tensors 45s ago)", id="names of an earlier look"),
         pytest.param(58.0, 50, "tensors 45s ago", id="names of an earlier look in little space"),
     ],
 )

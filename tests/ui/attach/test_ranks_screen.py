@@ -74,7 +74,7 @@ def test_of_many_odd_ones_the_first_are_told_and_the_others_counted():
 
 
 def test_ranks_that_are_alike_are_said_to_be():
-    assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 hold about the same memory."
+    assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 ranks hold about the same memory."
     assert draw_odd(job(100, 900), 80) == []
 
 
