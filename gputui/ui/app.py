@@ -63,7 +63,7 @@ class GputuiApp(TerminalApp):
     ) -> None:
         """`first` is a snapshot taken before the application existed, shown until the sampler has the next one.
 
-        `open_feed` is given a function that returns the newest snapshot, and returns how to attach to a process.
+        `open_feed` takes a function that returns the newest snapshot, and returns one that opens the feed of a process.
         """
         super().__init__(is_ascii=settings.ascii)
         self.settings = settings
@@ -106,8 +106,8 @@ class GputuiApp(TerminalApp):
             words = active.tooltip or active.binding.description
             help_text = f"{words} ({self.get_key_display(active.binding)})"
             yield SystemCommand(active.binding.description, help_text, partial(self.run_action, action, active.node))
-        yield SystemCommand("Theme", "other colours, for now", self.action_change_theme)
-        yield SystemCommand("Screenshot", "this screen as an SVG file", self.deliver_screenshot)
+        yield SystemCommand("Theme", "use other colours until gputui ends", self.action_change_theme)
+        yield SystemCommand("Screenshot", "save this screen as an SVG file", self.deliver_screenshot)
 
     def _deliver(self, snapshot: Snapshot) -> None:
         self.post_message(SnapshotTaken(snapshot))
@@ -143,7 +143,7 @@ class GputuiApp(TerminalApp):
             screen.update_from_monitor()
 
     def attend(self) -> None:
-        """Tell the sampler what the screen on top looks at."""
+        """Tell the sampler what the screen on top shows."""
         screen = self.on_top(MonitorScreen)
         if screen:
             self._sampler.set_attention(screen.attention())
@@ -179,7 +179,7 @@ class GputuiApp(TerminalApp):
             self.push_screen(HelpScreen())
 
     def action_pause(self) -> None:
-        """Stop reading, or go on."""
+        """Stop reading, or resume."""
         self.state = self.state._replace(is_paused=not self.state.is_paused)
         self._sampler.set_paused(self.state.is_paused)
         self._update_screen(MonitorScreen)
@@ -200,12 +200,12 @@ class GputuiApp(TerminalApp):
         self._sampler.refresh()
 
     def action_demo(self) -> None:
-        """Show the demonstration in the place of this machine."""
+        """Show the demonstration instead of this machine."""
         self._machine = self._demo()
         self._sampler.replace(self._machine)
 
     def send_signal(self, name: str, identities: Sequence[Identity]) -> None:
-        """Send a signal to processes, and say what came of it."""
+        """Send a signal to processes, and report the result."""
         sent = sum(self._is_sent(name, identity) for identity in identities)
         if sent:
             self.say(f"{name} sent to {sent} process{'es' if sent > 1 else ''}.", is_error=False)

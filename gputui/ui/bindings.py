@@ -14,9 +14,9 @@ APP_BINDINGS: list[BindingType] = [
         key_display="q",
         priority=False,
         id="app.quit",
-        tooltip="quit; the terminal is left as it was found",
+        tooltip="quit and restore the terminal",
     ),
-    Binding("p", "pause", "Pause", id="app.pause", tooltip="stop reading; again: go on"),
+    Binding("p", "pause", "Pause", id="app.pause", tooltip="pause all readings, or resume them"),
     Binding(
         "plus,equals_sign",
         "interval(1)",
@@ -24,7 +24,7 @@ APP_BINDINGS: list[BindingType] = [
         key_display="+",
         show=False,
         id="app.slower",
-        tooltip="a longer interval",
+        tooltip="read less often",
     ),
     Binding(
         "minus",
@@ -33,16 +33,16 @@ APP_BINDINGS: list[BindingType] = [
         key_display="-",
         show=False,
         id="app.faster",
-        tooltip="a shorter interval",
+        tooltip="read more often",
     ),
-    Binding("f5", "refresh_now", "Refresh now", show=False, id="app.refresh", tooltip="look now"),
+    Binding("f5", "refresh_now", "Refresh now", show=False, id="app.refresh", tooltip="read everything now"),
     Binding(
         "ctrl+l",
         "repaint",
         "Repaint the terminal",
         show=False,
         id="app.repaint",
-        tooltip="send every cell again, for a terminal that was written over",
+        tooltip="draw the whole screen again",
     ),
     Binding(
         "D",
@@ -50,7 +50,7 @@ APP_BINDINGS: list[BindingType] = [
         "Demonstration",
         show=False,
         id="app.demo",
-        tooltip="look at the demonstration instead of this machine",
+        tooltip="show a simulated machine instead",
     ),
     Binding("tab", "focus_next", "Next part", show=False, id="app.next", tooltip="the next part of the screen"),
     Binding(
@@ -67,7 +67,7 @@ APP_BINDINGS: list[BindingType] = [
         "Suspend",
         show=False,
         id="app.suspend",
-        tooltip="suspend to the shell; fg comes back",
+        tooltip="suspend to the shell; fg resumes",
     ),
     Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt", tooltip="quit", priority=True),
 ]

@@ -1,4 +1,4 @@
-"""What screens need of the application, which they know only by this."""
+"""What screens need of the application: they depend on this protocol alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Monitor(Protocol):
         ...
 
     def attend(self) -> None:
-        """Tell the sampler what the screen on top looks at."""
+        """Tell the sampler what the screen on top shows."""
         ...
 
     def say(self, sentence: str, *, is_error: bool = True) -> None:
@@ -65,7 +65,7 @@ class Monitor(Protocol):
         ...
 
     def send_signal(self, name: str, identities: Sequence[Identity]) -> None:
-        """Send a signal to processes, and say what came of it."""
+        """Send a signal to processes, and report the result."""
         ...
 
     def show_attach_screen(self, name: str) -> None:

@@ -10,10 +10,10 @@ from gputui.explain.filtering import parse_filter as parse_for
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
-from gputui.ui.drawing.process_rows import View, rows_of
+from gputui.ui.drawing.process_rows import View, process_rows_of
 from tests.ui import scenes
 
-ROWS = rows_of(scenes.node(), View(), Appearance())
+ROWS = process_rows_of(scenes.node(), View(), Appearance())
 RANKS, OTHERS, REST = [2010, 2020, 2030, 2040], [3000, 3100, 3100, 3200], [None]
 
 
@@ -123,7 +123,7 @@ def test_an_unknown_value_matches_no_comparison(name, sign):
         1, user=nothing, command=nothing, cpu_percent=nothing, rss_bytes=nothing,
         uses=(scenes.use(0, 1, used_bytes=nothing, sm_percent=nothing),),
     )  # fmt: skip
-    (row,) = rows_of(scenes.snapshot(scenes.devices(1), (odd,)), View(), Appearance())
+    (row,) = process_rows_of(scenes.snapshot(scenes.devices(1), (odd,)), View(), Appearance())
     if PROCESS_FIELDS.by_name[name](row) is None:
         assert not parse_filter(f"{name}{sign}1")(row)
 
@@ -131,6 +131,6 @@ def test_an_unknown_value_matches_no_comparison(name, sign):
 @pytest.mark.parametrize(("unit", "bytes_each"), UNITS.items())
 def test_units(unit, bytes_each):
     process = scenes.process(1, uses=(scenes.use(0, 1, used_bytes=3 * bytes_each),))
-    (row,) = rows_of(scenes.snapshot(scenes.devices(1), (process,)), View(), Appearance())
+    (row,) = process_rows_of(scenes.snapshot(scenes.devices(1), (process,)), View(), Appearance())
     assert parse_filter(f"mem>=3{unit.upper()}")(row)
     assert not parse_filter(f"mem>3{unit}")(row)

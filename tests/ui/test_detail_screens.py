@@ -36,7 +36,7 @@ class TestDevice:
             await monitor.press("tab", "enter")
             for seconds in ("10 s", "60 s", "2 s"):
                 await monitor.press("z")
-                assert f"each cell {seconds}" in monitor.text
+                assert f"{seconds} per cell" in monitor.text
 
     async def test_follows_the_device(self):
         async with open_monitor() as monitor:
@@ -49,7 +49,7 @@ class TestDevice:
         async with open_monitor() as monitor:
             await monitor.press("tab", "enter")
             await monitor.see(scenes.without_device(scenes.node(), 0, number=2))
-            assert "This device is gone." in monitor.text
+            assert "NVML no longer reports this device" in monitor.text
             await monitor.press("right", "z", "down")
             await monitor.press("escape")
             assert [row.device.index for row in monitor.devices.entries] == [1, 2, 3, 4, 5, 6, 7]
@@ -111,7 +111,7 @@ class TestProcess:
     async def test_z_zooms_the_graphs(self):
         async with open_monitor() as monitor:
             await monitor.press("enter", "z")
-            assert "each cell 10 s" in monitor.text
+            assert "10 s per cell" in monitor.text
 
     async def test_keeps_the_last_readings_when_the_process_ends(self):
         async with open_monitor() as monitor:
@@ -138,13 +138,13 @@ class TestProcess:
             ended_process = monitor.table.current.process
             await monitor.see(scenes.snapshot(scenes.devices(8), number=2))
             monitor.app.push_screen(ProcessScreen(ended_process))
-            await monitor.until(lambda: "The rest was not read before it ended." in monitor.text)
-            assert "reading the rest" not in monitor.text
+            await monitor.until(lambda: "The process ended before the rest was read." in monitor.text)
+            assert "Reading the rest" not in monitor.text
 
     async def test_does_not_wait_for_details_while_paused(self):
         async with open_monitor() as monitor:
             await monitor.press("p", "enter")
-            assert "The rest is read when p resumes." in monitor.text
+            assert "p resumes them and reads the rest." in monitor.text
             await monitor.press("p")
             await monitor.until(lambda: "WORLD_SIZE=4" in monitor.text)
 

@@ -129,7 +129,7 @@ async def test_the_row_of_a_device_disappears_and_returns_with_it(gpus: FakeGpus
         await monitor.press("tab", "down", "enter")
         gpus.state.devices = 1
         await look(monitor)
-        assert "This device is gone." in monitor.text
+        assert "NVML no longer reports this device" in monitor.text
         await monitor.press("escape")
         assert [entry.device.index for entry in monitor.devices.entries] == [0]
         assert {4200, 4201} & set(monitor.pids) == set()

@@ -116,7 +116,9 @@ async def test_a_row_without_a_process_gets_no_signal():
     async with open_monitor() as monitor:
         await monitor.press("end", "T")
         assert monitor.screen == "Overview"
-        assert monitor.notices == ["No process is under the cursor or tagged."]
+        assert monitor.notices == [
+            "No process is under the cursor or tagged: move the cursor to a process, or tag some with Space."
+        ]
 
 
 async def test_the_dialog_keeps_its_process_when_the_list_changes():

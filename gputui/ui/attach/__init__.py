@@ -1,1 +1,1 @@
-"""The attached processes: what is known of each, and where the user looks."""
+"""The attached processes: the data of each, and which part of it is on screen."""

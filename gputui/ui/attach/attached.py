@@ -1,4 +1,4 @@
-"""What the application knows of attached processes: opens their feeds and takes what the feeds deliver."""
+"""The attached processes of the application: opens their feeds and takes what the feeds deliver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Host(Protocol):
 
 
 class Attached:
-    """The attached processes. Feeds deliver in threads of their own; what they deliver is taken in the application's.
+    """The attached processes. Each feed delivers in its own thread; the application's thread takes what it delivers.
 
     Messages that feeds cause go to the application, which calls `take_moments` or `take_timeline` for them.
     """
@@ -49,9 +49,9 @@ class Attached:
         self.first_notices: tuple[str, ...] = ()
         """Sentences that `start` shows."""
         self.is_replay = False
-        """Whether a recording is all there is to show."""
+        """Whether gputui shows only a recording, without a monitor below it."""
         self.is_recording: Callable[[], bool] = bool
-        """Whether what is attached to is being recorded into a file."""
+        """Whether the attached processes are being recorded into a file."""
 
     def start(self) -> None:
         """Attach to the first processes and show the first notices."""
@@ -92,5 +92,5 @@ class Attached:
             self.targets.take(self._moments.get())
 
     def take_timeline(self, message: TimelineTaken) -> None:
-        """Replace what was known of a process that is replayed."""
+        """Replace the timeline of a process that is replayed."""
         self.targets.take_all(message.pid, message.timeline)

@@ -1,4 +1,4 @@
-"""The attached processes as the screens know them: their feeds, what these have delivered, and where the user looks."""
+"""The attached processes as the screens see them: their feeds, their timelines, and what the user has selected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gputui.ui.drawing.attach.changes import End
 
 
 class Feed(Protocol):
-    """Delivers what is known of one process, and takes requests for it."""
+    """Delivers the moments of one process, and takes requests for it."""
 
     @property
     def pid(self) -> int:
@@ -102,7 +102,7 @@ def no_feed(pid: int, _listener: Callable[[FeedMessage], None]) -> Feed:
 
 @dataclass
 class Target:
-    """One attached process, and what the user looks at in it.
+    """One attached process, and what the user has selected in it.
 
     `cursor` is the time (epoch seconds) that the user went back to, None for now. `device` is PyTorch's index of the
     chosen device, None for the first in use. `compared` holds the two ends of the changes shown: None stands for the
@@ -166,7 +166,7 @@ class Target:
 
 
 class Targets:
-    """All attached processes, in the order in which they were attached to; one of them is on screen."""
+    """All attached processes, in the order of attaching; one of them is on screen."""
 
     def __init__(self, open_feed: OpenFeed, grow: BuildTree = build_tree_now) -> None:
         self._open_feed = open_feed

@@ -1,4 +1,4 @@
-"""Builds trees of tensors in a thread of its own, so that keys work while a hundred thousand tensors are sorted."""
+"""Builds trees of tensors in a separate thread, so that keys work while a hundred thousand tensors are sorted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HandOver = Callable[[Tree, Take], object]
 
 
 class TreeThread:
-    """One daemon thread, started at the first request. Of one view's waiting requests only the newest counts."""
+    """One daemon thread, started at the first request. Of one view's waiting requests, only the newest is built."""
 
     def __init__(self, hand_over: HandOver) -> None:
         self._hand_over = hand_over

@@ -27,7 +27,7 @@ BACKSPACES = 3
 """Up to this many backspaces take no more bytes than the sequence that moves the cursor left."""
 
 
-class Run(NamedTuple):
+class ScreenRun(NamedTuple):
     """Adjacent cells in line `y`, from column `x`."""
 
     y: int
@@ -40,14 +40,14 @@ class Run(NamedTuple):
         return self.x + len(self.cells)
 
 
-def in_columns(runs: Iterable[Run]) -> Iterable[Run]:
-    """The runs, given line by line, reordered so that runs of one style below each other follow each other.
+def in_columns(runs: Iterable[ScreenRun]) -> Iterable[ScreenRun]:
+    """The runs, ordered by line, reordered so that runs of one style below each other follow each other.
 
     Numbers change in the columns of a table. Moving to the next line takes three bytes and a backspace or two; going
     along the line would take a move to every column and a change of colour, again on each line.
     """
-    chains: list[list[Run]] = []
-    by_style: dict[Style, list[list[Run]]] = {}
+    chains: list[list[ScreenRun]] = []
+    by_style: dict[Style, list[list[ScreenRun]]] = {}
     for run in runs:
         style = run.cells[0][1]
         if all(cell[1] is style or cell[1] == style for cell in run.cells):
@@ -63,7 +63,7 @@ def in_columns(runs: Iterable[Run]) -> Iterable[Run]:
     return (run for chain in chains for run in chain)
 
 
-def _is_near(last: Run, run: Run) -> bool:
+def _is_near(last: ScreenRun, run: ScreenRun) -> bool:
     return 0 < run.y - last.y <= NEAR_LINES and -NEAR_CELLS <= run.x - last.end <= NEAR_CELLS
 
 
@@ -79,7 +79,7 @@ class Pen:
         """Whether the cursor's column is certain: terminals disagree on the width of characters that are not ASCII."""
         self._look = RESET
 
-    def write(self, run: Run) -> None:
+    def write(self, run: ScreenRun) -> None:
         """Move to a run and write it."""
         if self._at and self._at[0] != run.y and not self._is_column_certain:
             self._at = None

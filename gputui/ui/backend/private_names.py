@@ -1,4 +1,4 @@
-"""Every private name of Textual that gputui uses; tests/ui/backend/test_private_names.py holds the table to the code.
+"""Every private name of Textual that gputui uses; tests/ui/backend/test_private_names.py checks this table.
 
 Textual promises nothing about these names, so its version is pinned. After an upgrade that test lists what is gone.
 """
@@ -42,12 +42,12 @@ PRIVATE_NAMES = (
     # terminal.py, screens.py
     PrivateName(APP, "_exit", "the application is ending: takes no terminal again, and draws no screen"),
     # terminal.py: the driver
-    PrivateName(DRIVER, "_file", "replaced: standard output in the place of standard error"),
-    PrivateName(DRIVER, "_size", "set to the terminal's own size in the place of COLUMNS and LINES"),
+    PrivateName(DRIVER, "_file", "replaced: standard output instead of standard error"),
+    PrivateName(DRIVER, "_size", "set to the terminal's own size instead of COLUMNS and LINES"),
     PrivateName(DRIVER, "_get_terminal_size", "overridden for the same reason", ("self",)),
     PrivateName(DRIVER, "_writer_thread", "writes to the terminal; None while the terminal is not ours"),
     PrivateName(WRITER, "_queue", "unbounded, so that a write never blocks the event loop; empty: nothing is waiting"),
-    PrivateName(DRIVER, "_key_thread", "forgotten once it was stopped, so that keys are read no more"),
+    PrivateName(DRIVER, "_key_thread", "set to None once it has stopped, so that it is stopped only once"),
     PrivateName(DRIVER, "_run_input_thread", "overridden: Textual turns an error into exit status 0", ("self",)),
     PrivateName(DRIVER, "_mouse_pixels", "switched off on the way out, which Textual forgets"),
     PrivateName(DRIVER, "_must_signal_resume", "tells the application that it was resumed"),

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from gputui.ui.backend.pen import Cell, Pen, Run, in_columns
+from gputui.ui.backend.pen import Cell, Pen, ScreenRun, in_columns
 
 UNKNOWN: Cell = ("\0", Style())
 """Stands for a cell whose content on the terminal is unknown."""
@@ -77,11 +77,11 @@ class ScreenDiff:
             width = len(self._wanted[0]) if self._wanted else 0
             self._shown = [[UNKNOWN] * width for _ in self._wanted]
             self._dirty = set(range(len(self._wanted)))
-        runs: list[Run] = []
+        runs: list[ScreenRun] = []
         for y in sorted(self._dirty):
             wanted, shown = self._wanted[y], self._shown[y]
             if wanted != shown:
-                runs += [Run(y, start, wanted[start:end]) for start, end in _runs(wanted, shown)]
+                runs += [ScreenRun(y, start, wanted[start:end]) for start, end in _runs(wanted, shown)]
                 shown[:] = wanted
         self._dirty.clear()
         if not runs:

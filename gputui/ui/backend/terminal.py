@@ -1,4 +1,4 @@
-"""Textual's driver for Linux, corrected so that the terminal is always left as it was found.
+"""Textual's driver for Linux, corrected so that the terminal is always restored.
 
 Textual 8.2 draws on standard error. SIGTERM and SIGHUP kill it before it restores the terminal; so does typed input
 that is not UTF-8. It spins when the terminal goes away. It answers SIGCONT in a signal handler, which may interrupt a
@@ -35,7 +35,7 @@ ESCAPE_S = 0.1
 
 
 class Terminal(LinuxDriver):
-    """Draws on standard output; a signal, or the end of the terminal, ends the application in order."""
+    """Draws on standard output; a signal, or a closed terminal, ends the application cleanly."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -75,7 +75,7 @@ class Terminal(LinuxDriver):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not yet taken what was written before: then no new frame should be made."""
+        """Whether the terminal has not yet taken what was written before: a new frame should wait."""
         return self._output.is_busy or (self._writer_thread is not None and not self._writer_thread._queue.empty())
 
     @property
@@ -121,7 +121,7 @@ class Terminal(LinuxDriver):
             return b""
 
     def disable_input(self) -> None:
-        """Stop reading keys. Only once: what is typed after the terminal was given back is for the shell."""
+        """Stop reading keys. Only once: what is typed after the terminal is restored is for the shell."""
         if self._key_thread is not None:
             os.write(self._wake_writer_fd, b"\0")
             super().disable_input()
@@ -129,7 +129,7 @@ class Terminal(LinuxDriver):
             os.read(self._wake_reader_fd, 1)
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         if self._mouse_pixels:
             self.write("\x1b[?1016l")
             self._mouse_pixels = False
@@ -181,7 +181,7 @@ class Terminal(LinuxDriver):
         if not self._was_continued or self._owner._exit:
             return
         self._was_continued = False
-        if not self._must_signal_resume:  # after SIGSTOP the terminal was never given back: do that first
+        if not self._must_signal_resume:  # after SIGSTOP the terminal was never restored: do that first
             self.suspend_application_mode()
             self._must_signal_resume = True
         self._sigcont_application()

@@ -1,4 +1,4 @@
-"""The base of the application: sends the terminal few bytes, and always leaves it as it was found."""
+"""The base of the application: sends the terminal few bytes, and always restores it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TerminalApp(App[int]):
     def action_suspend_process(self) -> None:
         """Suspend to the shell; refused where no shell could resume the program."""
         if isinstance(self._driver, Terminal) and not self._driver.has_shell:
-            self.notify("There is no shell to suspend to: gputui is all that runs in this terminal.", markup=False)
+            self.notify("There is no shell to suspend to: gputui was started without one. q quits.", markup=False)
         else:
             super().action_suspend_process()
 

@@ -46,7 +46,7 @@ class Confirm(LeftOnce[bool], ModalScreen[bool]):
                 yield Button(self._verb, id="confirm", variant="error", compact=True)
 
     def on_mount(self) -> None:
-        """Focus the harmless button."""
+        """Focus Cancel, so that Enter alone does no harm."""
         self.query_one("#cancel", Button).focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

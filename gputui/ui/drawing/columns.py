@@ -13,8 +13,8 @@ T = TypeVar("T")
 class Column(Generic[T]):
     """One column as data.
 
-    `text` returns one piece for the cell, which is then fitted and aligned; or `draw` returns pieces that fill exactly
-    the width it is given. The column is shown from a table width of `from_width` on. Spare cells go to columns with
+    `text` returns one piece for the cell, which is then fitted and aligned; or `draw` returns pieces that fill its
+    width argument exactly. The column is shown from a table width of `from_width` on. Spare cells go to columns with
     `grow`, in proportion, up to `most` cells each.
     """
 
@@ -72,7 +72,7 @@ def draw_row(layout: TableLayout[T], item: T, ellipsis: str = "…") -> Line:
     return join(pieces[:-1])
 
 
-def draw_head(layout: TableLayout[T], marked: str = "", mark: str = "") -> Line:
+def draw_titles(layout: TableLayout[T], marked: str = "", mark: str = "") -> Line:
     """The titles; `mark` stands behind that of the column named `marked`, by which the rows are sorted."""
     titles = []
     for column, width in layout:

@@ -30,7 +30,7 @@ def draw_device_page(
     tall = max(2, min(8, (height - 12) // max(1, rows) - 1))
     lines += draw_graphs(graphs, width, tall, appearance)
     span = SPANS_S[zoom]
-    lines.append(((fit(f"each cell {span:g} s; z zooms", width, ">"), "dim"),))
+    lines.append(((fit(f"{span:g} s per cell; z zooms", width, ">"), "dim"),))
     return lines + _readings(device, width, appearance)
 
 
@@ -52,13 +52,13 @@ def _graph(reading: DeviceReading, graph: ReadingGraph, device: Device, points: 
 
 
 _ECC = (
-    "Memory errors that ECC could not correct since the driver was loaded: {}. `dmesg | grep -i xid` says when; if "
-    "they go on, stop the GPU's processes and reset it, and have the board checked if that does not help."
+    "Memory errors that ECC could not correct since the driver was loaded: {}. `dmesg | grep -i xid` shows when; if "
+    "they continue, stop the GPU's processes and reset it, and have the board checked if that does not help."
 )
 
 
 def _sentences(device: Device, width: int) -> list[Line]:
-    """Whatever is wrong, then what slows it down, in words."""
+    """What is wrong with the device, then why its clocks are lower, in sentences."""
     sentences = [(problem, "poor") for problem in device.problems]
     if not isinstance(device.ecc_uncorrected, Absent) and device.ecc_uncorrected:
         sentences.append((_ECC.format(device.ecc_uncorrected), "poor"))

@@ -16,7 +16,7 @@ from gputui.ui.drawing.meters import meter, sparkline
 from gputui.ui.drawing.roles import level_role
 from gputui.units import format_bytes_short
 
-SHORT_WORDS = ("NVIDIA ", "GeForce ", "Tesla ", "Quadro ")
+COMMON_NAME_WORDS = ("NVIDIA ", "GeForce ", "Tesla ", "Quadro ")
 QUIET_THROTTLES = frozenset({"gpu_idle", "applications_clocks_setting", "sync_boost"})
 """Reasons for lower clocks that are no problem."""
 
@@ -31,7 +31,7 @@ class DeviceRow(NamedTuple):
 
 def short_name(name: str) -> str:
     """The name without the words that nearly every device has."""
-    for word in SHORT_WORDS:
+    for word in COMMON_NAME_WORDS:
         name = name.removeprefix(word)
     return name
 
@@ -186,7 +186,7 @@ _READING_COLUMNS = sorted(
 )
 """What `gputui.model.device_readings` declares for the overview; the columns below show more than one reading."""
 
-COLUMNS: tuple[Column[DeviceRow], ...] = (
+DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("index", "#", 4, _index, align=">"),
     Column("name", "Device", 9, _name, grow=9, most=18),
     Column("gpu_utilization_percent", "GPU", 4, _utilization, align=">"),
@@ -219,7 +219,7 @@ def draw_lost(row: DeviceRow, width: int) -> Line:
     reason = lost.reason
     forms = (
         f"{row.appearance.glyphs.alarm} {words}"
-        for words in (lost.sentence, f"{reason}: Enter says what to do", reason)
+        for words in (lost.sentence, f"{reason}: Enter shows what to do", reason)
     )
     alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.appearance.glyphs.alarm} {reason}")
     shown = fit(alarm, room, ellipsis=row.appearance.glyphs.ellipsis)

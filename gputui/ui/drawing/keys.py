@@ -22,11 +22,11 @@ class KeyEntry:
     is_kept: bool = False
 
 
-Span = tuple[int, int, str]
+KeySpan = tuple[int, int, str]
 """First cell, the cell after the last, and the key that a click between them presses."""
 
 
-def draw_keys(entries: Sequence[KeyEntry], width: int) -> tuple[Line, list[Span]]:
+def draw_keys(entries: Sequence[KeyEntry], width: int) -> tuple[Line, list[KeySpan]]:
     """One line of `width` cells, no word cut; to fit, groups become one entry, then the last entries are dropped."""
     chosen = list(entries)
     if _width(chosen) > width:
@@ -35,7 +35,7 @@ def draw_keys(entries: Sequence[KeyEntry], width: int) -> tuple[Line, list[Span]
         last = next((entry for entry in reversed(chosen) if not entry.is_kept), chosen[-1])
         chosen.remove(last)
     pieces: list[Piece] = []
-    spans: list[Span] = []
+    spans: list[KeySpan] = []
     for entry in chosen:
         start = width_of(pieces)
         if start + width_of(_pieces(entry)) > width:
@@ -54,7 +54,7 @@ def _width(entries: Sequence[KeyEntry]) -> int:
 
 
 def _grouped(entries: Sequence[KeyEntry]) -> list[KeyEntry]:
-    """The same entries, but a group is one entry in the place of its first member: 1-6 Screens."""
+    """The same entries, but a group is one entry, where its first member was: 1-6 Screens."""
     members: dict[str, list[KeyEntry]] = {}
     for entry in entries:
         members.setdefault(entry.group, []).append(entry)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import draw_head, draw_row, lay_out, mark_place
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_device
+from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out, mark_place
+from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.host import draw_host
 from gputui.ui.drawing.line import Line, wrap
-from gputui.ui.drawing.process_rows import View, rows_of
-from gputui.ui.drawing.processes import COLUMN_BY_NAME, draw_process_head
+from gputui.ui.drawing.process_rows import View, process_rows_of
+from gputui.ui.drawing.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
 from gputui.ui.drawing.status import MonitorState, draw_status
 from gputui.units import format_duration
 
@@ -24,6 +24,12 @@ BAND_FROM_WIDTH = 120
 PROCESS_LINES_AT_LEAST = 9
 """A head and eight rows."""
 BANNER_LINES_AT_MOST = 6
+
+
+NO_DEVICES = (
+    "NVML works but reports no devices. A container or virtual machine needs the GPU passed to it, for example with "
+    "docker run --gpus all. D opens the demonstration."
+)
 
 
 class Arrangement(NamedTuple):
@@ -53,10 +59,15 @@ def draw_banner(snapshot: Snapshot, width: int) -> list[Line]:
         sentences.append((snapshot.devices.problem, "alarm"))
         sentences.append(("The host is shown below. gputui keeps trying NVML; D opens the demonstration.", "dim"))
     elif not snapshot.devices.devices and not snapshot.devices_age_s:
-        sentences.append(("NVML works but reports no devices. D opens the demonstration.", "fair"))
+        sentences.append((NO_DEVICES, "fair"))
     if snapshot.devices_age_s:
         age = format_duration(snapshot.devices_age_s)
-        sentences.append((f"The driver has not answered for {age}: devices and processes are from then.", "alarm"))
+        sentences.append(
+            (
+                f"The driver has not answered for {age}: devices and processes are as of then. dmesg may show why.",
+                "alarm",
+            )
+        )
     if snapshot.processes.problem:
         sentences.append((snapshot.processes.problem, "fair"))
     lines = [line for words, role in sentences for line in wrap(words, max(10, width), role)]
@@ -84,16 +95,16 @@ def draw_overview(
 
 
 def _devices(snapshot: Snapshot, appearance: Appearance, width: int, height: int) -> list[Line]:
-    layout = lay_out(COLUMNS, width)
+    layout = lay_out(DEVICE_COLUMNS, width)
     rows = [DeviceRow(device, (), appearance) for device in snapshot.devices.devices]
-    head = mark_place(draw_head(layout), 0, len(rows), height - 1, width)
+    head = mark_place(draw_titles(layout), 0, len(rows), height - 1, width)
     return [head, *(draw_device(layout, row, width) for row in rows[: height - 1])]
 
 
 def _processes(
     snapshot: Snapshot, view: View, columns: Sequence[str], appearance: Appearance, width: int, height: int
 ) -> list[Line]:
-    layout = lay_out([COLUMN_BY_NAME[name] for name in columns], width)
-    rows = rows_of(snapshot, view, appearance)
+    layout = lay_out([PROCESS_COLUMN_BY_NAME[name] for name in columns], width)
+    rows = process_rows_of(snapshot, view, appearance)
     head = mark_place(draw_process_head(layout, view, appearance), 0, len(rows), height - 1, width)
     return [head, *(draw_row(layout, row, appearance.glyphs.ellipsis) for row in rows[: height - 1])]

@@ -1,4 +1,4 @@
-"""What the filter of the process table can ask of a row; the first frame needs no filter, and so not this module."""
+"""The fields that a filter of the process table can compare; a separate module, because the first frame needs none."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def draw_process_page(
     lines: list[Line] = [((fit(f"Process {process.pid}  {_words(process.command)}", width), "title"),)]
     graphs = _graphs(process, snapshot, history, zoom, width)
     lines += draw_graphs(graphs, width, max(2, min(6, height // 5)), appearance)
-    lines.append(((fit(f"each cell {SPANS_S[zoom]:g} s; z zooms", width, ">"), "dim"),))
+    lines.append(((fit(f"{SPANS_S[zoom]:g} s per cell; z zooms", width, ">"), "dim"),))
     lines += _facts(process, None if isinstance(details, str) else details, snapshot.time, width)
     if isinstance(details, str):
         return [*lines, *wrap(details, width, "dim")]

@@ -97,7 +97,7 @@ class View(NamedTuple):
     is_tree: bool = False
 
 
-def rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> tuple[ProcessRow, ...]:
+def process_rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> tuple[ProcessRow, ...]:
     """The rows of the table, in order."""
     places = {device.key: (position, device) for position, device in enumerate(snapshot.devices.devices)}
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputui.model.process import Process, ProcessState
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column, TableLayout, draw_head
+from gputui.ui.drawing.columns import Column, TableLayout, draw_titles
 from gputui.ui.drawing.line import Line, Piece, fit, join
 from gputui.ui.drawing.process_rows import ProcessRow, View
 from gputui.units import format_bytes_short, format_duration
@@ -87,7 +87,7 @@ def _reason(reading: Reading[str]) -> str:
     return reading.reason if isinstance(reading, Absent) else reading
 
 
-COLUMNS: tuple[Column[ProcessRow], ...] = (
+PROCESS_TABLE_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column("device", "GPU", 4, lambda row: (row.device, "title"), align=">"),
     Column("pid", "PID", 7, lambda row: (str(row.process.pid) if row.process else "", "plain"), align=">"),
     Column("user", "User", 8, _user),
@@ -104,9 +104,9 @@ COLUMNS: tuple[Column[ProcessRow], ...] = (
 )
 """All columns; the settings choose among them by name."""
 
-COLUMN_BY_NAME = {column.name: column for column in COLUMNS}
+PROCESS_COLUMN_BY_NAME = {column.name: column for column in PROCESS_TABLE_COLUMNS}
 
 
 def draw_process_head(layout: TableLayout[ProcessRow], view: View, appearance: Appearance) -> Line:
     """Column titles; the column that the rows are sorted by has a mark."""
-    return draw_head(layout, view.order, appearance.glyphs.up if view.is_reversed else appearance.glyphs.down)
+    return draw_titles(layout, view.order, appearance.glyphs.up if view.is_reversed else appearance.glyphs.down)

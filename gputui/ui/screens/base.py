@@ -24,14 +24,14 @@ class MonitorScreen(TerminalScreen[None]):
     """The looks of all roles, for the painted widgets of this screen."""
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {}
-    """The first part of the ids of keys that are declared here, and the heading they stand under in the help."""
+    """The first part of the ids of keys declared here, and their heading in the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
-    """Ids of keys that the bottom line shows after the others, and leaves out first."""
+    """Ids of keys that the bottom line shows after the others, and drops first."""
 
     @property
     def monitor(self) -> Monitor:
-        """The application, as screens know it."""
+        """The application, as screens see it."""
         return cast(Monitor, self.app)
 
     def compose(self) -> ComposeResult:
@@ -64,7 +64,7 @@ class MonitorScreen(TerminalScreen[None]):
         self.query_one(StatusLine).set_status(self.monitor.snapshot, self.monitor.state)
 
     def on_mount(self) -> None:
-        """Show the snapshot that there already is."""
+        """Show the snapshot that the application already has."""
         self.call_after_refresh(self.update_from_monitor)
 
     def on_screen_resume(self) -> None:
@@ -79,9 +79,9 @@ class SubScreen(MonitorScreen, LeftOnce[None]):
     KEY_GROUPS: ClassVar[dict[str, str]] = {"screen": "Other screens"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the screen below"),
+        Binding("escape,backspace", "leave", "Back", id="screen.back", tooltip="back to the previous screen"),
     ]
 
     def action_leave(self) -> None:
-        """Go back to the screen below."""
+        """Go back to the previous screen."""
         self.dismiss()

@@ -15,16 +15,21 @@ from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 
+GONE = (
+    "NVML no longer reports this device: its MIG instance was destroyed, or the driver lost the GPU. "
+    "`dmesg | grep -i xid` shows a lost GPU; Esc goes back."
+)
+
 
 class DeviceScreen(SubScreen):
     """All readings of one device with graphs of their history; left and right go to its neighbours."""
 
-    KEY_GROUPS: ClassVar[dict[str, str]] = {"device": "One device", "graph": "Graphs"}
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"device": "Device screen", "graph": "Graphs"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the previous device"),
         Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the next device"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
     ]
 
     def __init__(self, key: str) -> None:
@@ -62,6 +67,6 @@ class DeviceScreen(SubScreen):
     def _draw_page(self, width: int, height: int) -> list[Line]:
         device = self._device()
         if device is None:
-            return wrap("This device is gone.", width, "fair")
+            return wrap(GONE, width, "fair")
         monitor = self.monitor
         return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.appearance)

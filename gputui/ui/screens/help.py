@@ -16,11 +16,11 @@ from gputui.ui.widgets.page import Page
 APP_KEY_GROUPS = {"app": "Everywhere"}
 
 ACTING = ("signal.", "actions.", "processes.tag")
-"""How the ids of keys begin that --readonly takes away."""
+"""The beginnings of the ids of keys that --readonly removes."""
 
 NOTES: tuple[str, ...] = (
     (
-        "Filter: words are searched in command, user and PID. Expressions compare fields with == != > >= < <= ~, "
+        "Filter: words are searched for in command, user and PID. Expressions compare fields with == != > >= < <= ~, "
         f"joined by and, or, not: user==ana and mem>10GiB. Fields: {', '.join(PROCESS_FIELDS.by_name)}."
     ),
     "Memory is as NVML reports it, in powers of 1024. A dash is a reading that is not available; Enter shows why.",
@@ -35,7 +35,7 @@ class HelpScreen(SubScreen):
         yield Page(self._draw_page, id="page")
 
     def draw(self) -> None:
-        """Redraw the page; what it says does not change."""
+        """Redraw the page, for its new size."""
         self.query_one(Page).redraw()
 
     def _draw_page(self, width: int, _height: int) -> list[Line]:
@@ -52,7 +52,7 @@ class HelpScreen(SubScreen):
         return lines
 
     def _is_in(self, name: str, group: str) -> bool:
-        """Whether the help shows a binding of this id in a group; with --readonly keys that act are not shown."""
+        """Whether the help shows a binding of this id in a group; with --readonly, keys in `ACTING` are not shown."""
         is_hidden = name.startswith(ACTING) and self.monitor.state.is_readonly
         return name.partition(".")[0] == group and not is_hidden
 
@@ -80,7 +80,7 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
 
 
 def key_groups(app: type[DOMNode]) -> dict[str, str]:
-    """The first part of the keys' ids, and the heading that these keys stand under, from top to bottom."""
+    """The headings from top to bottom, by the first part of the ids of their keys."""
     groups = dict(APP_KEY_GROUPS)
     for node in owners(app):
         groups |= {group: title for group, title in node.__dict__.get("KEY_GROUPS", {}).items() if group not in groups}

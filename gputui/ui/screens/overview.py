@@ -15,7 +15,7 @@ from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.devices import DeviceRow
 from gputui.ui.drawing.overview import arrange
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
-from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, rows_of
+from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, process_rows_of
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.process import ProcessScreen
@@ -41,7 +41,7 @@ class Overview(MonitorScreen):
             "Filter",
             key_display="/",
             id="processes.filter",
-            tooltip="show only processes that match words or an expression",
+            tooltip="show only processes that match",
         ),
         Binding(
             "o,f6",
@@ -49,21 +49,21 @@ class Overview(MonitorScreen):
             "Sort",
             key_display="o",
             id="processes.sort",
-            tooltip="sort; o and a letter in one go, a capital letter reverses",
+            tooltip="sort: o, then a letter, capital to reverse",
         ),
         Binding("r", "reverse", "Reverse", show=False, id="processes.reverse", tooltip="reverse the order"),
-        Binding(
-            "t", "tree", "Tree", id="processes.tree", tooltip="ranks under their launcher, workers under their process"
-        ),
+        Binding("t", "tree", "Tree", id="processes.tree", tooltip="group ranks by launcher, with workers"),
         Binding(
             "space",
             "tag",
             "Tag",
             show=False,
             id="processes.tag",
-            tooltip="tag the process: signals go to all that are tagged",
+            tooltip="tag: signals go to all tagged processes",
         ),
-        Binding("escape", "clear", "Clear", show=False, id="processes.clear", tooltip="drop the tags, then the filter"),
+        Binding(
+            "escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the tags, then the filter"
+        ),
         Binding("e", "environment", "Env", show=False, id="process.environment", tooltip="its environment variables"),
         Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
         Binding(
@@ -115,15 +115,15 @@ class Overview(MonitorScreen):
             band.set_snapshot(snapshot, monitor.history)
         table = self.query_one(ProcessTable)
         table.set_view(monitor.view, self._tagged)
-        table.set_entries(rows_of(snapshot, monitor.view, monitor.appearance))
+        table.set_entries(process_rows_of(snapshot, monitor.view, monitor.appearance))
 
     def draw_status(self) -> None:
         """The status, with the number of tagged processes that still exist."""
-        look = self.monitor.snapshot.processes
-        here = self._tagged & {process.identity for process in look.processes}
-        if here != self._tagged and not look.problem:
-            self._tagged = here
-            self.monitor.set_tagged(len(here))
+        reading = self.monitor.snapshot.processes
+        still_tagged = self._tagged & {process.identity for process in reading.processes}
+        if still_tagged != self._tagged and not reading.problem:
+            self._tagged = still_tagged
+            self.monitor.set_tagged(len(still_tagged))
         super().draw_status()
 
     def _arrange(self) -> None:
@@ -158,7 +158,7 @@ class Overview(MonitorScreen):
             self._sort_by(message.column, is_reversed=message.column == self.monitor.view.order)
 
     def action_sort(self) -> None:
-        """Ask for an order; `o` and its letter can be typed in one go."""
+        """Ask for an order; `o` and its letter can be typed together."""
         choices = [(order.letter, order.title, order.name) for order in PROCESS_ORDER_BY_NAME.values()]
 
         def chosen(name: str | None) -> None:
@@ -193,7 +193,7 @@ class Overview(MonitorScreen):
         self.update_from_monitor()
 
     def action_clear(self) -> None:
-        """Drop the tags, or if there are none the filter."""
+        """Clear the tags, or the filter if nothing is tagged."""
         if self._tagged:
             self._tagged = frozenset()
             self.monitor.set_tagged(0)

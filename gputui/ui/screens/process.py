@@ -16,20 +16,20 @@ from gputui.ui.screens.base import SubScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
 
-NOT_READ_YET = "reading the rest ..."
-NOT_READ_PAUSED = "The rest is read when p resumes."
-NEVER_READ = "The rest was not read before it ended."
+NOT_READ_YET = "Reading the rest ..."
+NOT_READ_PAUSED = "Readings are paused: p resumes them and reads the rest."
+NEVER_READ = "The process ended before the rest was read."
 
 
 class ProcessScreen(SubScreen):
     """Everything about one process; when it ends, the last known state stays."""
 
-    KEY_GROUPS: ClassVar[dict[str, str]] = {"process": "One process", "signal": "Signals"}
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"process": "Process screen", "signal": "Signals"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "environment", "Environment", id="process.environment", tooltip="its environment variables"),
-        Binding("a", "attach", "Attach", id="process.attach", tooltip="look inside PyTorch, through its probe"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
+        Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
         Binding("T", "signal('SIGTERM')", "Terminate", id="signal.term", tooltip="send SIGTERM: ask it to end"),
         Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
         Binding(

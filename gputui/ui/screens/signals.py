@@ -10,13 +10,15 @@ from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.line import printable
 from gputui.ui.screens.base import MonitorScreen
 
-KILL_WARNING = "It ends at once: nothing is saved. SIGTERM lets a trainer write its checkpoint."
+KILL_WARNING = "It ends at once and saves nothing. SIGTERM lets a training program write its checkpoint."
 
 
 def confirm_signal(screen: MonitorScreen, name: str, targets: tuple[Process, ...]) -> None:
     """Ask whether to send a signal to processes, and send it."""
     if not targets:
-        screen.monitor.say("No process is under the cursor or tagged.")
+        screen.monitor.say(
+            "No process is under the cursor or tagged: move the cursor to a process, or tag some with Space."
+        )
         return
     subjects = [
         printable(f"{process.pid}  {value_of(process.user) or ''}  {value_of(process.command) or ''}")

@@ -16,12 +16,12 @@ class Cursored(Wheeled, can_focus=True):
     KEY_GROUPS: ClassVar[dict[str, str]] = {"list": "Lists and pages"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down"),
-        Binding("home", "move(-1000000)", "First", show=False, id="list.first"),
-        Binding("end,G", "move(1000000)", "Last", show=False, id="list.last"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up", tooltip="up one line"),
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down", tooltip="down one line"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up", tooltip="up one page"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down", tooltip="down one page"),
+        Binding("home", "move(-1000000)", "First", show=False, id="list.first", tooltip="to the first line"),
+        Binding("end,G", "move(1000000)", "Last", show=False, id="list.last", tooltip="to the last line"),
         Binding("enter", "choose", "Open", show=False, id="list.open"),
     ]
 

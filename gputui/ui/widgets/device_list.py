@@ -8,21 +8,21 @@ from gputui.model.device import Device
 from gputui.model.history import History
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import TableLayout, draw_head, lay_out
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow, draw_device
+from gputui.ui.drawing.columns import TableLayout, draw_titles, lay_out
+from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 
 HISTORY_CELLS = 60
 
-PCIE_FROM_WIDTH = next(column.from_width for column in COLUMNS if column.name.startswith("pcie_"))
+PCIE_FROM_WIDTH = next(column.from_width for column in DEVICE_COLUMNS if column.name.startswith("pcie_"))
 
 
 def _total_bytes(device: Device) -> Reading[float]:
     return device.memory if isinstance(device.memory, Absent) else float(device.memory.total_bytes)
 
 
-GRAPHS: dict[str, tuple[str, Callable[[Device], Reading[float]]]] = {
+HISTORY_GRAPHS: dict[str, tuple[str, Callable[[Device], Reading[float]]]] = {
     "utilization": ("gpu_utilization_percent", lambda _: 100.0),
     "memory": ("used_bytes", _total_bytes),
     "power": ("power_w", lambda device: device.power_limit_w),
@@ -39,7 +39,7 @@ class DeviceList(Listing[DeviceRow]):
         self._appearance = appearance
         self._layout_width = 0
         self._present_layout: TableLayout[DeviceRow] = ()
-        self._series, self._top_of = GRAPHS[graph]
+        self._series, self._top_of = HISTORY_GRAPHS[graph]
 
     def set_devices(self, devices: tuple[Device, ...], history: History) -> None:
         """Show these devices with their recent history."""
@@ -57,7 +57,7 @@ class DeviceList(Listing[DeviceRow]):
         return entry.device.key
 
     def draw_head(self, width: int) -> Line:
-        return draw_head(self._layout(width))
+        return draw_titles(self._layout(width))
 
     def draw_entry(self, entry: DeviceRow, width: int) -> Line:
         """A device, or why it does not answer."""
@@ -65,5 +65,5 @@ class DeviceList(Listing[DeviceRow]):
 
     def _layout(self, width: int) -> TableLayout[DeviceRow]:
         if self._layout_width != width:
-            self._layout_width, self._present_layout = width, lay_out(COLUMNS, width)
+            self._layout_width, self._present_layout = width, lay_out(DEVICE_COLUMNS, width)
         return self._present_layout

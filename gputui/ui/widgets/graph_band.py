@@ -14,7 +14,7 @@ from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 from gputui.units import format_bytes
 
-GRAPHS = 4
+GRAPHS_IN_BAND = 4
 ALL_DEVICES = "all devices"
 HOST = "host"
 
@@ -61,5 +61,5 @@ class GraphBand(Painted):
 
     def draw(self, width: int, height: int) -> Sequence[Line]:
         """A title and the graphs below it."""
-        graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS))
+        graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS_IN_BAND))
         return draw_graphs(graphs, width, max(1, height - 1), self._appearance)[:height]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.binding import ActiveBinding
 
-from gputui.ui.drawing.keys import KeyEntry, Span, draw_keys
+from gputui.ui.drawing.keys import KeyEntry, KeySpan, draw_keys
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
@@ -24,7 +24,7 @@ class KeysLine(Painted):
     def __init__(self, *, last: frozenset[str] = frozenset(), id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._last = last
-        self._spans: list[Span] = []
+        self._spans: list[KeySpan] = []
 
     def on_mount(self) -> None:
         """Follow the screen's active bindings."""

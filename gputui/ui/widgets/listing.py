@@ -94,7 +94,7 @@ class Listing(Cursored, Generic[E]):
         return ((fit(text_of((line,)), width), role),) if role else line
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by so many pages."""
+        """Move the cursor by this many pages."""
         self.action_move(pages * max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:

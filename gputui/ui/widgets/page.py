@@ -18,12 +18,14 @@ class Page(Wheeled, can_focus=True):
     """Shows what `draw_page` returns, from the line it is scrolled to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_lines(-1)", "Up", show=False, id="list.up"),
-        Binding("down,j", "scroll_lines(1)", "Down", show=False, id="list.down"),
-        Binding("pageup", "scroll_pages(-1)", "Page up", show=False, id="list.page-up"),
-        Binding("pagedown,space", "scroll_pages(1)", "Page down", show=False, id="list.page-down"),
-        Binding("home", "scroll_lines(-1000000)", "First", show=False, id="list.first"),
-        Binding("end,G", "scroll_lines(1000000)", "Last", show=False, id="list.last"),
+        Binding("up,k", "scroll_lines(-1)", "Up", show=False, id="list.up", tooltip="up one line"),
+        Binding("down,j", "scroll_lines(1)", "Down", show=False, id="list.down", tooltip="down one line"),
+        Binding("pageup", "scroll_pages(-1)", "Page up", show=False, id="list.page-up", tooltip="up one page"),
+        Binding(
+            "pagedown,space", "scroll_pages(1)", "Page down", show=False, id="list.page-down", tooltip="down one page"
+        ),
+        Binding("home", "scroll_lines(-1000000)", "First", show=False, id="list.first", tooltip="to the first line"),
+        Binding("end,G", "scroll_lines(1000000)", "Last", show=False, id="list.last", tooltip="to the last line"),
     ]
 
     def __init__(self, draw_page: DrawPage, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -37,9 +39,9 @@ class Page(Wheeled, can_focus=True):
         self._all = self._draw_page(width, height)
         return self._visible(height)
 
-    def scroll_to_line(self, wanted: Callable[[Line], bool]) -> None:
-        """Scroll so that the first line for which `wanted` is true is on top."""
-        self._top = next((place for place, line in enumerate(self._all) if wanted(line)), self._top)
+    def scroll_to_line(self, is_match: Callable[[Line], bool]) -> None:
+        """Scroll so that the first line for which `is_match` is true is on top."""
+        self._top = next((place for place, line in enumerate(self._all) if is_match(line)), self._top)
         self.show(self._visible(self.size.height))
 
     def _visible(self, height: int) -> list[Line]:

@@ -11,7 +11,7 @@ from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import TableLayout, column_at, draw_row, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.process_rows import ProcessRow, View
-from gputui.ui.drawing.processes import COLUMN_BY_NAME, draw_process_head
+from gputui.ui.drawing.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
 from gputui.ui.widgets.listing import Listing
 
 
@@ -32,13 +32,18 @@ class ProcessTable(Listing[ProcessRow]):
         self._appearance = appearance
         self._layout_width = 0
         self._present_layout: TableLayout[ProcessRow] = ()
-        self._columns = tuple(COLUMN_BY_NAME[name] for name in columns)
+        self._columns = tuple(PROCESS_COLUMN_BY_NAME[name] for name in columns)
         self._view = View()
         self._tagged: frozenset[Identity] = frozenset()
 
     def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
         """Set the order that the head shows, and which rows are tagged; drawn with the next entries."""
         self._view, self._tagged = view, tagged
+
+    @property
+    def why_empty(self) -> str:
+        """With a filter, how to clear it."""
+        return "No process matches the filter: Esc clears it." if self._view.filter_text else self.EMPTY
 
     def key_of(self, entry: ProcessRow) -> Hashable:
         return entry.key

@@ -39,7 +39,7 @@ def drawn(width: int) -> list:
 def test_groups_are_printed_with_count_shape_and_type():
     assert text_of(drawn(100)) == (
         " From start  00:01:39  look taken 0.5 s later\n"
-        " To   now    00:01:41  look taken then\n"
+        " To   now    00:01:41  look taken at that time\n"
         "\n"
         " reserved         10.0 MiB    24.0 MiB  +14.0 MiB\n"
         " allocated        10.0 MiB    24.0 MiB  +14.0 MiB\n"
@@ -60,7 +60,7 @@ def test_no_line_is_wider_than_the_screen(width):
 async def test_without_a_mark_it_shows_how_to_set_one():
     async with sitting(replace(ONE, marks=())) as at:
         await at.press("5")
-        assert "No mark is set. m sets one" in at.text
+        assert "m sets one now" in at.text
         await at.press("f", "t", "m")
         assert at.feed.marks == ["mark 1"]
 

@@ -26,7 +26,7 @@ def looked(names_time: float) -> TargetMoment:
         pytest.param(100.0, 100, "looked 3s ago, a pause of 1.0 ms", id="names from the same look"),
         pytest.param(100.0, 50, "looked 3s ago", id="a narrow line"),
         pytest.param(0.0, 100, "looked 3s ago, a pause of 1.0 ms", id="no names"),
-        pytest.param(58.0, 100, "looked 3s ago, at tensors 45s ago", id="names from an earlier look"),
+        pytest.param(58.0, 100, "looked 3s ago (tensors 45s ago)", id="names from an earlier look"),
         pytest.param(58.0, 50, "tensors 45s ago", id="names from an earlier look on a narrow line"),
     ],
 )

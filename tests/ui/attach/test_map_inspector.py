@@ -81,7 +81,7 @@ FRAGMENTED = segment(("live", 2), ("free", 12), ("live", 4), ("free", 2))
         pytest.param(
             release_of(segment(("live", 2), ("free", 18)), routed=[0]),
             1,
-            "empty_cache() does not return it: a capture is under way on this device.",
+            "empty_cache() does not return it: a capture is in progress on this device.",
             id="during a capture",
         ),
     ],

@@ -159,7 +159,7 @@ async def test_a_jump_to_memory_that_is_gone_shows_a_message():
         attached.app.screen.jump(at(9))
         await attached.pilot.pause()
         assert [notice.message for notice in attached.app._notifications] == [
-            f"There is nothing at {at(9):#x} any more."
+            f"No segment contains {at(9):#x} any more: the allocator has released it."
         ]
         assert attached.place == (1, 0)
 
@@ -215,7 +215,9 @@ async def test_the_cursor_stays_nearby_when_its_segment_is_gone(is_zoomed):
 @pytest.mark.parametrize(
     ("moment", "sentence"),
     [
-        pytest.param(moment_of(None, look_time=0.0), "There is no look at the allocator's map yet", id="no look yet"),
+        pytest.param(
+            moment_of(None, look_time=0.0), "Waiting for the first look at the allocator's segments", id="no look yet"
+        ),
         pytest.param(moment_of(None), "PyTorch holds no memory on device 0.", id="nothing allocated"),
         pytest.param(
             replace(moment_of(None), problems=(Problem("The backend cudaMallocAsync has no map."),)),

@@ -74,7 +74,7 @@ def test_of_many_odd_ranks_the_first_three_are_named_and_the_rest_counted():
 
 
 def test_ranks_that_hold_about_the_same_are_reported():
-    assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 hold about the same memory."
+    assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 ranks hold about the same memory."
     assert draw_odd(job(100, 900), 80) == []
 
 

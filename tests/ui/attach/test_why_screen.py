@@ -37,7 +37,7 @@ def test_a_finding_shows_title_evidence_and_remedy():
         "   GiB more since the first look.\n"
         "     losses grew from 1 to 127 tensors.\n"
         "   > Append loss.item() to losses.\n"
-        "     Enter shows it on the tensors.\n"
+        "     Enter shows it on the Tensors screen.\n"
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gputui.ui.backend.pen import RESET, Pen, Run, change, in_columns, move
+from gputui.ui.backend.pen import RESET, Pen, ScreenRun, change, in_columns, move
 
 GREEN, PLAIN = Style(color="green"), Style()
 
@@ -50,7 +50,7 @@ def test_a_style_change_sends_only_the_difference(old, new, written):
 
 
 def test_runs_in_the_same_column_are_written_one_after_another():
-    rows = [Run(y, x, [("7", style)]) for y in range(3) for x, style in ((10, GREEN), (40, PLAIN))]
+    rows = [ScreenRun(y, x, [("7", style)]) for y in range(3) for x, style in ((10, GREEN), (40, PLAIN))]
     assert [(run.x, run.y) for run in in_columns(rows)] == [(10, 0), (10, 1), (10, 2), (40, 0), (40, 1), (40, 2)]
     pen = Pen(ColorSystem.STANDARD, 80)
     for run in in_columns(rows):
@@ -61,10 +61,10 @@ def test_runs_in_the_same_column_are_written_one_after_another():
 def test_after_the_right_edge_or_non_ascii_text_a_move_is_absolute():
     pen = Pen(ColorSystem.STANDARD, 10)
     for run in (
-        Run(0, 9, [("a", PLAIN)]),
-        Run(1, 9, [("b", PLAIN)]),
-        Run(2, 2, [("█", PLAIN)]),
-        Run(3, 2, [("c", PLAIN)]),
+        ScreenRun(0, 9, [("a", PLAIN)]),
+        ScreenRun(1, 9, [("b", PLAIN)]),
+        ScreenRun(2, 2, [("█", PLAIN)]),
+        ScreenRun(3, 2, [("c", PLAIN)]),
     ):
         pen.write(run)
     assert pen.finish() == "\x1b[1;10Ha\x1b[2;10Hb\x1b[3;3H█\x1b[4;3Hc"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gputui.ui.drawing.columns import Column, column_at, draw_head, draw_row, lay_out
-from gputui.ui.drawing.devices import COLUMNS as DEVICE_COLUMNS
+from gputui.ui.drawing.columns import Column, column_at, draw_row, draw_titles, lay_out
+from gputui.ui.drawing.devices import DEVICE_COLUMNS
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.drawing.processes import COLUMNS as PROCESS_COLUMNS
+from gputui.ui.drawing.processes import PROCESS_TABLE_COLUMNS
 
 NAME = Column("name", "Name", 4, lambda item: (item, "plain"), grow=1, most=8)
 NUMBER = Column("number", "Nr", 3, lambda item: ("7", "dim"), align=">")
@@ -34,7 +34,7 @@ def test_lay_out(width, widths):
     assert {column.name: cells for column, cells in lay_out(ALL, width)} == widths
 
 
-@pytest.mark.parametrize("columns", [DEVICE_COLUMNS, PROCESS_COLUMNS], ids=["devices", "processes"])
+@pytest.mark.parametrize("columns", [DEVICE_COLUMNS, PROCESS_TABLE_COLUMNS], ids=["devices", "processes"])
 @pytest.mark.parametrize("width", range(60, 301))
 def test_the_monitors_tables_never_exceed_the_screen(columns, width):
     assert sum(cells + 1 for _, cells in lay_out(columns, width)) - 1 <= width
@@ -48,7 +48,7 @@ def test_a_row_has_each_cell_in_its_column():
 
 
 def test_the_head_marks_the_sorted_column():
-    assert draw_head(lay_out(ALL, 20), "number", "^") == (("Name   Nr^ Wide     ", "head"),)
+    assert draw_titles(lay_out(ALL, 20), "number", "^") == (("Name   Nr^ Wide     ", "head"),)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from gputui.model.process import Identity, ProcessLook, Workers
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.process_rows import PROCESS_ORDERS, View, rows_of
+from gputui.ui.drawing.process_rows import PROCESS_ORDERS, View, process_rows_of
 from tests.ui import scenes
 
 UNKNOWN = Absent("insufficient permissions")
@@ -29,7 +29,7 @@ THREE = scenes.snapshot(
 
 
 def pids(view: View, scene=THREE) -> list[int | None]:
-    return [row.process.pid if row.process else None for row in rows_of(scene, view, Appearance())]
+    return [row.process.pid if row.process else None for row in process_rows_of(scene, view, Appearance())]
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_filter_keeps_only_matching_rows():
 
 
 def test_a_row_keeps_its_key_in_every_order():
-    keys = {row.key for row in rows_of(scenes.node(), View(), Appearance())}
+    keys = {row.key for row in process_rows_of(scenes.node(), View(), Appearance())}
     assert len(keys) == 9
     for order in PROCESS_ORDERS:
-        assert {row.key for row in rows_of(scenes.node(2), View(order=order.name), Appearance())} == keys
+        assert {row.key for row in process_rows_of(scenes.node(2), View(order=order.name), Appearance())} == keys
 
 
 def test_a_process_on_a_missing_device_has_no_row():
@@ -85,7 +85,7 @@ def test_a_process_on_a_missing_device_has_no_row():
 
 class TestTree:
     def rows(self, scene) -> list[str]:
-        rows = rows_of(scene, View(is_tree=True), Appearance())
+        rows = process_rows_of(scene, View(is_tree=True), Appearance())
         return [f"{row.prefix}{row.note or row.process.pid}" for row in rows]
 
     def test_ranks_are_under_their_job_and_workers_under_their_rank(self):
@@ -105,12 +105,14 @@ class TestTree:
         assert self.rows(scene) == ["1", "└─1 worker (shared pages counted more than once)"]
 
     def test_the_memory_of_a_job_is_the_sum_of_its_ranks(self):
-        heading = rows_of(scenes.snapshot(scenes.devices(4), scenes.job(2000, 4)), View(is_tree=True), Appearance())[0]
+        heading = process_rows_of(
+            scenes.snapshot(scenes.devices(4), scenes.job(2000, 4)), View(is_tree=True), Appearance()
+        )[0]
         assert heading.used_bytes == 4 * 20 * 1024**3
 
     def test_a_job_whose_memory_is_unknown_has_no_invented_sum(self):
         ranks = tuple(rank._replace(uses=(rank.uses[0]._replace(used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
-        heading = rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Appearance())[0]
+        heading = process_rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Appearance())[0]
         assert isinstance(heading.used_bytes, Absent)
 
     def test_a_tree_without_processes_is_empty(self):

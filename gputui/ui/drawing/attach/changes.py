@@ -21,7 +21,7 @@ COUNTERS = (
     ("peak allocated", "peak_allocated_bytes"),
 )
 
-NOTHING = "Nothing was allocated or freed."
+NO_CHANGES = "Nothing was allocated or freed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def draw_changes(changes: Changes, ends: tuple[End, End], width: int) -> list[Li
     moved = [("+", group) for group in changes.came] + [("-", group) for group in changes.went]
     moved.sort(key=lambda entry: -entry[1].bytes)
     if not moved:
-        lines.append(((fit(f" {NOTHING}", width), "dim"),))
+        lines.append(((fit(f" {NO_CHANGES}", width), "dim"),))
     return lines + [_group(sign, group, width) for sign, group in moved]
 
 
@@ -65,7 +65,7 @@ def _looked_at(end: End) -> str:
     if not end.look_time:
         return "no look"
     if abs(offset_s) < 0.05:
-        return "look taken then"
+        return "look taken at that time"
     return f"look taken {abs(offset_s):.1f} s {'later' if offset_s > 0 else 'earlier'}"
 
 

@@ -19,7 +19,7 @@ SMALLEST_SHARE = 4
 LINES_OF_FEW = 16
 """Up to this many segments of one scale share this many lines; of more, every segment has one line."""
 
-CELLS_A_BLOCK = 2
+CELLS_PER_BLOCK = 2
 """Cells that a block should have on average."""
 
 
@@ -179,7 +179,7 @@ def _rows_of(group: Group, room: int) -> Iterator[Heading | SegmentRow]:
 def _lines(releases: Releases, room: int) -> int:
     """Lines for the largest segment of a scale: enough for its blocks, where there are few segments."""
     blocks = max(len(release.segment.blocks) for release in releases)
-    return max(1, min(-(-CELLS_A_BLOCK * blocks // room), LINES_OF_FEW // len(releases)))
+    return max(1, min(-(-CELLS_PER_BLOCK * blocks // room), LINES_OF_FEW // len(releases)))
 
 
 def blocker_of(release: SegmentRelease, block: Block) -> Blocker | None:

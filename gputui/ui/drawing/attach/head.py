@@ -1,4 +1,4 @@
-"""The lines below the status of an attach screen: process, device and moment; how it ended; the action in it."""
+"""The lines below the status of an attach screen: process, device and moment; how it ended; its last action."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
     named = device.layout.names_time if device and device.layout else 0.0
     if 0.0 < named < moment.look_time:
         tensors = f"tensors {format_duration(moment.time - named)} ago"
-        return [(f"  looked {age} ago, at {tensors} ", "dim"), (f"  {tensors} ", "dim")]
+        return [(f"  looked {age} ago ({tensors}) ", "dim"), (f"  {tensors} ", "dim")]
     return [(f"  looked {age} ago, {cost} ", "dim"), (f"  looked {age} ago ", "dim")]
 
 

@@ -1,4 +1,4 @@
-"""All that is known about one block, and what would free its memory."""
+"""Every fact about one block, and what would free its memory."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _release_of_free(release: SegmentRelease, block: Block, kind: CellKind, page
 
 def _keeper(release: SegmentRelease) -> str:
     if release.segment.pool_id == DEFAULT_POOL:
-        return f"{release.held_by} is under way on this device"
+        return f"{release.held_by} is in progress on this device"
     return f"{release.held_by} keeps its pool"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gputui.explain.advice.names import counted
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.analysis import SegmentRelease
 from gputui.model.moment import DeviceLayout
@@ -70,11 +71,6 @@ def draw_heading(heading: Heading, width: int) -> Line:
 
 def _sum(word: str, count: int, role: str = "plain") -> list[Piece]:
     return [(f"{word} {format_bytes(count)}", role)] if count else []
-
-
-def counted(count: int, word: str) -> str:
-    """A number with its noun: "1 block", "2 blocks"."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def draw_segment(

@@ -64,16 +64,20 @@ def _entry(part: Part, total: int, width: int, appearance: Appearance) -> list[P
 
 def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
     """Allocated, active and reserved with their peaks; retries and out-of-memory errors."""
-    counted = device.statistics
+    statistics = device.statistics
     figures = (
-        ("allocated", format_bytes(counted.allocated_bytes), f"peak {format_bytes(counted.peak_allocated_bytes)}"),
-        ("active", format_bytes(counted.active_bytes), f"peak {format_bytes(counted.peak_active_bytes)}"),
-        ("reserved", format_bytes(counted.reserved_bytes), f"peak {format_bytes(counted.peak_reserved_bytes)}"),
+        (
+            "allocated",
+            format_bytes(statistics.allocated_bytes),
+            f"peak {format_bytes(statistics.peak_allocated_bytes)}",
+        ),
+        ("active", format_bytes(statistics.active_bytes), f"peak {format_bytes(statistics.peak_active_bytes)}"),
+        ("reserved", format_bytes(statistics.reserved_bytes), f"peak {format_bytes(statistics.peak_reserved_bytes)}"),
     )
     groups: list[list[Piece]] = [
         [(f" {name} ", "dim"), (now, "plain"), (f" ({peak}) ", "dim")] for name, now, peak in figures
     ]
-    troubles = (("retries", counted.num_alloc_retries), ("out of memory", counted.num_ooms))
+    troubles = (("retries", statistics.num_alloc_retries), ("out of memory", statistics.num_ooms))
     groups += [[(f" {name} ", "dim"), (f"{count} ", "poor" if count else "plain")] for name, count in troubles]
     return fill_lines(groups, width)
 
@@ -139,10 +143,10 @@ def _statistics_of(device: int, point: CounterPoint | None) -> AllocatorStatisti
 
 
 def _levels(point: CounterPoint | None, device: int, top: int, steps: int) -> tuple[int, int, int] | None:
-    counted = _statistics_of(device, point)
-    if counted is None or not top:
+    statistics = _statistics_of(device, point)
+    if statistics is None or not top:
         return None
-    values = (counted.allocated_bytes, counted.active_bytes, counted.reserved_bytes)
+    values = (statistics.allocated_bytes, statistics.active_bytes, statistics.reserved_bytes)
     allocated, active, reserved = (min(steps, round(steps * value / top)) for value in values)
     return allocated, active, reserved
 
@@ -172,10 +176,10 @@ def _events(axis: Axis, device: int, cursor: int, marks: Sequence[Mark], width: 
     cells: list[Piece] = [(" ", "plain")] * width
     before: tuple[int, int] | None = None
     for column, point in enumerate(axis.columns):
-        counted = _statistics_of(device, point)
-        if counted is None:
+        statistics = _statistics_of(device, point)
+        if statistics is None:
             continue
-        now = (counted.num_ooms, counted.num_alloc_retries)
+        now = (statistics.num_ooms, statistics.num_alloc_retries)
         if before is not None and now != before:
             cells[column] = ("!", "poor") if now[0] > before[0] else ("r", "fair")
         before = now
@@ -191,7 +195,7 @@ def _events(axis: Axis, device: int, cursor: int, marks: Sequence[Mark], width: 
 def timeline_top(points: Sequence[CounterPoint], device: int) -> int:
     """The highest reserved bytes of the points: the top of the axis."""
     return max(
-        (counted.reserved_bytes for point in points for counted in point.statistics if counted.device == device),
+        (counters.reserved_bytes for point in points for counters in point.statistics if counters.device == device),
         default=0,
     )
 
@@ -211,7 +215,7 @@ def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearan
     lines += draw_legend(parts, width, appearance)
     lines += draw_counters(device, width)
     if device.layout is None and not moment.problems:
-        lines.append(((fit(" There is no look at the allocator's map yet.", width), "dim"),))
+        lines.append(((fit(" Waiting for the first look at the allocator's segments ...", width), "dim"),))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The Ranks screen: a line for every attached process; what differs much from the others is marked and explained."""
+"""The Ranks screen: a line for every attached process; one that differs much from the rest is marked and explained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.ui.drawing.line import Line, Piece, indented, paragraph
 from gputui.units import format_bytes
 
 SENTENCES = 3
-"""The most odd ranks that have a sentence above the list; all odd ranks are marked in it."""
+"""At most this many odd ranks have a sentence above the list; all odd ranks are marked in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
     if len(ranks) < FEWEST:
         return []
     if not odd:
-        return paragraph(f"All {len(ranks)} hold about the same memory.", width, "dim")
+        return paragraph(f"All {len(ranks)} ranks hold about the same memory.", width, "dim")
     paragraphs = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
     lines = [line for lines in paragraphs for line in lines]
     more = len(odd) - SENTENCES
@@ -67,7 +67,7 @@ def _command(row: RankRow) -> Piece:
     return (words, "fair" if row.rank.moment.ended else "plain")
 
 
-COLUMNS: tuple[Column[RankRow], ...] = (
+RANK_COLUMNS: tuple[Column[RankRow], ...] = (
     Column("rank", "Rank", 6, _rank, align=">"),
     Column("pid", "PID", 8, lambda row: (str(row.rank.moment.pid), "plain"), align=">"),
     Column("device", "GPU", 4, lambda row: (str(row.rank.device.index), "title"), align=">"),
@@ -75,6 +75,6 @@ COLUMNS: tuple[Column[RankRow], ...] = (
     _figure("allocated"),
     _figure("peak"),
     _figure("stuck"),
-    Column("utilization", "Use", 5, _utilization, align=">"),
+    Column("utilization", "Util", 5, _utilization, align=">"),
     Column("command", "Command", 10, _command, grow=1),
 )

@@ -1,4 +1,4 @@
-"""The Tensors screen: rows of a tree with bars, a summary above them, and what is under the cursor in full."""
+"""The Tensors screen: rows of a tree with bars, a summary above them, and the row under the cursor in full."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def draw_summary(view: TensorView, width: int) -> Line:
 
 
 def draw_detail(row: Row | None, allocated_bytes: int, width: int, appearance: Appearance) -> tuple[Line, ...]:
-    """The full name and all that is known about what is under the cursor, on `DETAIL_LINES` lines."""
+    """The full name and every fact about the row under the cursor, on `DETAIL_LINES` lines."""
     if row is None:
         return ((),) * DETAIL_LINES
     block = row.node.block
@@ -151,7 +151,7 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
         facts.append(f"{block.requested_bytes:,} bytes requested")
     if owner.saved_by:
         facts.append(f"saved for backward by {owner.saved_by}")
-    name = owner.name or "a block with unknown owner"
+    name = owner.name or "a block with an unknown owner"
     return f"{name}  ({owner.category.value.replace('_', ' ')})", ", ".join(facts)
 
 

@@ -16,7 +16,7 @@ LOOKS: dict[Weight, tuple[str, str, str]] = {
 """By weight: a sign, the role of the title, and the noun."""
 
 PLURALS = {"piece of advice": "pieces of advice"}
-NOTHING = "No findings about this device: there is no look yet, or it holds nothing."
+NO_FINDINGS = "No findings: this device has not been looked at yet, or PyTorch holds no memory on it."
 
 
 def draw_counts(findings: Sequence[Finding], width: int) -> Line:
@@ -27,11 +27,11 @@ def draw_counts(findings: Sequence[Finding], width: int) -> Line:
         if counts[weight]:
             many = PLURALS.get(word, f"{word}s")
             pieces += [(sign, role), (f" {counts[weight]} {word if counts[weight] == 1 else many}   ", "dim")]
-    return join(pieces) if len(pieces) > 1 else ((fit(f" {NOTHING}", width), "dim"),)
+    return join(pieces) if len(pieces) > 1 else ((fit(f" {NO_FINDINGS}", width), "dim"),)
 
 
 def draw_finding(finding: Finding, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
-    """A finding and an empty line; the current one has the cursor, and says to which screen Enter leads."""
+    """A finding and an empty line; the current one has the cursor, and names the screen that Enter opens."""
     sign, role, _ = LOOKS[finding.weight]
     title = indented(finding.title, width, f" {sign} ", role)
     if is_current:
@@ -42,5 +42,5 @@ def draw_finding(finding: Finding, width: int, *, is_current: bool, destination:
     if finding.remedy:
         lines += indented(finding.remedy, width, "   > ", "good")
     if is_current and destination:
-        lines.append(((fit(f"     Enter shows it on the {destination.lower()}.", width), "dim"),))
+        lines.append(((fit(f"     Enter shows it on the {destination} screen.", width), "dim"),))
     return [*lines, ()]

@@ -6,18 +6,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gputui.explain.advice.names import counted
 from gputui.model.analysis import SegmentRelease
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import Run, Span, draw_runs, part_of_runs, runs_of_all
 from gputui.ui.drawing.attach.groups import blocker_of
-from gputui.ui.drawing.attach.map import CELLS_AT, counted
+from gputui.ui.drawing.attach.map import CELLS_AT
 from gputui.ui.drawing.line import Line, fit, join
 from gputui.units import format_bytes, format_bytes_short
 
-CELLS_A_BLOCK = 6
+CELLS_PER_ZOOMED_BLOCK = 6
 """Cells per block on average where a segment is drawn as a whole: room for a letter and some of a name."""
 
-CELLS_A_BLOCK_IN_PAGE = 2
+CELLS_PER_BLOCK_IN_PAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def zoom_rows(release: SegmentRelease, spans: Sequence[Span], page_bytes: int | 
     is_paged = release.segment.is_expandable and page_bytes is not None
     size = release.segment.size_bytes
     chunk_bytes = page_bytes if is_paged and page_bytes else size
-    density = CELLS_A_BLOCK_IN_PAGE if is_paged else CELLS_A_BLOCK
+    density = CELLS_PER_BLOCK_IN_PAGE if is_paged else CELLS_PER_ZOOMED_BLOCK
     chunks = [
         _chunk(number, spans, start, min(start + chunk_bytes, size), density, room)
         for number, start in enumerate(range(0, size, chunk_bytes))

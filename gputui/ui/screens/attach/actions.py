@@ -1,4 +1,4 @@
-"""What can be done in the attached process: a menu, and a question before each action."""
+"""Actions in the attached process: a menu, and a confirmation before each action."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SCAN = ("s", "scan: look at every Python object", "scan")
 
 NONE_TAKEN = (
     f"This process takes no actions: {environment.PROBE_ACTS} is 0 in its environment, "
-    "or its probe belongs to an older gputui."
+    "or its probe belongs to an older gputui. Restart the program without that variable, or with this gputui."
 )
 
 
 def can_run_actions(target: Target | None) -> bool:
-    """Whether there is a process to do something in: not in a recording, nor once it has ended."""
+    """Whether actions can run: not in a recording, nor once the process has ended."""
     latest = target.timeline.latest if target else None
     return target is not None and latest is not None and not latest.ended and isinstance(target.feed, ActionFeed)
 
 
 def choose_action(screen: MonitorScreen, target: Target, scan: Callable[[], None]) -> None:
-    """Ask what to do in a process; `scan` does the one thing that needs no confirmation."""
+    """Ask which action to run in a process; `scan` needs no confirmation."""
     if not target.actions:
         screen.monitor.say(NONE_TAKEN)
         return

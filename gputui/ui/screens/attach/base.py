@@ -52,10 +52,10 @@ class AttachScreen(Replaying, MonitorScreen):
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {
-        "attach": "An attached process",
-        "actions": "Actions in it",
+        "attach": "Attached process",
+        "actions": "Actions in the attached process",
         **{entry.name: entry.help_heading for entry in ATTACH_SCREENS.values() if entry.help_heading},
-        "replay": "A recording that is played",
+        "replay": "Playing a recording",
     }
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,14 +72,14 @@ class AttachScreen(Replaying, MonitorScreen):
             id="attach.previous",
             tooltip="the previous attached process",
         ),
-        Binding("m", "mark", "Mark", id="attach.mark", tooltip="name this moment, to compare with it later"),
+        Binding("m", "mark", "Mark", id="attach.mark", tooltip="mark this moment, to compare with it"),
         Binding(
             LOOK_KEY,
             "look",
             "Look now",
             show=False,
             id="attach.look",
-            tooltip="look at its memory now, however long it takes",
+            tooltip="look at its memory now",
         ),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding(
@@ -88,9 +88,9 @@ class AttachScreen(Replaying, MonitorScreen):
             "Action",
             show=False,
             id="actions.menu",
-            tooltip="do something in the program, after confirmation",
+            tooltip="run an action, after confirmation",
         ),
-        Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="to the monitor"),
+        Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="back to the monitor"),
         *REPLAY_BINDINGS,
     ]
 
@@ -100,7 +100,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return self.target.player if self.target else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only a recording can be played, and only a live process asked; text typed into a filter is not a key."""
+        """Only a recording can be played, and only a live process looked at; text typed into a filter is not a key."""
         if action in REPLAY_ACTIONS:
             return self.player is not None and not isinstance(self.focused, Input)
         if action in ASKING_ACTIONS:
@@ -110,7 +110,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
-        """Status, target, what was done in it, body, keys."""
+        """Status, target, its last action, body, keys."""
         status, *rest = super().compose()
         yield status
         yield Notes(self._draw_target, id="target")
@@ -136,7 +136,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return self.target.device_moment if self.target else None
 
     def draw_status(self) -> None:
-        """The lines above the body: the status, the target, what was done in it."""
+        """The lines above the body: the status, the target, its last action."""
         super().draw_status()
         self.query_one("#target", Notes).redraw()
         self.query_one("#action", Notes).redraw()
@@ -159,7 +159,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return [head, *draw_ending(moment, width)]
 
     def _draw_action(self, width: int) -> list[Line]:
-        """The action under way, or the result of the last one until it is put away."""
+        """The running action, or the result of the last one until it is dismissed."""
         latest = self.target.timeline.latest if self.target else None
         return draw_action(latest.pending_action, self.target.outcome, width) if self.target and latest else []
 
@@ -171,7 +171,9 @@ class AttachScreen(Replaying, MonitorScreen):
         moment = self.moment
         if moment is None:
             return [((" Waiting for the probe ...", "dim"),)]
-        return self.problems(width) or paragraph("The process holds no memory on a device.", width, "fair")
+        return self.problems(width) or paragraph(
+            "PyTorch has used no GPU in this process yet: this screen fills once a tensor is on one.", width, "fair"
+        )
 
     def problems(self, width: int) -> list[Line]:
         """What could not be read, in sentences."""
@@ -183,7 +185,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return self.with_look_key(problem.text) if is_on_request else problem.text
 
     def with_look_key(self, text: str) -> str:
-        """A text that a look would tell more about, and the key that asks for one; a recording has none."""
+        """The text with the key that asks for a look; unchanged in a recording, which cannot be looked at."""
         if self.player:
             return text
         key = self.monitor.keymap.get("attach.look", LOOK_KEY).partition(",")[0]
@@ -207,7 +209,7 @@ class AttachScreen(Replaying, MonitorScreen):
         if self.target and self.moment and not self.moment.ended:
             label = f"mark {len(self.target.marks) + 1}"
             self.target.feed.mark(label)
-            self.monitor.say(f"{label} is set.", is_error=False)
+            self.monitor.say(f"{label} is set; the Changes screen compares with it.", is_error=False)
 
     def action_look(self) -> None:
         """Look now, including what takes too long for automatic looks; the target line shows the cost."""
@@ -220,12 +222,12 @@ class AttachScreen(Replaying, MonitorScreen):
             self.target.feed.look("scan")
 
     def action_choose_action(self) -> None:
-        """Ask what to do in the program, and whether to do it."""
+        """Ask which action to run in the program, and whether to run it."""
         if self.target:
             choose_action(self, self.target, self.action_scan)
 
     def action_leave(self) -> None:
-        """Close the result of an action, or go back to the screen below; a replay has none and exits."""
+        """Close the result of an action, or go back to the monitor; a replay has no monitor and exits."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()

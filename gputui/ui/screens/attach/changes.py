@@ -16,8 +16,8 @@ from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
 
 NO_MARK = (
-    "No mark is set. m sets one; in the program, gputui.probe.mark('after forward') does. Then this screen shows what"
-    " was allocated and freed since."
+    "No mark is set, so there is nothing to compare with. m sets one now; gputui.probe.mark('after forward') sets one"
+    " in the program. This screen then shows what was allocated and freed since."
 )
 
 MomentChoice = tuple[End, TargetMoment]
@@ -68,12 +68,12 @@ class ChangesScreen(AttachScreen):
         return [*marks, (End(label, moment.time, moment.look_time), moment)]
 
     def _index(self, places: list[MomentChoice], end: str) -> int:
-        wanted = self.target.compared[end] if self.target else None
+        compared = self.target.compared[end] if self.target else None
         default = len(places) - (2 if end == "from" else 1)
-        if wanted is None:
+        if compared is None:
             return default
-        chosen = (wanted.label, wanted.time)
-        matches = (number for number, (mark, _) in enumerate(places) if (mark.label, mark.time) == chosen)
+        label_and_time = (compared.label, compared.time)
+        matches = (number for number, (mark, _) in enumerate(places) if (mark.label, mark.time) == label_and_time)
         return next(matches, default)
 
     def _draw_page(self, width: int, _height: int) -> list[Line]:
@@ -85,13 +85,17 @@ class ChangesScreen(AttachScreen):
         before, after = (places[self._index(places, end)] for end in ("from", "to"))
         devices = self._device_of(before[1]), self._device_of(after[1])
         if devices[0] is None or devices[1] is None:
-            return paragraph("The process did not use this device at both moments.", width, "fair")
+            return paragraph(
+                "The process did not use this device at both moments: choose others with f and t.",
+                width,
+                "fair",
+            )
         return draw_changes(self._changes(devices[0], devices[1]), (before[0], after[0]), width)
 
     def _changes(self, before: DeviceMoment, after: DeviceMoment) -> Changes:
         looks = (before.layout, after.layout)
         last, result = self._compared
-        if result is None or None in looks or any(one is not other for one, other in zip(looks, last, strict=True)):
+        if result is None or None in looks or any(now is not old for now, old in zip(looks, last, strict=True)):
             result = changes(before, after)
             self._compared = (looks, result)
         return result

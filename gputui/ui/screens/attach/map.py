@@ -25,7 +25,7 @@ class MapScreen(AttachScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wanted: int | None = None
+        self._jump_address: int | None = None
 
     def compose_body(self) -> ComposeResult:
         """Map and inspector, and the legend below both."""
@@ -50,14 +50,14 @@ class MapScreen(AttachScreen):
         map_view = self.query_one(MapView)
         map_view.set_layout(layout)
         self.query_one("#legend", Notes).redraw()
-        if layout and self._wanted is not None:
-            address, self._wanted = self._wanted, None
+        if layout and self._jump_address is not None:
+            address, self._jump_address = self._jump_address, None
             if not map_view.jump(address):
-                self.monitor.say(f"There is nothing at {address:#x} any more.")
+                self.monitor.say(f"No segment contains {address:#x} any more: the allocator has released it.")
 
     def jump(self, address: int) -> None:
         """Put the cursor on the block that contains an address, now or with the next moment."""
-        self._wanted = address
+        self._jump_address = address
         if self.query(MapView):
             self.draw()
 
@@ -71,7 +71,7 @@ class MapScreen(AttachScreen):
         if moment is None or device is None or moment.ended or moment.problems:
             return self.nothing_yet(width)
         if not moment.look_time:
-            return paragraph("There is no look at the allocator's map yet; the first is on its way.", width, "dim")
+            return paragraph("Waiting for the first look at the allocator's segments ...", width, "dim")
         return paragraph(f"PyTorch holds no memory on device {device.index}.", width, "dim")
 
     @on(MapView.Moved)
@@ -81,8 +81,8 @@ class MapScreen(AttachScreen):
         inspection = inspect(release, map_view.block, map_view.page_bytes(release)) if release else None
         self.query_one(Inspector).set_inspection(inspection)
 
-    @on(MapView.Wanted)
-    def _wants_tensor(self, message: MapView.Wanted) -> None:
+    @on(MapView.TensorRequested)
+    def _tensor_requested(self, message: MapView.TensorRequested) -> None:
         if message.is_live:
             self.monitor.jump_to("tensors", message.address)
         else:

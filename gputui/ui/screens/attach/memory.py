@@ -15,7 +15,7 @@ from gputui.ui.widgets.page import Page
 from gputui.units import format_bytes
 
 AROUND_TIMELINE = 2
-"""Its title and its line of events."""
+"""Lines of the timeline's title and of its events."""
 
 ZOOMS_S = (1.0, *SPANS_S)
 
@@ -29,7 +29,7 @@ class MemoryScreen(AttachScreen):
         Binding("left,h", "go_back(-1)", "Back", id="memory.back", tooltip="the previous moment"),
         Binding("right,l", "go_back(1)", "Forward", id="memory.forward", tooltip="the next moment"),
         Binding("n", "now", "Now", id="memory.now", tooltip="back to the present"),
-        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds for each cell of the graphs"),
+        Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
     ]
 
     def __init__(self) -> None:
@@ -81,6 +81,6 @@ class MemoryScreen(AttachScreen):
         axis = Axis(points, width, span_s, target.timeline.latest.time)
         top = timeline_top(points, device.index)
         at = "" if target.cursor is None else f"  cursor at {time_of(target.cursor)}"
-        title = f" Reserved, active, allocated; top {format_bytes(top)}, each cell {span_s:g} s{at}"
+        title = f" Reserved, active, allocated; top {format_bytes(top)}, {span_s:g} s per cell{at}"
         drawn = draw_timeline(axis, device.index, top, height, target.cursor, target.marks, self.monitor.appearance)
         return [join(((fit(title, width), "title"),)), *drawn]

@@ -8,8 +8,8 @@ from textual import on
 from textual.app import ComposeResult
 
 from gputui.explain.ranks import Rank, ranks_of
-from gputui.ui.drawing.attach.ranks import COLUMNS, RankRow, draw_odd
-from gputui.ui.drawing.columns import draw_head, draw_row, lay_out
+from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd
+from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.listing import Listing
@@ -19,16 +19,16 @@ from gputui.ui.widgets.painted import Notes
 class RankList(Listing[RankRow]):
     """A line for every process and device."""
 
-    EMPTY = "No process is attached."
+    EMPTY = "No process is attached: open one on the overview with Enter, then press a."
 
     def key_of(self, entry: RankRow) -> Hashable:
         return (entry.rank.moment.pid, entry.rank.device.index)
 
     def draw_head(self, width: int) -> Line:
-        return draw_head(lay_out(COLUMNS, width))
+        return draw_titles(lay_out(RANK_COLUMNS, width))
 
     def draw_entry(self, entry: RankRow, width: int) -> Line:
-        return draw_row(lay_out(COLUMNS, width), entry)
+        return draw_row(lay_out(RANK_COLUMNS, width), entry)
 
 
 class RanksScreen(AttachScreen):

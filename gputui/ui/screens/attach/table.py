@@ -37,17 +37,19 @@ ATTACH_SCREENS = {
     entry.name: entry
     for entry in (
         AttachScreenEntry(
-            "memory", "Memory", "one bar of all memory, and over time", "memory:MemoryScreen", "Its memory over time"
+            "memory", "Memory", "where memory is, now and over time", "memory:MemoryScreen", "Memory screen"
         ),
         AttachScreenEntry("why", "Why", "findings, and what to do", "why:WhyScreen"),
-        AttachScreenEntry("map", "Map", "segments and blocks, drawn", "map:MapScreen", "The map of its segments"),
-        AttachScreenEntry("tensors", "Tensors", "whose memory it is", "tensors:TensorsScreen", "Its tensors"),
+        AttachScreenEntry("map", "Map", "the allocator's segments and blocks", "map:MapScreen", "Map screen"),
+        AttachScreenEntry(
+            "tensors", "Tensors", "who owns the allocated memory", "tensors:TensorsScreen", "Tensors screen"
+        ),
         AttachScreenEntry(
             "changes",
             "Changes",
-            "what was allocated and freed between marks",
+            "what was allocated and freed since",
             "changes:ChangesScreen",
-            "What changed in it",
+            "Changes screen",
         ),
         AttachScreenEntry("ranks", "Ranks", "all attached processes", "ranks:RanksScreen"),
     )

@@ -22,7 +22,8 @@ from gputui.ui.widgets.listing import Listing
 from gputui.ui.widgets.painted import Notes
 
 PROBLEM_LINES = 2
-NO_LOOK = "This moment has only counters: its look at the allocator's map was not kept."
+NO_LOOK = "Waiting for the first look at the allocator's blocks ..."
+NOT_KEPT = "Of this moment only the counters were kept: n on the Memory screen goes back to now, which has tensors."
 
 
 class TensorsScreen(AttachScreen):
@@ -31,7 +32,7 @@ class TensorsScreen(AttachScreen):
     NAME = "tensors"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open what is under the cursor"),
+        Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open the row under the cursor"),
         Binding("left,h", "close", "Close", show=False, id="tensors.close", tooltip="close it, or go to its parent"),
         Binding("g", "group", "Group", id="tensors.group", tooltip="by module, or by shape and type"),
         Binding("o", "sort", "Sort", id="tensors.sort", tooltip="by bytes, count or name"),
@@ -42,7 +43,7 @@ class TensorsScreen(AttachScreen):
             "Filter",
             key_display="/",
             id="tensors.filter",
-            tooltip="words, or an expression such as dtype==float32 and bytes>10MiB",
+            tooltip="show only tensors that match",
         ),
         Binding("asterisk", "open_all", "All", key_display="*", id="tensors.all", tooltip="open all, or close all"),
         Binding("b", "block", "Block", id="tensors.block", tooltip="the tensor's block on the map"),
@@ -50,7 +51,7 @@ class TensorsScreen(AttachScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wanted: int | None = None
+        self._jump_address: int | None = None
 
     def compose_body(self) -> ComposeResult:
         """Notes, list, detail, and the filter line."""
@@ -75,21 +76,21 @@ class TensorsScreen(AttachScreen):
         self.query_one("#notes", Notes).redraw()
         self.query_one(TensorList).set_view(self.view)
         self.query_one("#detail", Notes).redraw()
-        if self._wanted is not None and self.view.is_current:
-            self._go_to(self._wanted)
+        if self._jump_address is not None and self.view.is_current:
+            self._go_to(self._jump_address)
 
     def _draw_notes(self, width: int) -> list[Line]:
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
         if device.layout is None:
-            return paragraph(NO_LOOK, width, "fair")
+            return paragraph(NOT_KEPT if moment.look_time else NO_LOOK, width, "fair")
         problems = self.problems(width)
         return [draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:
         """Put the cursor on the tensor whose block contains an address, now or with the next tree."""
-        self._wanted = address
+        self._jump_address = address
         if self.query(TensorList):
             self.draw()
 
@@ -97,7 +98,7 @@ class TensorsScreen(AttachScreen):
         """Move there; if the branches that lead there are still closed, wait for the next tree."""
         key = self.view.show(address)
         if self.view.is_current:
-            self._wanted = None
+            self._jump_address = None
             tensors = self.query_one(TensorList)
             tensors.set_view(self.view)
             tensors.move_to(key)
@@ -162,7 +163,7 @@ class TensorsScreen(AttachScreen):
         self.draw()
 
     def action_leave(self) -> None:
-        """Drop the filter, or if there is none leave."""
+        """Clear the filter, or leave if there is none."""
         if self.view.filter_text:
             self.view.filter("")
             self.draw()

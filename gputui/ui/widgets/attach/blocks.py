@@ -42,9 +42,9 @@ class Blocks(Cursored, Generic[B]):
 
     def set_blocks(self, blocks: Sequence[B], head: Callable[[int], list[Line]], key: Callable[[B], object]) -> None:
         """Replace the blocks; the cursor follows its block by `key`. `head` draws the lines above them."""
-        wanted = key(self.current) if self.current is not None else None
+        current_key = key(self.current) if self.current is not None else None
         self._blocks, self._head = tuple(blocks), head
-        places = [place for place, block in enumerate(self._blocks) if key(block) == wanted]
+        places = [place for place, block in enumerate(self._blocks) if key(block) == current_key]
         self._cursor = self.within(places[0] if places else self._cursor)
         self.redraw()
 
@@ -60,7 +60,7 @@ class Blocks(Cursored, Generic[B]):
         return lines[self._top : self._top + height]
 
     def _follow_cursor(self, height: int) -> None:
-        """Scroll as little as makes the block visible; of a block that is too long, its beginning."""
+        """Scroll as little as makes the block visible; a block that is too long shows its beginning."""
         if self._blocks:
             first, end = self._starts[self._cursor], self._starts[self._cursor + 1]
             self._top = min(max(self._top, end - height), first)
@@ -72,9 +72,9 @@ class Blocks(Cursored, Generic[B]):
         """Move the cursor to the first block that is a page away."""
         if not self._blocks:
             return
-        wanted = self._starts[self._cursor] + pages * max(1, self.size.height - 1)
-        there = [place for place, start in enumerate(self._starts[:-1]) if (start - wanted) * pages >= 0]
-        place = (there[0] if pages > 0 else there[-1]) if there else (len(self._blocks) - 1 if pages > 0 else 0)
+        line = self._starts[self._cursor] + pages * max(1, self.size.height - 1)
+        beyond = [place for place, start in enumerate(self._starts[:-1]) if (start - line) * pages >= 0]
+        place = (beyond[0] if pages > 0 else beyond[-1]) if beyond else (len(self._blocks) - 1 if pages > 0 else 0)
         self.action_move(place - self._cursor)
 
     def turn_wheel(self, lines: int) -> None:

@@ -26,7 +26,7 @@ from gputui.ui.widgets.listing import Listing
 
 
 class MapView(Listing[MapRow]):
-    """All segments, or one of them zoomed; cells are computed when their line is first visible.
+    """All segments, or one of them zoomed; cells are computed when their line is first drawn.
 
     `draw_empty` draws the lines that say why there are no segments.
     """
@@ -39,7 +39,9 @@ class MapView(Listing[MapRow]):
             "shift+right,L", "cell(1)", "Cell", show=False, id="map.right", tooltip="a block one cell to the right"
         ),
         Binding("z", "zoom", "Zoom", id="map.zoom", tooltip="the segment under the cursor, with every block"),
-        Binding("o,f6", "sort", "Sort", key_display="o", id="map.sort", tooltip="by address, size, stuck, releasable"),
+        Binding(
+            "o,f6", "sort", "Sort", key_display="o", id="map.sort", tooltip="sort by address, size, stuck, releasable"
+        ),
         Binding("r", "reverse", "Reverse", show=False, id="map.reverse", tooltip="reverse the order"),
         Binding("escape", "whole_map", "Whole map", show=False, id="map.whole", tooltip="back from a zoomed segment"),
         Binding("enter,t", "choose", "Tensor", id="map.tensor", tooltip="the block's tensor"),
@@ -48,7 +50,7 @@ class MapView(Listing[MapRow]):
     class Moved(Message):
         """The cursor is on another block, or the block has changed."""
 
-    class Wanted(Message):
+    class TensorRequested(Message):
         """The user asks for the tensor of a block; only a live block can have one."""
 
         def __init__(self, address: int, *, is_live: bool) -> None:
@@ -249,7 +251,7 @@ class MapView(Listing[MapRow]):
         """Ask for the block's tensor."""
         if self.release:
             block = self.release.segment.blocks[self._block]
-            self.post_message(self.Wanted(block.address, is_live=block.state is BlockState.ACTIVE_ALLOCATED))
+            self.post_message(self.TensorRequested(block.address, is_live=block.state is BlockState.ACTIVE_ALLOCATED))
 
     def on_resize(self) -> None:
         """Rebuild the rows: cells now stand for other bytes."""

@@ -10,15 +10,13 @@ from gputui.explain.tensor_tree import Row
 from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import tensor_columns
-from gputui.ui.drawing.columns import TableLayout, draw_head, draw_row, lay_out
+from gputui.ui.drawing.columns import TableLayout, draw_row, draw_titles, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 
 
 class TensorList(Listing[Row]):
     """The rows of a `TensorView`; only those that are visible are drawn."""
-
-    EMPTY = "Nothing matches."
 
     class Moved(Message):
         """The cursor is on another row, or its row has changed."""
@@ -48,8 +46,12 @@ class TensorList(Listing[Row]):
 
     @property
     def why_empty(self) -> str:
-        """That nothing matches, or that the first tree is still being built."""
-        return self.EMPTY if self._view.is_current else "Sorting the tensors ..."
+        """Why there are no rows: a filter, no tensors, or a tree that is still being built."""
+        if not self._view.is_current:
+            return "Sorting the tensors ..."
+        return (
+            "No tensor matches the filter: Esc clears it." if self._view.filter_text else "No tensors on this device."
+        )
 
     def draw(self, width: int, height: int) -> Sequence[Line]:
         """The visible rows, in the columns that there is room for."""
@@ -70,7 +72,7 @@ class TensorList(Listing[Row]):
     def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
         """Column titles, the sorted one marked."""
         mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
-        return draw_head(self._layout, self._view.order, mark)
+        return draw_titles(self._layout, self._view.order, mark)
 
     def draw_entry(self, entry: Row, width: int) -> Line:  # noqa: ARG002 - laid out already
         """A row of the tree."""
