@@ -44,9 +44,9 @@ from gputui.model.history import History
 from gputui.model.snapshot import Snapshot
 from gputui.sources.nvml import NvmlSource
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import draw_titles, draw_row, lay_out
+from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
 from gputui.ui.drawing.device_page import draw_device_page
-from gputui.ui.drawing.devices import COLUMNS, DeviceRow
+from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow
 from gputui.ui.graph_history import record
 
 look = NvmlSource().read()
@@ -54,7 +54,7 @@ history = History()
 record(history, Snapshot(time=1000.0, devices=look))
 (device,) = look.devices
 assert history.last(device.key, "default_limit_w", 1) == [650.0]
-columns = lay_out(COLUMNS, 120)
+columns = lay_out(DEVICE_COLUMNS, 120)
 lines = [draw_titles(columns), draw_row(columns, DeviceRow(device, (), Appearance()))]
 lines += draw_device_page(device, history, 0, (200, 60), Appearance())
 print(*("".join(text for text, _ in line) for line in lines), sep="\\n")

@@ -22,7 +22,7 @@ class Cursored(Wheeled, can_focus=True):
         Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down", tooltip="down one page"),
         Binding("home", "move(-1000000)", "First", show=False, id="list.first", tooltip="to the first line"),
         Binding("end,G", "move(1000000)", "Last", show=False, id="list.last", tooltip="to the last line"),
-        Binding("enter", "choose", "Open", show=False, id="list.open"),
+        Binding("enter", "choose", "Open", show=False, id="list.open", tooltip="open the line under the cursor"),
     ]
 
     class Chosen(Message):

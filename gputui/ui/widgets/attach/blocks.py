@@ -18,8 +18,8 @@ class Blocks(Cursored, Generic[B]):
     """Shows `head`, then every block, drawn by `draw_block`; the block under the cursor is always visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pagedown,space", "page(1)", "Page down", show=False, id="list.page-down"),
-        Binding("enter", "choose", "Show", id="list.open"),
+        Binding("pagedown,space", "page(1)", "Page down", show=False, id="list.page-down", tooltip="down one page"),
+        Binding("enter", "choose", "Show", id="list.open", tooltip="show it on its screen"),
     ]
 
     def __init__(self, draw_block: Callable[[B, int, bool], list[Line]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
