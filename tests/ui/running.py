@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from textual import app, pilot
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from gputui.ui.app import GputuiApp
 
@@ -50,13 +51,20 @@ class Running:
 
     @property
     def _is_drawing(self) -> bool:
+        is_waiting = any(
+            screen._layout_required or screen._dirty_widgets or screen._callbacks for screen in self._visible_screens
+        )
+        return is_waiting or self.app._resize_timer is not None
+
+    @property
+    def _visible_screens(self) -> list[Screen[object]]:
         screen = self.app.screen
-        return bool(self.app._resize_timer or screen._layout_required or screen._dirty_widgets)
+        return [screen, *(self.app._background_screens if screen.is_modal else ())]
 
     async def resize(self, width: int, height: int) -> None:
         """Resize the terminal and wait until everything is drawn."""
         await self.pilot.resize_terminal(width, height)
-        await self.until(lambda: self.app.screen._compositor.size == (width, height))
+        await self.until(lambda: all(each._compositor.size == (width, height) for each in self._visible_screens))
         await self.settle()
 
     async def until(self, condition: Callable[[], object]) -> None:
