@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from textual import app, pilot
+from textual import app, pilot, screen
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -27,6 +27,7 @@ async def until_idle(_min_sleep_s: float = 0.0) -> None:
 # Textual's own function sleeps 40 ms per key and 20 ms per pause, and returns too early when other programs keep this
 # one from the processor.
 app.wait_for_idle = pilot.wait_for_idle = until_idle
+screen.UPDATE_PERIOD = 0.001  # seconds from a change to its repaint: 16 ms in a terminal, for each key here
 
 
 class Running:
@@ -51,15 +52,14 @@ class Running:
 
     @property
     def _is_drawing(self) -> bool:
-        is_waiting = any(
-            screen._layout_required or screen._dirty_widgets or screen._callbacks for screen in self._visible_screens
-        )
-        return is_waiting or self.app._resize_timer is not None
+        top = self.app.screen
+        is_waiting = top._layout_required or top._dirty_widgets or top._callbacks
+        return bool(is_waiting) or self.app._resize_timer is not None
 
     @property
     def _visible_screens(self) -> list[Screen[object]]:
-        screen = self.app.screen
-        return [screen, *(self.app._background_screens if screen.is_modal else ())]
+        top = self.app.screen
+        return [top, *(self.app._background_screens if top.is_modal else ())]
 
     async def resize(self, width: int, height: int) -> None:
         """Resize the terminal and wait until everything is drawn."""
