@@ -24,16 +24,16 @@ def test_a_short_soak(torch_path: str, tmp_path: Path, sockets: Path, record_pro
         alone = [descriptors(pid) for pid in pids]
         for _ in range(ACTIONS // 3):
             soak.run_action()
-        soak.let_all_go()
+        soak.close_viewers()
         before = [held_kib(pid) for pid in pids]
         for _ in range(ACTIONS):
             soak.run_action()
         assert all(held_kib(pid) - kib < GROWN_KIB for pid, kib in zip(pids, before, strict=True))
-        soak.let_all_go()
+        soak.close_viewers()
         wait_until(lambda: [descriptors(pid) for pid in pids] == alone, "the end of every connection")
         soak.kill_rank()
         soak.sample()
         assert soak.problems() == []
-        assert {"come", "look", "leave", "nonsense"} <= soak.counts.keys()
+        assert {"arrive", "look", "leave", "nonsense"} <= soak.counts.keys()
     finally:
         soak.end()
