@@ -14,7 +14,7 @@ REPAINT = "\x0c"
 SCREENS = [
     ("\r", "PSS"),
     ("?", "app.help"),
-    ("t", "job of"),
+    ("t", "4 workers"),  # the heading "job of" may stay scrolled out of sight after a terminal of one line
     ("/", "words, or an expression"),
     ("o", "Sort by (capital letter: reversed)"),
     ("K", "Send SIGKILL"),
