@@ -65,6 +65,9 @@ class LookRunner:
         look = self._call.finished(
             lambda: self._take(self._torch_with_reader(), "", [self._main_thread_did_not_come()])
         )
+        if look is not None and look.pop("is_dropped", False):
+            self.method = None  # the request waits on: an empty look would take the viewer's map away
+            return None
         if look is not None:
             self._learn(look)
             self._describe_map(look)
@@ -154,7 +157,7 @@ class LookRunner:
             if torch is None or self._reader is None:
                 problems.append(_NO_TORCH)
             elif not self._is_urgent and _program_records(torch):  # it began after this look was asked for
-                problems.append(RECORDS)
+                look["is_dropped"] = True
             else:
                 self._reader.read(torch, method, look, may_walk=self._is_urgent)
         finally:

@@ -167,6 +167,47 @@ RECORDING = """
 """
 
 
+RECORDS_BEFORE_THE_LOOK = """
+    import threading, time
+    from gputui.probe import looks
+    asked, gate = threading.Event(), threading.Lock()
+    begin = looks.LookRunner.begin
+
+    def begin_and_tell(runner, method, wait_s, *, is_urgent):
+        begin(runner, method, wait_s, is_urgent=is_urgent)
+        asked.set()
+
+    looks.LookRunner.begin = begin_and_tell
+
+    def record():
+        asked.wait()
+        if device == "cuda":
+            torch.cuda.memory._record_memory_history()
+        gate.release()
+
+    gate.acquire()
+    threading.Thread(target=record).start()
+    gate.acquire()  # the look waits for this thread, and is taken once it returns
+    if device == "cuda":
+        actions = [entry["action"] for entry in torch._C._cuda_memorySnapshot(None)["device_traces"][0]]
+        print("entries", actions.count("snapshot"), flush=True)
+    else:
+        print("entries none", flush=True)
+    input()
+"""
+
+
+def test_an_automatic_look_leaves_no_entry_in_a_history_that_began_after_it_was_asked_for(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + RECORDS_BEFORE_THE_LOOK)
+    device = child.expect("ready")
+    with child.attach() as client:
+        client.ask_look(when="changed")
+        client.subscribe(0.1)
+        assert child.expect("entries") == ("0" if device == "cuda" else "none")
+        if device == "cuda":
+            assert {type(client.receive(60)) for _ in range(3)} == {Statistics}
+
+
 def test_an_automatic_look_is_skipped_while_the_program_records_history(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + RECORDING + FOR_EVER)
     device = child.expect("ready")
