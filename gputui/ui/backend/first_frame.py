@@ -58,7 +58,7 @@ def show_first_frame(snapshot: Snapshot, settings: Settings, appearance: Appeara
     try:
         _write(stream, ENTER + text)
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C and the exit of a signal too: the terminal is restored, and the exception goes on
         with suppress(OSError):  # the terminal may have gone
             if select.select([], [stream], [], LAST_WORDS_S)[1]:
                 _write(stream, LEAVE)
