@@ -71,5 +71,7 @@ class Inventory:
     problems: tuple[Problem, ...] = ()
     known_sizes: tuple[KnownSize, ...] = ()
     """Workspaces and the like, which no Python object owns and which only their requested size identifies."""
+    is_complete: bool = True
+    """False if there was no time for everything: `storages` are then part of what there is."""
     time: float = 0.0
     """When the inventory was taken (epoch seconds); 0: in the look it belongs to."""

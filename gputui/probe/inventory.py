@@ -15,6 +15,7 @@ from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.autograd import Graph, Saved
 from gputui.probe.gradients import GradientReader
+from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
 from gputui.probe.modules import ScanFinds, named_modules, outermost
 from gputui.probe.referrers import name_by_referrers
@@ -45,19 +46,21 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 _scan_finds = ScanFinds()
 
 
-def take_inventory(torch: Torch, method: str = WALK) -> dict[str, Any]:
+def take_inventory(torch: Torch, method: str = WALK, meter: Meter | None = None) -> dict[str, Any]:
     """The fields of `gputui.model.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
     `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
-    Python objects: a tenth of a second in a large program). Call it in the main thread, as a pending call.
+    Python objects: a tenth of a second in a large program). What `meter` does not allow is left out: then `is_complete`
+    is false, and the next inventory goes on from there. Call it in the main thread, as a pending call, or in another
+    thread while the main thread waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
-        return {"storages": [], "how": method, "problems": [NOT_READY], "known_sizes": []}
+        return {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
-            return _InventoryRun(torch, method).result()
+            return _InventoryRun(torch, method, meter or Meter(float("inf"))).result()
     finally:
         if was_collecting:
             gc.enable()
@@ -66,8 +69,9 @@ def take_inventory(torch: Torch, method: str = WALK) -> dict[str, Any]:
 class _InventoryRun:
     """Takes one inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, method: str) -> None:
+    def __init__(self, torch: Torch, method: str, meter: Meter) -> None:
         self._torch = torch
+        self._meter = meter
         self._method = method
         self._problems: list[str] = []
         self._attributes = AttributeReader()
@@ -95,6 +99,7 @@ class _InventoryRun:
             "storages": storages,
             "how": self._method,
             "problems": self._problems,
+            "is_complete": not self._meter.is_over,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
         }
 

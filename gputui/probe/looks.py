@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gputui.probe import process
 from gputui.probe.budget import RECORDS, Budget, on_request
 from gputui.probe.mainthread_call import MainThreadCall
+from gputui.probe.meter import Meter
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SHARE_OF_TIME = 0.01
 """How much of the program's time automatic looks may take."""
+PAUSE_S = 0.1
+"""The longest stop of the main thread in a look on request."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
@@ -159,7 +162,7 @@ class LookRunner:
             elif not self._is_urgent and _program_records(torch):  # it began after this look was asked for
                 look["is_dropped"] = True
             else:
-                self._reader.read(torch, method, look, may_walk=self._is_urgent)
+                self._reader.read(torch, method, look, Meter(PAUSE_S), may_walk=self._is_urgent)
         finally:
             if was_collecting:
                 gc.enable()

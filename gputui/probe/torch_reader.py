@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe import allocator, blockmap, inventory, mainthread, process
+from gputui.probe.meter import Meter
 from gputui.probe.pools import PoolWatch
 
 THE_MAP = "The allocator's map"
@@ -26,11 +27,11 @@ class TorchReader:
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
 
-    def read(self, torch: ModuleType, method: str, look: dict[str, Any], *, may_walk: bool) -> None:
+    def read(self, torch: ModuleType, method: str, look: dict[str, Any], meter: Meter, *, may_walk: bool) -> None:
         """Fill in the fields of `model.target.Look`; the map stays raw until `describe` is called.
 
-        Call it in the main thread. `method` is the inventory's: "walk", "scan" or "" (none). `may_walk`: see
-        `PoolWatch.look`.
+        `method` is the inventory's: "walk", "scan" or "" (none). The inventory leaves out what `meter` does not allow.
+        `may_walk`: see `PoolWatch.look`.
         """
         problems = look["problems"]
         look["statistics"] = device_statistics(torch, problems)
@@ -40,7 +41,7 @@ class TorchReader:
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
         if method:
-            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, method)
+            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, method, meter)
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
