@@ -5,10 +5,11 @@ Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.meter import Meter
 from gputui.probe.storages import UNREADABLE
 from gputui.probe.torch_types import AnyObject, Node, Tensor, Torch
 
@@ -26,7 +27,10 @@ INPUTS = {
 
 COPY = "ToCopyBackward0"
 VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0", "UnsafeViewBackward0"})
+VIEWS_AND_COPIES = VIEWS | {COPY}
+EMBEDDING = "EmbeddingBackward0"
 LEAF = "AccumulateGrad"
+SPECIAL = VIEWS_AND_COPIES | {EMBEDDING, LEAF}
 
 
 class Saved(NamedTuple):
@@ -38,44 +42,70 @@ class Saved(NamedTuple):
     argument: str
 
 
+class Packed(NamedTuple):
+    """Objects that stand in place of tensors in one node.
+
+    These are what saved-tensor hooks (checkpointing, offloading) have packed, the hooks themselves, and what custom
+    functions keep on their `ctx`.
+    """
+
+    node: Node
+    values: list[Any]
+
+
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
-    def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
-        self.leaves: list[Any] = []
+    def __init__(self, torch: Torch, attributes: AttributeReader, meter: Meter) -> None:
+        self.leaves: dict[int, Any] = {}
+        """The parameters and other leaves, by the id of their node."""
+        self.inputs: dict[int, list[int]] = {}
+        """The ids of the nodes that each visited node has its inputs from."""
+        self.views: set[int] = set()
+        """The ids of nodes that only cast or view their input."""
+        self.embeddings: set[int] = set()
+        """The ids of the nodes that look up an embedding."""
         self.is_readable = hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
         """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
         self._attributes = attributes
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
-        self._packed: list[Any] = []
+        self._meter = meter
+        self._packed: list[Packed] = []
         self._seen: dict[int, Any] = {}
         self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
 
-    def walk(self, roots: Iterable[Any]) -> Iterator[Saved]:
-        """Every tensor saved by the nodes that are reachable from these and were not visited before."""
-        seen = self._seen
-        stack = [root for root in roots if root is not None]
+    def walk(self, root: Node) -> Iterator[Saved]:
+        """Every tensor saved by the nodes that are reachable from this one and were not visited before."""
+        seen, spend = self._seen, self._meter.spend
+        stack = [] if root is None else [root]
         while stack:
             node = stack.pop()
             if id(node) in seen:
                 continue
+            if not spend():
+                return
             seen[id(node)] = node
             plan = self._plans.get(type(node)) or self._plan(type(node))
             for argument, read in plan.saved:
                 yield from self._read(node, plan.operation, argument, read)
-            if plan.operation == LEAF:
-                self.leaves.append(node.variable)
-            elif plan.is_python:
-                self._packed += self._attributes.read(node).values()
-            stack += [child for child, _ in plan.edges(node) if child is not None]
+            if plan.is_special:
+                self._note(node, plan)
+            inputs = [source for source, _ in plan.edges(node) if source is not None]
+            self.inputs[id(node)] = [id(source) for source in inputs]
+            stack += inputs
 
-    def take_packed(self) -> list[Any]:
-        """The objects that stood in place of tensors since the last call.
+    def _note(self, node: Node, plan: _Plan) -> None:
+        """Keep what the kind of a node says beside the tensors that it saves."""
+        if plan.operation == LEAF:
+            self.leaves[id(node)] = node.variable
+        elif plan.is_python:
+            self._packed.append(Packed(node, list(self._attributes.read(node).values())))
+        else:
+            (self.embeddings if plan.operation == EMBEDDING else self.views).add(id(node))
 
-        These are what saved-tensor hooks (checkpointing, offloading) have packed, the hooks themselves, and what custom
-        functions keep on their `ctx`.
-        """
+    def take_packed(self) -> list[Packed]:
+        """What stood in place of tensors in the nodes visited since the last call."""
         packed, self._packed = self._packed, []
         return packed
 
@@ -85,7 +115,7 @@ class Graph:
         edges = saved.node.next_functions if position is not None else ()
         node = edges[position][0] if position is not None and position < len(edges) else None
         is_copy = False
-        while node is not None and (type(node).__name__ in VIEWS or type(node).__name__ == COPY):
+        while node is not None and type(node).__name__ in VIEWS_AND_COPIES:
             is_copy = is_copy or type(node).__name__ == COPY
             node = node.next_functions[0][0]
         return node.variable if is_copy and node is not None and type(node).__name__ == LEAF else None
@@ -102,7 +132,7 @@ class Graph:
             if issubclass(type(data), self._tensor):
                 yield Saved(data, node, operation, argument)
             else:
-                self._packed += (data, saved.unpack_hook)
+                self._packed.append(Packed(node, [data, saved.unpack_hook]))
 
     def _plan(self, cls: type) -> _Plan:
         is_python = issubclass(cls, self._python_node)
@@ -126,6 +156,11 @@ class _Plan(NamedTuple):
     is_python: bool
     edges: Callable[[Any], Any]
     saved: list[tuple[str, Callable[[Any], Any]]]
+
+    @property
+    def is_special(self) -> bool:
+        """Whether `Graph` keeps more of it than what it saves."""
+        return self.is_python or self.operation in SPECIAL
 
 
 def _edges(node: Node) -> AnyObject:

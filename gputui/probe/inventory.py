@@ -8,23 +8,26 @@ run, none of its objects is kept alive, and CUDA is not initialised.
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from typing import Any
 
 from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.autograd import Graph, Saved
 from gputui.probe.gradients import GradientReader
+from gputui.probe.heap import FROZEN, Heap
+from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
-from gputui.probe.modules import ScanFinds, named_modules, outermost
 from gputui.probe.referrers import name_by_referrers
+from gputui.probe.saved import SavedTensors
+from gputui.probe.search import VariableSearch
 from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import Tensor, Torch
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier, VariableSearch
+from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
 
 WALK, SCAN = "walk", "scan"
-ACTIVATION, OTHER, GRADIENT, PARAMETER = "activation", "other", "gradient", "parameter"
+ACTIVATION, OTHER, GRADIENT, PARAMETER, KV_CACHE = "activation", "other", "gradient", "parameter", "kv_cache"
 
 SAVED_UNKNOWN = (
     "PyTorch before 2.10 does not show which tensors are saved for the backward pass: they count as unattributed."
@@ -32,27 +35,32 @@ SAVED_UNKNOWN = (
 IN_BACKWARD = (
     "Another thread is in its backward pass, so the tensors saved for it were left out: look again when it has ended."
 )
-FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
 VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
 
-CHECKPOINTED = "kept by a saved-tensor hook"
 UNNAMED = "unnamed"
+KEYS_AND_VALUES = re.compile(
+    r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
+)
+"""How the tensors of a cache of keys and values are named: in transformers' cache classes and in hand-made ones."""
 
 NOT_READY = "PyTorch is still being imported."
 NEEDED = ("_C", "Tensor", "nn", "optim", "cuda")
 
 UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
 
-_scan_finds = ScanFinds()
+# What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
+SEARCH_SHARE = 0.5
 
 
-def take_inventory(torch: Torch, method: str = WALK, meter: Meter | None = None) -> dict[str, Any]:
+def take_inventory(
+    torch: Torch, method: str = WALK, meter: Meter | None = None, memory: Memory | None = None
+) -> dict[str, Any]:
     """The fields of `gputui.model.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
     `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
     Python objects: a tenth of a second in a large program). What `meter` does not allow is left out: then `is_complete`
-    is false, and the next inventory goes on from there. Call it in the main thread, as a pending call, or in another
-    thread while the main thread waits.
+    is false, and the next inventory with the same `memory` goes on from there. Call it in the main thread, as a pending
+    call, or in another thread while the main thread waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         return {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
@@ -60,7 +68,7 @@ def take_inventory(torch: Torch, method: str = WALK, meter: Meter | None = None)
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
-            return _InventoryRun(torch, method, meter or Meter(float("inf"))).result()
+            return _InventoryRun(torch, method, meter or Meter(float("inf")), memory or Memory()).result()
     finally:
         if was_collecting:
             gc.enable()
@@ -69,23 +77,33 @@ def take_inventory(torch: Torch, method: str = WALK, meter: Meter | None = None)
 class _InventoryRun:
     """Takes one inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, method: str, meter: Meter) -> None:
+    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory) -> None:
         self._torch = torch
-        self._meter = meter
         self._method = method
+        self._meter = meter
+        self._memory = memory
         self._problems: list[str] = []
         self._attributes = AttributeReader()
-        self._classifier = TypeClassifier(torch)
-        self._search = VariableSearch(self._classifier, self._attributes)
+        classifier = TypeClassifier(torch)
+        self._heap = Heap(classifier)
+        is_scan = method == SCAN
+        self._search = VariableSearch(
+            classifier, self._attributes, memory.search, is_thorough=is_scan or memory.is_thorough_due
+        )
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
-        self._loose_modules: list[NamedValue] = []
-        self._ledger = Ledger(torch, self._attributes, asks_pinned=method == SCAN and _may_ask_pinned(torch))
+        self._ledger = Ledger(
+            torch,
+            self._attributes,
+            asks_pinned=is_scan and _may_ask_pinned(torch),
+            earlier={} if is_scan else memory.entries,
+        )
+        self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or _is_in_backward_here(torch)
         self._gradients = GradientReader(torch)
-        self._model_states = ModelStates(torch, self._ledger, self._gradients)
-        self._graph = Graph(torch, self._attributes)
-        self._unnamed: set[int] = set()
-        """The addresses of storages that have only autograd's name so far."""
+        self._model_states = ModelStates(
+            torch, self._ledger, self._gradients, meter, reads_gradients=self._is_graph_at_rest
+        )
+        self._saved = SavedTensors(torch, self._attributes, self._ledger, self._gradients, self._model_states, meter)
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
@@ -99,8 +117,9 @@ class _InventoryRun:
             "storages": storages,
             "how": self._method,
             "problems": self._problems,
-            "is_complete": not self._meter.is_over,
+            "is_complete": self._meter.is_complete,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
+            "graph": self._saved.modules(),
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -112,88 +131,81 @@ class _InventoryRun:
             self._problems.append(f"A part of the inventory could not be read ({cause}).")
 
     def _discover(self) -> None:
-        """Find modules, optimizers and tensors: by variable, from earlier scans, and among Python's objects."""
+        """Find modules, optimizers and tensors: by variable, from earlier looks, and among Python's objects."""
         if not stacks.can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
-        self._search.search(stacks.namespaces())
-        self._search.explore(_scan_finds.alive())
-        groups = self._classifier.group(self._objects())
+        meter = self._meter.part(SEARCH_SHARE)
+        memory = self._memory
+        self._search.search(stacks.namespaces(), meter)
+        self._search.explore(memory.search.optimizers(), meter)
+        groups = self._objects()
         self._loose = groups[TENSOR]
-        self._loose_modules = [NamedValue(module, type(module).__name__, "") for module in groups[MODULE]]
-        self._search.explore([NamedValue(optimizer, type(optimizer).__name__, "") for optimizer in groups[OPTIMIZER]])
-        if self._method == SCAN:
-            in_variables = {id(named.value) for named in self._search.modules}
-            hidden = [named for named in outermost(self._loose_modules) if id(named.value) not in in_variables]
-            _scan_finds.remember(hidden + self._search.optimizers)
+        self._search.explore([NamedValue(value, type(value).__name__, "") for value in groups[OPTIMIZER]], meter)
+        memory.search.remember_optimizers(self._search.optimizers)
+        memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
-    def _objects(self) -> list[Any]:
-        """Python's objects: all for a scan, otherwise the young ones, among them the intermediate results of a step."""
-        if self._method == SCAN:
-            if gc.get_freeze_count():
-                self._problems.append(FROZEN)
-            return gc.get_objects()
-        return gc.get_objects(generation=0) + gc.get_objects(generation=1)
+    def _objects(self) -> dict[int, list[Any]]:
+        """Tensors, modules and optimizers among Python's objects: all for a scan, otherwise the young ones."""
+        if self._method != SCAN and not self._memory.is_scan_due:
+            return self._heap.young()
+        if gc.get_freeze_count():
+            self._problems.append(FROZEN)
+        groups, self._memory.scan_start = self._heap.all(self._meter.part(SEARCH_SHARE), self._memory.scan_start)
+        return groups
 
     def _record_owned(self) -> None:
-        modules = list(named_modules(self._search.modules, self._loose_modules))
-        for module, name in modules:
-            self._search.explore(self._search.module_attributes(module, name), levels=1)
-        self._model_states.record_modules(modules)
+        memory, meter = self._memory, self._meter
+        modules = memory.trees.named
+        start = memory.states_start % len(modules) if modules else 0
+        alive = self._model_states.record_modules(modules[start:] + modules[:start])
+        memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
+        for known, module in alive:
+            self._search.module_attributes(module, known.name, meter)
         variables = {id(named.value): named for named in self._search.tensors}
         for optimizer in self._search.optimizers:
             self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
 
     def _record_saved(self) -> None:
-        if not self._graph.is_readable:
+        if not self._saved.is_readable:
             self._problems.append(SAVED_UNKNOWN)
-            return
-        if stacks.another_thread_is_in_backward() and self._torch._C._current_graph_task_id() == -1:
+        elif not self._is_graph_at_rest:
+            self._meter.leave_out()
             self._problems.append(IN_BACKWARD)
-            return
-        tensors = [named.value for named in self._search.tensors] + self._loose
-        while tensors:
-            for saved in self._graph.walk(map(self._gradients.node, tensors)):
-                self._record_one_saved(saved)
-            held = self._search.held_by(self._graph.take_packed())
-            for named in held:
-                self._mark_saved(self._ledger.record(named.value, ACTIVATION, CHECKPOINTED), CHECKPOINTED, "")
-            tensors = [named.value for named in held]
-
-    def _record_one_saved(self, saved: Saved) -> None:
-        owner = f"{saved.argument} of {saved.operation}"
-        entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
-        if entry is not None and entry["owner"] is owner:
-            source = self._model_states.name_of(self._graph.copied_from(saved))
-            if source is not None:
-                entry["owner"] = f"{source} ({entry['dtype']} copy)"
-        self._mark_saved(entry, owner, saved.operation)
-
-    def _mark_saved(self, entry: dict[str, Any] | None, owner: str, operation: str) -> None:
-        if entry is not None and entry["category"] == ACTIVATION and not entry["saved_by"]:
-            entry["saved_by"] = operation
-            if entry["owner"] is owner:
-                self._unnamed.add(entry["address"])
+        else:
+            in_containers = [named.value for named in self._search.tensors if "[" in named.name]
+            others = [named.value for named in self._search.tensors if "[" not in named.name]
+            self._saved.record(others + self._loose, in_containers, self._search, self._memory)
 
     def _record_variables(self) -> None:
+        caches = [named for named in self._search.tensors if KEYS_AND_VALUES.search(named.name)]
+        for named in caches:
+            if not self._gradients.requires_grad(named.value):
+                self._ledger.record(named.value, KV_CACHE, named.label)
         for named in self._search.tensors:
+            if not self._meter.spend():
+                return
             self._record_variable(named)
 
     def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
-        if entry is not None and entry["address"] in self._unnamed:
-            self._unnamed.discard(entry["address"])
+        if entry is not None and entry["address"] in self._saved.unnamed:
+            self._saved.unnamed.discard(entry["address"])
             self._ledger.rename(entry, named.value, named.label)
         self._model_states.record_gradient(named.value, named.name, named.where)
 
     def _record_leaves(self) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
         parameter = self._torch.nn.Parameter
-        for leaf in self._graph.leaves:
+        for leaf in self._saved.leaves:
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
 
     def _record_loose(self) -> None:
         """Python's other tensors: those on an interpreter's stack, and those that no variable leads to."""
-        unnamed = [tensor for tensor in self._loose if self._record_unnamed(tensor, self._category(tensor))]
+        unnamed = [
+            tensor
+            for tensor in self._loose
+            if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
+        ]
         if self._method == SCAN:
             self._name_by_referrers(unnamed)
 
@@ -201,16 +213,19 @@ class _InventoryRun:
         """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
         if self._ledger.is_known(tensor):
             return False
-        node = self._gradients.node(tensor)
+        node = self._gradients.node(tensor) if self._is_graph_at_rest else None
         name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
         entry = self._ledger.record(tensor, category, name)
         self._model_states.record_gradient(tensor, name)
         return entry is not None and node is None
 
     def _name_by_referrers(self, unnamed: list[Tensor]) -> None:
+        """Name the largest of these by what refers to them: a call of C that visits every object."""
+        if not unnamed or not self._heap.may_visit_all(self._meter):
+            return
         entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
         unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
-        own = {id(unnamed), id(self._loose), id(self._graph.leaves)}
+        own = {id(unnamed), id(self._loose)}
         for ident, name in name_by_referrers(unnamed, own, self._attributes).items():
             entry = entries[ident]
             if entry is not None:
@@ -218,6 +233,11 @@ class _InventoryRun:
 
     def _category(self, tensor: Tensor) -> str:
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
+
+
+def _is_in_backward_here(torch: Torch) -> bool:
+    """Whether the calling thread itself runs a node of a backward pass, which waits for the look."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _may_ask_pinned(torch: Torch) -> bool:

@@ -8,6 +8,9 @@ from time import perf_counter
 
 STEPS_BETWEEN_CHECKS = 32
 """The clock is read once in so many steps: reading it costs as much as a small step."""
+FOREVER_S = 3600.0
+STEP_S = 3e-6
+"""How long a step takes, about: only for work that cannot be interrupted once it has begun."""
 
 
 class Meter:
@@ -17,24 +20,62 @@ class Meter:
     """
 
     def __init__(
-        self, limit_s: float, *, max_steps: int = sys.maxsize, clock: Callable[[], float] = perf_counter
+        self,
+        limit_s: float,
+        *,
+        max_steps: int = sys.maxsize,
+        clock: Callable[[], float] = perf_counter,
+        whole: Meter | None = None,
     ) -> None:
         self._clock = clock
         self._ends_at = clock() + limit_s
-        self._steps_left = max_steps
+        self._max_steps = max_steps
+        self._whole = whole
         self._until_check = 0
         self.steps = 0
         """How many steps were taken."""
         self.is_over = False
-        """Whether work was left out for lack of time or steps."""
+        """Whether there is no time left."""
+        self.is_complete = True
+        """Whether nothing was left out."""
+
+    def part(self, share: float) -> Meter:
+        """A meter for one piece of the work, with this share of the time and the steps that are left."""
+        left_s = max(0.0, self._ends_at - self._clock())
+        left_steps = max(0, self._max_steps - self.steps)
+        return Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock, whole=self)
 
     def spend(self, steps: int = 1) -> bool:
         """Account for the next steps; False if they must be left out."""
         if self.is_over:
             return False
-        self.steps += steps
         self._until_check -= steps
         if self._until_check <= 0:
             self._until_check = STEPS_BETWEEN_CHECKS
-            self.is_over = self.steps > self._steps_left or self._clock() > self._ends_at
+            if self._clock() > self._ends_at:
+                self._end()
+        if self.steps + steps > self._max_steps:
+            self._end()
+        if not self.is_over:
+            self._count(steps)
         return not self.is_over
+
+    def affordable_steps(self) -> int:
+        """How many steps there is time for, about."""
+        left_s = max(0.0, min(self._ends_at - self._clock(), FOREVER_S))
+        return min(int(left_s / STEP_S), max(0, self._max_steps - self.steps))
+
+    def leave_out(self) -> None:
+        """Note that something was left out, although other work may go on."""
+        self.is_complete = False
+        if self._whole is not None:
+            self._whole.leave_out()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self.leave_out()
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self._whole is not None:
+            self._whole._count(steps)

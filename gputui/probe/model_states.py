@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gputui.probe.gradients import GradientReader
-from gputui.probe.modules import NamedModule, registered
+from gputui.probe.meter import Meter
+from gputui.probe.modules import KnownModule, registered
 from gputui.probe.storages import Ledger, tensor_base
-from gputui.probe.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.torch_types import AnyObject, Module, Tensor, Torch
 from gputui.probe.variables import NamedValue
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
@@ -17,34 +19,51 @@ HALF_BYTES = 2
 class ModelStates:
     """Records them in the ledger, and remembers the names of parameters, after which optimizer states are named."""
 
-    def __init__(self, torch: Torch, ledger: Ledger, gradients: GradientReader) -> None:
+    def __init__(
+        self, torch: Torch, ledger: Ledger, gradients: GradientReader, meter: Meter, *, reads_gradients: bool
+    ) -> None:
         self._tensor = torch.Tensor
         self._ledger = ledger
         self._gradients = gradients
+        self._meter = meter
+        self._reads_gradients = reads_gradients
+        """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
         self._shape = tensor_base(torch).shape.__get__
         self._names: dict[int, str] = {}
+        self._modules: dict[int, list[str]] = {}
+        """The names of the modules that own a parameter, by its id: several for a tied weight."""
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
-    def record_modules(self, modules: list[NamedModule]) -> None:
-        parameters = []
-        for module, name in modules:
-            for key, tensor in registered(module, "_parameters"):
-                if tensor is not None and id(tensor) not in self._names:
-                    self._record_parameter(tensor, f"{name}.{key}", PARAMETER)
-                    parameters.append(tensor)
+    def record_modules(self, modules: Iterable[KnownModule]) -> list[tuple[KnownModule, Module]]:
+        """Record what the modules own, as far as the meter allows; returns those that were alive."""
+        alive = [(known, module) for known in modules if (module := known.reference()) is not None]
+        parameters = [tensor for known, module in alive for tensor in self._record_parameters(known, module)]
         for tensor in parameters:
             self.record_gradient(tensor, self._names[id(tensor)])
-        for module, name in modules:
-            for key, tensor in registered(module, "_buffers"):
-                if tensor is not None:
-                    self._ledger.record(tensor, BUFFER, f"{name}.{key}")
+        for known, module in alive:
+            for key, tensor in () if self._meter.is_over else registered(module, "_buffers"):
+                if tensor is not None and self._meter.spend():
+                    self._ledger.record_again(tensor, BUFFER, known.name_of(key))
+        return alive
+
+    def _record_parameters(self, known: KnownModule, module: Module) -> Iterator[Tensor]:
+        """Record the parameters of one module; yields those that no other module had."""
+        if not self._meter.spend():
+            return
+        for key, tensor in registered(module, "_parameters"):
+            if tensor is None or not self._meter.spend():
+                continue
+            self._modules.setdefault(id(tensor), []).append(known.name)
+            if id(tensor) not in self._names:
+                self._record_parameter(tensor, known.name_of(key), PARAMETER)
+                yield tensor
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
-        gradient = self._gradients.gradient(tensor)
-        if gradient is not None:
-            self._ledger.record(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
+        gradient = self._gradients.gradient(tensor) if self._reads_gradients else None
+        if gradient is not None and self._meter.spend():
+            self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
     def record_optimizer(self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id."""
@@ -52,16 +71,22 @@ class ModelStates:
         for number, group in enumerate(list(groups) if isinstance(groups, list) else []):
             self._record_group(f"{name}.param_groups[{number}]", group, variables)
         state = attributes.get("state")
-        for parameter, value in list(dict.items(state)) if isinstance(state, dict) else []:
+        if not isinstance(state, dict):
+            return
+        for parameter, value in list(dict.items(state)):
+            if not self._meter.spend():
+                return
             self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
 
     def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         for key, value in list(dict.items(group)):
             if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
-                self._ledger.record(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
+                self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
         for number, tensor in enumerate(list(group.get("params", ()))):
             if id(tensor) in self._names:
                 continue
+            if not self._meter.spend():
+                return
             variable = variables.get(id(tensor))
             tensor_name = variable.name if variable else f"{name}.params[{number}]"
             self._record_parameter(tensor, tensor_name, OPTIMIZER_STATE if self._is_master(tensor) else PARAMETER)
@@ -69,7 +94,7 @@ class ModelStates:
 
     def _record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
         self._names[id(tensor)] = name
-        entry = self._ledger.record(tensor, category, name)
+        entry = self._ledger.record_again(tensor, category, name)
         if entry is not None and self._element_size(tensor) == HALF_BYTES:
             self._half_shapes.add(tuple(entry["shape"]))
 
@@ -79,7 +104,8 @@ class ModelStates:
 
     def _record_state(self, value: AnyObject, name: str) -> None:
         if issubclass(type(value), self._tensor):
-            self._ledger.record(value, OPTIMIZER_STATE, name)
+            if self._meter.spend():
+                self._ledger.record_again(value, OPTIMIZER_STATE, name)
         elif isinstance(value, dict):
             for key, entry in list(dict.items(value)):
                 self._record_state(entry, f"{name}.{key}" if type(key) is str else name)
@@ -89,3 +115,7 @@ class ModelStates:
 
     def name_of(self, parameter: Tensor) -> str | None:
         return self._names.get(id(parameter))
+
+    def modules_of(self, parameter: Tensor) -> list[str] | None:
+        """The names of the modules that own a parameter."""
+        return self._modules.get(id(parameter))

@@ -1,93 +1,171 @@
-"""Modules and optimizers: the names of their tensors, as `named_parameters()` would give them, without calling it."""
+"""The program's modules with the names that `named_parameters()` would give them, known from look to look.
+
+Modules are held by weak references. A look reads a few of them again to notice changes, and all of them in the end.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
+from gputui.probe.meter import Meter
 from gputui.probe.torch_types import Module
 from gputui.probe.variables import NamedValue
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
+READ_AGAIN = 256
+"""How many known modules a look reads again for new or replaced children."""
+
+# How a module was found, the best name first.
+BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
 
 
-class NamedModule(NamedTuple):
-    """A module with its full name ("model.layers.0")."""
+class KnownModule:
+    """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
 
-    module: Module
-    name: str
+    __slots__ = ("children", "found", "is_mere_wrapper", "name", "names", "reference", "variable")
+
+    def __init__(self, module: Module) -> None:
+        self.reference = weakref.ref(module)
+        self.children: tuple[tuple[str, int], ...] = ()
+        self.is_mere_wrapper = False
+        """Whether it has one child and no parameters of its own."""
+        self.found = AS_CHILD
+        self.variable = type(module).__name__
+        """The name it was found under, if it was found other than as a child."""
+        self.name = ""
+        self.names: dict[str, str] = {}
+        """The names of its tensors by their keys: a name that is made once is not made in every look."""
+
+    def name_of(self, key: str) -> str:
+        """The full name of its parameter or buffer."""
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = f"{self.name}.{key}"
+        return name
 
 
-def named_modules(in_variables: list[NamedValue], others: list[NamedValue]) -> Iterator[NamedModule]:
-    """Every module below those held by variables, then every module below the others, each once.
+class ModuleTrees:
+    """Every module below those that a look found, each once. Reading them can take several looks."""
 
-    A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and the
-    module it wraps are in variables, the wrapped module's own variable names it.
-    """
-    inner, wrapped = _inner_modules(in_variables)
-    by_name = [named for named in in_variables if id(named.value) not in inner and named.name != "self"]
-    by_name.sort(key=lambda named: id(named.value) not in wrapped)
-    by_class = [
-        NamedValue(named.value, type(named.value).__name__, "") for named in in_variables if named.name == "self"
-    ]
-    seen: set[int] = set()
-    for named in (*by_name, *outermost(by_class), *outermost(others)):
-        yield from _tree(named.value, named.name, seen)
+    def __init__(self) -> None:
+        self.named: list[KnownModule] = []
+        """All that are known, parents before children."""
+        self._known: dict[int, KnownModule] = {}
+        self._unread: list[weakref.ref[Any]] = []
+        self._next_again = 0
+
+    def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
+        """Add the modules of this look and everything below them, as far as the meter allows."""
+        changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
+        changed += [self._find(module, AMONG_OBJECTS, type(module).__name__) for module in among_objects]
+        is_changed = any(changed) | self._read_again(meter) | bool(self._unread)
+        self._read_unread(meter)
+        if is_changed:
+            self._name()
+
+    def _find(self, module: Module, found: int, name: str) -> bool:
+        """Note how a module was found; returns whether that changes names."""
+        known = self._known.get(id(module))
+        if known is None or known.reference() is not module:
+            known = self._add(module)
+        if found >= known.found:
+            return False
+        known.found = found
+        if found == BY_VARIABLE:
+            known.variable = name
+        return True
+
+    def _add(self, module: Module) -> KnownModule:
+        known = self._known[id(module)] = KnownModule(module)
+        self._unread.append(known.reference)
+        return known
+
+    def _read_unread(self, meter: Meter) -> None:
+        while self._unread and meter.spend():
+            module = self._unread.pop()()
+            if module is not None:
+                self._read_children(module)
+
+    def _read_again(self, meter: Meter) -> bool:
+        """Read a few modules again; returns whether any has changed or is gone."""
+        if self._next_again >= len(self.named):
+            self._next_again = 0
+        some = self.named[self._next_again : self._next_again + READ_AGAIN]
+        self._next_again += READ_AGAIN
+        is_changed = False
+        for known in some:
+            module = known.reference()
+            if module is None:
+                is_changed = True
+            elif meter.spend():
+                is_changed |= self._read_children(module)
+        return is_changed
+
+    def _read_children(self, module: Module) -> bool:
+        """Read the children of a known module and add the new ones; returns whether there is a change."""
+        entries = [(key, child) for key, child in registered(module, "_modules") if child is not None]
+        for _, child in entries:
+            known = self._known.get(id(child))
+            if known is None or known.reference() is not child:
+                self._add(child)
+        known = self._known[id(module)]
+        children = tuple((key, id(child)) for key, child in entries)
+        is_changed = children != known.children
+        if is_changed:
+            known.children = children
+        known.is_mere_wrapper = len(children) == 1 and not registered(module, "_parameters")
+        return is_changed
+
+    def _name(self) -> None:
+        """Name all modules: from those held by variables down, then from those found otherwise.
+
+        A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and
+        the module it wraps are in variables, the wrapped module's own variable names it.
+        """
+        self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
+        inner, wrapped = self._inner()
+        roots = [ident for ident, known in self._known.items() if known.found == BY_VARIABLE and ident not in inner]
+        roots.sort(key=lambda ident: ident not in wrapped)
+        below = inner | wrapped
+        for found in (AS_SELF, AMONG_OBJECTS, AS_CHILD):
+            roots += [ident for ident, known in self._known.items() if known.found == found and ident not in below]
+        named: dict[int, KnownModule] = {}
+        for ident in (*roots, *self._known):  # the second for those below a module that is gone
+            self._name_tree(ident, self._known[ident].variable, named)
+        self.named = list(named.values())
+
+    def _inner(self) -> tuple[set[int], set[int]]:
+        """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
+        inner: set[int] = set()
+        wrapped: set[int] = set()
+        for known in self._known.values():
+            (wrapped if known.is_mere_wrapper else inner).update(ident for _, ident in known.children)
+        return inner, wrapped
+
+    def _name_tree(self, root: int, name: str, named: dict[int, KnownModule]) -> None:
+        stack = [(root, name)]
+        while stack:
+            ident, name = stack.pop()
+            known = self._known.get(ident)
+            if known is None or ident in named:
+                continue
+            named[ident] = known
+            if known.name != name:
+                known.name, known.names = name, {}
+            stack += [
+                (child, name if key in FORWARDING_WRAPPERS else f"{name}.{key}")
+                for key, child in reversed(known.children)
+            ]
 
 
-def outermost(modules: list[NamedValue]) -> list[NamedValue]:
-    """Those that are not below another of these modules."""
-    inner, wrapped = _inner_modules(modules)
-    return [named for named in modules if id(named.value) not in inner and id(named.value) not in wrapped]
+def _kind_of(named: NamedValue) -> int:
+    return AS_SELF if named.name == "self" else BY_VARIABLE
 
 
 def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
-    """The entries of a module's `_parameters`, `_buffers` or `_modules`; [] before its `__init__` has run."""
+    """The entries of a module's `_parameters`, `_buffers` or `_modules`; none before its `__init__` has run."""
     entries = object.__getattribute__(module, "__dict__").get(attribute)
-    return list(dict.items(entries)) if isinstance(entries, dict) else []
-
-
-def _tree(root: Module, name: str, seen: set[int]) -> Iterator[NamedModule]:
-    stack = [(root, name)]
-    while stack:
-        module, name = stack.pop()
-        if module is None or id(module) in seen:
-            continue
-        seen.add(id(module))
-        yield NamedModule(module, name)
-        children = registered(module, "_modules")
-        stack += [(child, name if key in FORWARDING_WRAPPERS else f"{name}.{key}") for key, child in reversed(children)]
-
-
-def _inner_modules(modules: list[NamedValue]) -> tuple[set[int], set[int]]:
-    """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
-    inner: set[int] = set()
-    wrapped: set[int] = set()
-    expanded: set[int] = set()
-    stack = [named.value for named in modules]
-    while stack:
-        module = stack.pop()
-        if module is None or id(module) in expanded:
-            continue
-        expanded.add(id(module))
-        children = [child for _, child in registered(module, "_modules")]
-        is_mere_wrapper = len(children) == 1 and not registered(module, "_parameters")
-        (wrapped if is_mere_wrapper else inner).update(map(id, children))
-        stack += children
-    return inner, wrapped
-
-
-class ScanFinds:
-    """Modules and optimizers that only a scan could find, held by weak references, so that later walks know them."""
-
-    def __init__(self) -> None:
-        self._finds: list[tuple[weakref.ref[Any], str]] = []
-
-    def remember(self, finds: Iterable[NamedValue]) -> None:
-        self._finds = [(weakref.ref(named.value), named.name) for named in finds]
-
-    def alive(self) -> list[NamedValue]:
-        values = [(reference(), name) for reference, name in self._finds]
-        return [NamedValue(value, name, "") for value, name in values if value is not None]
+    return list(dict.items(entries)) if isinstance(entries, dict) and entries else []

@@ -6,7 +6,7 @@ Everything is read through the descriptors of PyTorch's base class, so that neit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,18 @@ ASK_PINNED_FROM_BYTES = 1 << 16
 class Ledger:
     """Storages by address. The caller holds `torch._C.DisableTorchFunction()` while it records."""
 
-    def __init__(self, torch: Torch, attributes: AttributeReader, *, asks_pinned: bool) -> None:
+    def __init__(
+        self,
+        torch: Torch,
+        attributes: AttributeReader,
+        *,
+        asks_pinned: bool,
+        earlier: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
         self._attributes = attributes
         self.entries: dict[int, dict[str, Any]] = {}
+        self._earlier = earlier or {}
+        """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
         self._functorch = getattr(torch._C, "_functorch", None)
         self._plain_types = {torch.Tensor, torch.nn.Parameter}
@@ -62,6 +71,21 @@ class Ledger:
             for part in self._parts(tensor):
                 self.record(part, category, owner, depth + 1)
         return None
+
+    def record_again(self, tensor: Tensor, category: str, owner: str) -> dict[str, Any] | None:
+        """Like `record`, for a tensor that keeps its place: it is not read again where an earlier look found it."""
+        try:
+            address = self._address(tensor)
+        except UNREADABLE:
+            return self.record(tensor, category, owner)
+        entry = self.entries.get(address)
+        if entry is not None:
+            return entry
+        entry = self._earlier.get(address)
+        if entry is None or entry["owner"] != owner or entry["category"] != category:
+            return self.record(tensor, category, owner)
+        self.entries[address] = entry
+        return entry
 
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""

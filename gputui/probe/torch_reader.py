@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe import allocator, blockmap, inventory, mainthread, process
+from gputui.probe.layers import assign_modules
+from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.pools import PoolWatch
 
@@ -24,6 +26,7 @@ class TorchReader:
 
     def __init__(self) -> None:
         self.pools = PoolWatch()
+        self._memory = Memory()
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
 
@@ -41,15 +44,31 @@ class TorchReader:
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
         if method:
-            look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, method, meter)
+            look["inventory"] = attempt(
+                "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory
+            )
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
 
     def describe(self, look: dict[str, Any]) -> None:
-        """Turn the raw map into the fields of `AllocatorMap`; no thread of the program waits for this."""
+        """Turn what was read into the fields of `Look`; no thread of the program waits for this."""
         if look["map"] is not None:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
+        inventory = look["inventory"]
+        if inventory is not None and "graph" in inventory:
+            attempt(
+                "Modules of activations",
+                look["problems"],
+                assign_modules,
+                inventory["storages"],
+                inventory.pop("graph"),
+            )
+            attempt("Earlier tensors", look["problems"], self._memory.complete, inventory, look["map"])
+
+    def forget(self) -> None:
+        """Nobody looks any more: drop what was kept for the next look."""
+        self._memory = Memory()
 
     def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.RawMap | None:  # noqa: FBT001 (see `attempt`)
         return allocator.take_map(torch, self.pools, may_walk=may_walk)

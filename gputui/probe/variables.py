@@ -1,27 +1,26 @@
-"""Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins."""
+"""What a value of the program is, and what it holds: read without running any of the program's code."""
 
 from __future__ import annotations
 
 import functools
 import types
 from collections import deque
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.stacks import Namespace, is_filled
+from gputui.probe.stacks import is_filled
 from gputui.probe.torch_types import AnyObject, Module, Torch
 
-LEVELS = 3
-"""How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
-LEVELS_OF_HOOKS = 6
-"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
-ELEMENTS_AT_MOST = 4096
-CONTAINERS_AT_MOST = 64
-"""How many containers and objects within one container are searched: a data set in memory may have a million."""
 SAMPLE = 16
-"""If this many first elements of a container are all of no interest, so are the others."""
-OBJECTS_AT_MOST = 5000
+"""If this many first and last elements of a container are all of no interest, so are the others."""
+ELEMENTS_AT_ONCE = 2048
+"""How many elements of one container a look reads: half from where the last one stopped, half the newest."""
+CONTAINERS_AT_ONCE = 128
+"""The same for elements that hold others: a data set in memory may have a million dictionaries."""
+FARTHEST = 1 << 18
+"""No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
 
 MODULE_INTERNALS = frozenset(
     (
@@ -57,143 +56,135 @@ class NamedValue(NamedTuple):
         return f"{self.name} ({self.where})" if self.where else self.name
 
 
+class _Kinds(dict[type, int]):
+    """What the values of a type are; decided once for each type. `isinstance` would run the code of proxies."""
+
+    def __init__(self, table: list[tuple[int, Any]]) -> None:
+        super().__init__({object: ATOM})
+        self._table = table
+
+    def __missing__(self, cls: type) -> int:
+        kind = next((kind for kind, base in self._table if issubclass(cls, base)), None)
+        if kind is None:
+            kind = OBJECT if cls.__flags__ & HEAP_TYPE else ATOM
+        self[cls] = kind
+        return kind
+
+
 class TypeClassifier:
-    """Tells what a value is by its type, once for each type; `isinstance` would run the code of proxies."""
+    """Says what values are by their types."""
 
     def __init__(self, torch: Torch) -> None:
-        optimizer = torch.optim.Optimizer
         saved = getattr(torch._C._autograd, "SavedTensor", torch.Tensor)
-        self._table = [
-            (TENSOR, torch.Tensor),
-            (MODULE, torch.nn.Module),
-            (OPTIMIZER, optimizer),
-            (SAVED, saved),
-            (MAPPING, dict),
-            (SEQUENCE, SEQUENCES),
-            (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
-            (ATOM, ATOMS),
-        ]
-        self._kinds: dict[type, int] = {object: ATOM}
-
-    def group(self, objects: list[AnyObject]) -> dict[int, list[AnyObject]]:
-        """The tensors, modules and optimizers among these: in a scan, among a million objects."""
-        groups: dict[int, list[AnyObject]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
-        kinds, decide = self._kinds, self._decide
-        for value in objects:
-            cls = type(value)
-            if cls not in kinds:
-                kinds[cls] = decide(cls)
-            if kinds[cls] in groups:
-                groups[kinds[cls]].append(value)
-        return groups
+        self.kinds = _Kinds(
+            [
+                (TENSOR, torch.Tensor),
+                (MODULE, torch.nn.Module),
+                (OPTIMIZER, torch.optim.Optimizer),
+                (SAVED, saved),
+                (MAPPING, dict),
+                (SEQUENCE, SEQUENCES),
+                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+                (ATOM, ATOMS),
+            ]
+        )
 
     def kind_of(self, value: AnyObject) -> int:
         """TENSOR, MODULE and so on; ATOM, which is false, if the value holds nothing of interest."""
-        cls = type(value)
-        kind = self._kinds.get(cls)
-        if kind is None:
-            kind = self._kinds[cls] = self._decide(cls)
-        return kind
+        return self.kinds[type(value)]
 
-    def _decide(self, cls: type) -> int:
-        for kind, base in self._table:
-            if issubclass(cls, base):
-                return kind
-        return OBJECT if cls.__flags__ & HEAP_TYPE else ATOM
+    def any_kind(self, values: list[AnyObject]) -> bool:
+        """Whether any of these values is of interest."""
+        return any(map(self.kinds.__getitem__, map(type, values)))
 
 
 HEAP_TYPE = 1 << 9
 """CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 
 
-class VariableSearch:
-    """Modules, optimizers and tensors in the order they are found, each object once."""
+class Contents(NamedTuple):
+    """What a value holds, each with its part of the name; `next_start` is where the next look has to go on, or 0."""
+
+    items: list[tuple[str, Any]]
+    is_whole: bool = True
+    next_start: int = 0
+
+
+class ContentReader:
+    """Reads the values inside one. They are copied at once, as other threads may change a container."""
 
     def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
-        self.modules: list[NamedValue] = []
-        self.optimizers: list[NamedValue] = []
-        self.tensors: list[NamedValue] = []
         self._classifier = classifier
         self._attributes = attributes
-        self._seen: dict[int, Any] = {}
 
-    def search(self, namespaces: list[Namespace]) -> None:
-        """Search these variables."""
-        level = [
-            NamedValue(value, name, space.where)
-            for space in namespaces
-            for name, value in space.variables.items()
-            if self._classifier.kind_of(value)
-        ]
-        self.explore(level)
-
-    def explore(self, level: list[NamedValue], levels: int = LEVELS) -> None:
-        """Search these values and what they hold, level by level."""
-        for _ in range(levels):
-            deeper: list[NamedValue] = []
-            for named in level:
-                self._take(named, deeper)
-            if not deeper or len(self._seen) > OBJECTS_AT_MOST:
-                break
-            level = deeper
-        else:
-            for named in level:
-                self._take(named, [])
-
-    def _take(self, named: NamedValue, deeper: list[NamedValue]) -> None:
-        value = named.value
-        if id(value) in self._seen:
-            return
-        self._seen[id(value)] = value  # kept until the search is over, so that no other object gets its id
-        kind = self._classifier.kind_of(value)
-        if kind == TENSOR:
-            self.tensors.append(named)
-        elif kind == MODULE:
-            self.modules.append(named)
-        else:
-            if kind == OPTIMIZER:
-                self.optimizers.append(named)
-            deeper += self._inside(named, kind)
-
-    def _inside(self, named: NamedValue, kind: int) -> list[NamedValue]:
-        inside = []
-        containers = 0
-        for key, value in self._contents(named.value, kind):
-            value_kind = self._classifier.kind_of(value)
-            containers += value_kind > OPTIMIZER
-            if value_kind and (value_kind <= OPTIMIZER or containers <= CONTAINERS_AT_MOST):
-                inside.append(NamedValue(value, join(named.name, key), named.where))
-        return inside
-
-    def _contents(self, value: AnyObject, kind: int) -> list[tuple[str, Any]]:
-        """The values inside one, each with its part of the name. Copied at once, as other threads may change it."""
-        if kind == MAPPING:
-            head = list(islice(dict.values(value), SAMPLE))
-            return _items(value) if any(map(self._classifier.kind_of, head)) else []
-        if kind == SEQUENCE:
-            return _elements(value) if any(map(self._classifier.kind_of, _head(value))) else []
-        if kind == FUNCTION:
-            return _closure(value)
-        if kind == SAVED:
-            return [("", value.data)] if hasattr(value, "data") else []
-        attributes = self._attributes.read(value).items()
-        internals = OPTIMIZER_INTERNALS if kind == OPTIMIZER else ()
-        return [(f".{name}", attribute) for name, attribute in attributes if name not in internals]
+    def read(self, value: AnyObject, kind: int, start: int = 0) -> Contents:
+        """What is inside; of a large container, a part from element `start` on, and its newest elements."""
+        return _READERS[kind](self, value, start)
 
     def module_attributes(self, module: Module, name: str) -> list[NamedValue]:
         """The attributes of a module beside its parameters, buffers, children and simple values."""
-        attributes = list(object.__getattribute__(module, "__dict__").items())
         kind_of = self._classifier.kind_of
-        return [NamedValue(v, f"{name}.{k}", "") for k, v in attributes if k not in MODULE_INTERNALS and kind_of(v)]
+        attributes = object.__getattribute__(module, "__dict__").copy()
+        return [
+            NamedValue(value, f"{name}.{key}", "")
+            for key, value in attributes.items()
+            if kind_of(value) and key not in MODULE_INTERNALS
+        ]
 
-    def held_by(self, values: list[Any]) -> list[NamedValue]:
-        """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
-        known = len(self.tensors)
-        level = [NamedValue(value, "", "") for value in values if self._classifier.kind_of(value)]
-        self.explore(level, LEVELS_OF_HOOKS)
-        held = self.tensors[known:]
-        del self.tensors[known:]
-        return held
+    def object(self, value: AnyObject, _start: int) -> Contents:
+        return Contents([(f".{name}", attribute) for name, attribute in self._attributes.read(value).items()])
+
+    def optimizer(self, value: AnyObject, start: int) -> Contents:
+        items = self.object(value, start).items
+        return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
+
+    def function(self, value: AnyObject, _start: int) -> Contents:
+        return Contents(_closure(value))
+
+    def saved(self, value: AnyObject, _start: int) -> Contents:
+        return Contents([("", value.data)] if hasattr(value, "data") else [])
+
+    def sequence(self, sequence: AnyObject, start: int) -> Contents:
+        base = _base(sequence)
+        size = base.__len__(sequence)
+        if not self._classifier.any_kind(_sample_of_sequence(base, sequence, size)):
+            return Contents([])
+        at_once = self._at_once(_part(base, sequence, 0, min(size, SAMPLE)))
+        spans = _spans(size, start, at_once, is_indexed=base in (list, tuple))
+        items = [
+            (f"[{number}]", element)
+            for first, last in spans
+            for number, element in enumerate(_part(base, sequence, first, last), first)
+        ]
+        return Contents(items, size <= at_once, spans[0][1])
+
+    def mapping(self, mapping: AnyObject, start: int) -> Contents:
+        size = dict.__len__(mapping)
+        head = list(islice(dict.values(mapping), SAMPLE))
+        tail = list(islice(reversed(dict.values(mapping)), SAMPLE)) if size > SAMPLE else []
+        if not self._classifier.any_kind(head + tail):
+            return Contents([])
+        at_once = self._at_once(head)
+        if size <= at_once:
+            return Contents([(f"[{_key(key)}]", value) for key, value in list(dict.items(mapping))])
+        first, last = _spans(size, start, at_once, is_indexed=False)[0]
+        items = list(islice(dict.items(mapping), first, last))
+        items += islice(reversed(dict.items(mapping)), at_once // 2)
+        return Contents([(f"[{_key(key)}]", value) for key, value in items], is_whole=False, next_start=last)
+
+    def _at_once(self, sample: list[Any]) -> int:
+        holds_others = any(kind > OPTIMIZER for kind in map(self._classifier.kind_of, sample))
+        return CONTAINERS_AT_ONCE if holds_others else ELEMENTS_AT_ONCE
+
+
+_READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
+    OPTIMIZER: ContentReader.optimizer,
+    SEQUENCE: ContentReader.sequence,
+    MAPPING: ContentReader.mapping,
+    FUNCTION: ContentReader.function,
+    SAVED: ContentReader.saved,
+    OBJECT: ContentReader.object,
+}
 
 
 def join(prefix: str, key: str) -> str:
@@ -203,25 +194,41 @@ def join(prefix: str, key: str) -> str:
     return key[1:] if prefix == "self" and key[:1] == "." else prefix + key
 
 
-def _items(mapping: AnyObject) -> list[tuple[str, Any]]:
-    return [(f"[{_key(key)}]", value) for key, value in list(dict.items(mapping))[:ELEMENTS_AT_MOST]]
+def size_of(value: AnyObject, kind: int) -> int:
+    """The number of elements of a container, 0 for anything else."""
+    if kind == MAPPING:
+        return dict.__len__(value)
+    return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
+
+
+def _spans(size: int, start: int, at_once: int, *, is_indexed: bool) -> list[tuple[int, int]]:
+    """The elements to read, as ranges: all, or half of `at_once` from `start` on and half at the end."""
+    if size <= at_once:
+        return [(0, size)]
+    half = at_once // 2
+    start = 0 if start >= (size if is_indexed else min(size, FARTHEST)) else start
+    spans = [(start, min(start + half, size))]
+    return [*spans, (max(size - half, start + half), size)] if is_indexed and start + half < size else spans
+
+
+def _sample_of_sequence(base: AnyObject, sequence: AnyObject, size: int) -> list[Any]:
+    head = _part(base, sequence, 0, min(size, SAMPLE))
+    return head + _part(base, sequence, size - SAMPLE, size) if base in (list, tuple) and size > SAMPLE else head
+
+
+def _part(base: AnyObject, sequence: AnyObject, first: int, last: int) -> list[Any]:
+    if base in (list, tuple):
+        return list(base.__getitem__(sequence, slice(first, last)))
+    return list(islice(base.__iter__(sequence), first, last))
 
 
 def _key(key: AnyObject) -> str:
     return repr(key) if type(key) in (str, int) else type(key).__name__
 
 
-def _head(sequence: AnyObject) -> list[Any]:
-    return list(islice(_base(sequence).__iter__(sequence), SAMPLE))
-
-
-def _elements(sequence: AnyObject) -> list[tuple[str, Any]]:
-    elements = list(islice(_base(sequence).__iter__(sequence), ELEMENTS_AT_MOST))
-    return [(f"[{number}]", element) for number, element in enumerate(elements)]
-
-
 def _base(sequence: AnyObject) -> AnyObject:
-    return next(base for base in SEQUENCES if issubclass(type(sequence), base))
+    cls = type(sequence)
+    return cls if cls in SEQUENCES else next(base for base in SEQUENCES if issubclass(cls, base))
 
 
 def _closure(function: AnyObject) -> list[tuple[str, Any]]:
@@ -234,8 +241,13 @@ def _closure(function: AnyObject) -> list[tuple[str, Any]]:
         return [*_closure(called), *positional, *keywords.items()]
     if type(function) is not types.FunctionType or not function.__closure__:
         return []
-    cells = zip(function.__code__.co_freevars, function.__closure__, strict=True)
-    return [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
+    return list(_filled_cells(function))
+
+
+def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if is_filled(cell):
+            yield name, cell.cell_contents
 
 
 PARTIAL = vars(functools.partial)

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.mainthread import keep_from_compiling  # noqa: E402
+from gputui.probe.memory import Memory  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -114,14 +115,17 @@ def anonymous_bytes():
 @check
 def many_looks_leak_no_objects_or_memory():
     kept = small_training()
-    take_inventory(torch)
+    memory = Memory()
+    take_inventory(torch, memory=memory)
     gc.collect()
     gc.disable()
     try:
         for _ in range(300):  # until the heap has its final size
+            take_inventory(torch, memory=memory)
             take_inventory(torch)
         objects, blocks, anonymous = len(gc.get_objects()), sys.getallocatedblocks(), anonymous_bytes()
         for _ in range(int(sys.argv[1])):
+            take_inventory(torch, memory=memory)
             take_inventory(torch)
         assert len(gc.get_objects()) <= objects + 5
         assert sys.getallocatedblocks() <= blocks + 50

@@ -10,16 +10,17 @@ import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.memory import Memory  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
 
 
-def look(how="walk"):
-    """Owner and category by shape; every check uses its own shapes."""
+def look(how="walk", memory=None):
+    """Owner and category by shape; every check uses its own shapes. `memory` is what one look keeps for the next."""
     return {
         tuple(s["shape"]): (s["owner"].partition(" (")[0], s["category"])
-        for s in take_inventory(torch, how)["storages"]
+        for s in take_inventory(torch, how, memory=memory)["storages"]
     }
 
 
@@ -222,9 +223,10 @@ def walks_name_what_an_earlier_scan_found():
     deep = Deep(torch.nn.Linear(119, 119, bias=False), 8)
     for _ in range(3):
         gc.collect()  # makes the objects old, because a walk also reads young objects
-    assert (119, 119) not in look()
-    assert look("scan")[119, 119] == ("Linear.weight", "parameter")
-    assert look()[119, 119] == ("Linear.weight", "parameter")
+    memory = Memory()
+    assert (119, 119) not in look(memory=memory)
+    assert look("scan", memory)[119, 119] == ("Linear.weight", "parameter")
+    assert look(memory=memory)[119, 119] == ("Linear.weight", "parameter")
     del deep
 
 

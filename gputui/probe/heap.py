@@ -1,0 +1,83 @@
+"""Python's objects: the young ones in every look, all of them in a scan, in parts where they are too many."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from itertools import compress
+from typing import Any
+
+from gputui.probe.meter import Meter
+from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, TypeClassifier
+
+YOUNG_AT_MOST = 30_000
+"""Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
+BLOCKS_PER_STEP = 64
+"""So many memory blocks of the interpreter take as long to list and to sort out as one step of a look: about 3 us."""
+
+FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
+
+
+class _FindTypes(dict[type, int]):
+    """TENSOR, MODULE or OPTIMIZER by type, 0 for all others; a lookup that C code can do for a million objects."""
+
+    def __init__(self, classifier: TypeClassifier) -> None:
+        super().__init__()
+        self._kinds = classifier.kinds
+
+    def __missing__(self, cls: type) -> int:
+        kind = self._kinds[cls]
+        self[cls] = kind if kind in (TENSOR, MODULE, OPTIMIZER) else 0
+        return self[cls]
+
+
+class Heap:
+    """Finds tensors, modules and optimizers among Python's objects."""
+
+    def __init__(self, classifier: TypeClassifier) -> None:
+        self._types = _FindTypes(classifier)
+
+    def young(self) -> dict[int, list[Any]]:
+        """Those made lately, by kind: the intermediate results of a step are among them."""
+        thresholds = gc.get_threshold()
+        newest = gc.get_objects(generation=0) if gc.get_count()[0] <= YOUNG_AT_MOST else []
+        older = gc.get_objects(generation=1) if thresholds[0] * thresholds[1] <= YOUNG_AT_MOST else []
+        return self._by_kind(newest + older)
+
+    def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
+        """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
+
+        Listing the objects is one call of C, which cannot be interrupted: it is left out if it would take too long.
+        """
+        list_steps = _list_steps()
+        if meter.affordable_steps() < list_steps:
+            meter.leave_out()
+            return self._by_kind([]), start
+        meter.spend(list_steps)
+        objects = gc.get_objects()
+        start = start if start < len(objects) else 0
+        affordable = meter.affordable_steps() * BLOCKS_PER_STEP // 2  # half of the time is for what is found
+        part = objects if start == 0 and affordable >= len(objects) else objects[start : start + affordable]
+        meter.spend(len(part) // BLOCKS_PER_STEP)
+        if start + len(part) < len(objects):
+            meter.leave_out()
+            return self._by_kind(part), start + len(part)
+        return self._by_kind(part), 0
+
+    def may_visit_all(self, meter: Meter) -> bool:
+        """Whether there is time for a call of C that visits every object and all that it refers to."""
+        is_affordable = meter.affordable_steps() >= _list_steps() * 4
+        if not is_affordable:
+            meter.leave_out()
+        return is_affordable
+
+    def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
+        kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
+        types = self._types
+        for value in compress(objects, map(types.__getitem__, map(type, objects))):
+            kinds[types[type(value)]].append(value)
+        return kinds
+
+
+def _list_steps() -> int:
+    return sys.getallocatedblocks() // (BLOCKS_PER_STEP * 2)

@@ -1,0 +1,107 @@
+"""Which module an activation belongs to: the one in whose forward its graph node was made.
+
+A node that uses a parameter belongs to the module of that parameter. Any other node lies between a producer and a
+consumer that have some: it belongs to the deepest module that both are in. Where they are in different branches, the
+operation follows its producer (a dropout after the last layer of a block), so the producer's parent has it.
+
+Works on the ids of nodes and the names of modules alone, in the probe's thread, after the look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Inputs = Mapping[int, list[int]]
+WEIGHT_STEPS = 4
+"""A weight can reach its operation through a cast and views of it."""
+FARTHEST_STEPS = 64
+VISITS_AT_MOST = 2000
+"""How many nodes are visited in the search for a producer or a consumer."""
+
+
+def assign_modules(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any]) -> None:
+    """Set the `module` of each storage that the graph keeps; "" where no module can be told."""
+    layers = _Layers(graph)
+    nodes = graph["nodes"]
+    for storage in storages:
+        node = nodes.get(storage["address"])
+        if node is not None and storage["category"] == "activation":
+            storage["module"] = layers.module_of(node)
+
+
+class _Layers:
+    def __init__(self, graph: Mapping[str, Any]) -> None:
+        self._inputs: Inputs = graph["inputs"]
+        self._parameters: Mapping[int, list[str]] = graph["parameters"]
+        self._embeddings: set[int] = graph["embeddings"]
+        self._views: set[int] = graph["views"]
+        self._outputs: dict[int, list[int]] = {}
+        for node, inputs in self._inputs.items():
+            for source in inputs:
+                self._outputs.setdefault(source, []).append(node)
+        self._own: dict[int, str | None] = {}
+        self._modules: dict[int, str] = {}
+
+    def module_of(self, node: int) -> str:
+        module = self._modules.get(node)
+        if module is None:
+            module = self._modules[node] = self._own_module(node) or self._module_between(node)
+        return module
+
+    def _own_module(self, node: int) -> str | None:
+        """The module whose parameter the node uses, directly or through casts and views; None without one."""
+        if node not in self._own:
+            sources = self._inputs.get(node, ())
+            self._own[node] = next(filter(None, (self._by_weight(node, source) for source in sources)), None)
+        return self._own[node]
+
+    def _by_weight(self, node: int, source: int) -> str | None:
+        for _ in range(WEIGHT_STEPS):
+            modules = self._parameters.get(source)
+            if modules:  # those of a tied weight: the embedding is the first to have it
+                return modules[0] if node in self._embeddings else modules[-1]
+            if source not in self._views or not self._inputs.get(source):
+                return None
+            source = self._inputs[source][0]
+        return None
+
+    def _module_between(self, node: int) -> str:
+        producers = [_parent(name) for name in self._nearest(node, self._inputs)]
+        consumers = [_parent(name) for name in self._nearest(node, self._outputs)]
+        before = _common(producers)
+        after = _common(consumers)
+        if before is None or after is None:
+            return before or after or ""
+        both = _common([before, after]) or ""
+        return before if both not in (before, after) else both
+
+    def _nearest(self, node: int, neighbours: Inputs) -> list[str]:
+        """The modules of the nearest nodes with parameters in one direction."""
+        level, seen = list(neighbours.get(node, ())), {node}
+        for _ in range(FARTHEST_STEPS):
+            names = [name for other in level if (name := self._own_module(other))]
+            if names or not level or len(seen) > VISITS_AT_MOST:
+                return names
+            seen.update(level)
+            level = [other for near in level for other in neighbours.get(near, ()) if other not in seen]
+            level = list(dict.fromkeys(level))
+        return []
+
+
+def _parent(module: str) -> str:
+    return module.rpartition(".")[0] or module
+
+
+def _common(names: list[str]) -> str | None:
+    """The deepest module that all of these are in; None without any."""
+    if not names:
+        return None
+    common = names[0].split(".")
+    for name in names[1:]:
+        parts = name.split(".")
+        length = 0
+        while length < min(len(common), len(parts)) and common[length] == parts[length]:
+            length += 1
+        common = common[:length]
+    return ".".join(common)

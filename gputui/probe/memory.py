@@ -1,0 +1,84 @@
+"""What one look keeps for the next: numbers, names and weak references. It keeps nothing of the program's alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import sleep
+from typing import Any
+
+from gputui.probe.encoding import PAUSE_S
+from gputui.probe.modules import ModuleTrees
+from gputui.probe.search import SearchMemory
+
+NAMED_WELL = 0.99
+"""With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
+THOROUGH_EVERY = 4
+SCAN_EVERY = 24
+"""How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
+_BLOCKS_IN_TURN = 512
+
+
+class Memory:
+    """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread."""
+
+    def __init__(self) -> None:
+        self.search = SearchMemory()
+        self.trees = ModuleTrees()
+        self.entries: dict[int, dict[str, Any]] = {}
+        """The storages of the last looks, by address."""
+        self.roots_start = 0
+        """Which of the tensors in containers the next walk of the graph begins with."""
+        self.states_start = 0
+        """The same for modules."""
+        self.scan_start = 0
+        """The Python object that the next part of a scan begins with."""
+        self._named_share = 1.0
+
+    @property
+    def is_thorough_due(self) -> bool:
+        """Whether the next look should search also where earlier ones found nothing."""
+        return self._named_share < NAMED_WELL and self.search.number % THOROUGH_EVERY == 0
+
+    @property
+    def is_scan_due(self) -> bool:
+        """Whether the next look should go through all Python objects, to find a hidden module or optimizer."""
+        return self._named_share < NAMED_WELL and self.search.number % SCAN_EVERY == 1
+
+    def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+        """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
+
+        A storage counts as unchanged if a live block of its address has the size that was requested for it.
+        """
+        found = {storage["address"]: storage for storage in inventory["storages"]}
+        earlier = self.entries if not inventory["is_complete"] else {}
+        if described_map is None:
+            self.entries = {**earlier, **found}
+            return
+        known_sizes = {(known["device"], known["size_bytes"]) for known in inventory["known_sizes"]}
+        allocated_bytes = named_bytes = 0
+        for device, block in _live_blocks(described_map):
+            address = block["address"]
+            allocated_bytes += block["size_bytes"]
+            storage = earlier.get(address)
+            if address not in found and storage is not None and _is_unchanged(storage, device, block):
+                found[address] = storage
+                inventory["storages"].append(storage)
+            if address in found or (device, block["requested_bytes"]) in known_sizes:
+                named_bytes += block["size_bytes"]
+        self.entries = found
+        self._named_share = named_bytes / allocated_bytes if allocated_bytes else 1.0
+
+
+def _is_unchanged(storage: dict[str, Any], device: int, block: dict[str, Any]) -> bool:
+    return bool(storage["device"] == device and storage["size_bytes"] == block["requested_bytes"])
+
+
+def _live_blocks(described_map: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    for segment in described_map["segments"]:
+        for block in segment["blocks"]:
+            number += 1
+            if number % _BLOCKS_IN_TURN == 0:
+                sleep(PAUSE_S)  # lets the program's threads run
+            if block["state"] == "active_allocated":
+                yield segment["device"], block

@@ -1,0 +1,220 @@
+"""Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins.
+
+A search is bounded by a meter. What it learns makes the next one cheaper: which objects lead to nothing, and how far it
+got in a large container. That is kept as numbers; modules and optimizers are kept by weak references.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.meter import Meter
+from gputui.probe.stacks import Namespace
+from gputui.probe.torch_types import AnyObject, Module
+from gputui.probe.variables import (
+    MODULE,
+    OPTIMIZER,
+    TENSOR,
+    ContentReader,
+    NamedValue,
+    TypeClassifier,
+    join,
+    size_of,
+)
+
+LEVELS = 5
+"""How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
+LEVELS_OF_HOOKS = 6
+"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
+SHORTEST_REST = 8
+"""For how many looks, at least, an object that led to nothing is not searched again."""
+SEARCHED_AGAIN = 250
+"""How many of those objects are searched again in each look, about: half a millisecond of work."""
+REMEMBERED_AT_MOST = 20_000
+
+ELEMENTS_PER_STEP = 64
+"""So many elements of a container that are passed over cost as much as one object that is read."""
+
+
+class SearchMemory:
+    """What searches have learned, for the next one; nothing of the program's is kept alive."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """How many searches there were."""
+        self.starts: dict[int, int] = {}
+        """The element from which to go on in a large container, by its id."""
+        self._rests: dict[int, int] = {}
+        """Until which search to skip an object that led to nothing, by `_key` of the object."""
+        self._optimizers: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def begin(self) -> None:
+        self.number += 1
+        if len(self._rests) > REMEMBERED_AT_MOST:
+            self._rests = {key: until for key, until in self._rests.items() if until > self.number}
+        for numbers in (self._rests, self.starts):
+            if len(numbers) > REMEMBERED_AT_MOST:
+                numbers.clear()
+
+    def led_to_nothing(self, value: AnyObject, size: int) -> bool:
+        """Whether an earlier search found nothing in this object, and it need not be searched again yet."""
+        return self._rests.get(_key(value, size), 0) > self.number
+
+    def let_rest(self, value: AnyObject, size: int) -> None:
+        """Note that an object of this many elements led to nothing."""
+        looks = max(SHORTEST_REST, len(self._rests) // SEARCHED_AGAIN)
+        until = self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
+        self._rests[_key(value, size)] = until
+
+    def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> None:
+        """Know these optimizers in later looks too, even if no variable on a stack leads to them then."""
+        for named in optimizers:
+            self._optimizers.setdefault(id(named.value), (weakref.ref(named.value), named.name))
+
+    def optimizers(self) -> list[NamedValue]:
+        """The optimizers of earlier looks that are still alive."""
+        alive = [(ident, reference(), name) for ident, (reference, name) in self._optimizers.items()]
+        for ident, value, _ in alive:
+            if value is None:
+                del self._optimizers[ident]
+        return [NamedValue(value, name, "") for _, value, name in alive if value is not None]
+
+
+def _key(value: AnyObject, size: int) -> int:
+    """Also of its type and size, as the ids of objects that are gone recur."""
+    return hash((id(value), id(type(value)), size))
+
+
+class VariableSearch:
+    """Modules, optimizers and tensors in the order they are found, each object once."""
+
+    def __init__(
+        self, classifier: TypeClassifier, attributes: AttributeReader, memory: SearchMemory, *, is_thorough: bool
+    ) -> None:
+        self.modules: list[NamedValue] = []
+        self.optimizers: list[NamedValue] = []
+        self.tensors: list[NamedValue] = []
+        self._kinds = classifier.kinds
+        self._reader = ContentReader(classifier, attributes)
+        self._memory = memory
+        self._is_thorough = is_thorough
+        """Whether objects that led to nothing before are searched as well."""
+        self._seen: dict[int, Any] = {}
+        memory.begin()
+
+    def search(self, namespaces: list[Namespace], meter: Meter) -> None:
+        """Search these variables."""
+        kinds = self._kinds
+        level = [
+            NamedValue(value, name, space.where)
+            for space in namespaces
+            for name, value in space.variables.items()
+            if kinds[type(value)]
+        ]
+        self.explore(level, meter)
+
+    def explore(self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS) -> None:
+        """Search these values and what they hold, level by level."""
+        trail = _Trail()
+        level = [(named, -1) for named in roots]
+        for depth in range(levels + 1):
+            level = self._explore_level(level, trail, meter, is_last=depth == levels)
+        trail.let_rest(self._memory)
+
+    def module_attributes(self, module: Module, name: str, meter: Meter) -> None:
+        """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
+        if not self._is_thorough and self._memory.led_to_nothing(module, 0):
+            return
+        if not meter.spend():
+            return
+        found = len(self.tensors) + len(self.optimizers) + len(self.modules)
+        self.explore(self._reader.module_attributes(module, name), meter, levels=1)
+        if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
+            self._memory.let_rest(module, 0)
+
+    def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
+        """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
+        known = len(self.tensors)
+        level = [NamedValue(value, "", "") for value in values if self._kinds[type(value)]]
+        self.explore(level, meter, LEVELS_OF_HOOKS)
+        held = self.tensors[known:]
+        del self.tensors[known:]
+        return held
+
+    def _explore_level(
+        self, level: list[tuple[NamedValue, int]], trail: _Trail, meter: Meter, *, is_last: bool
+    ) -> list[tuple[NamedValue, int]]:
+        """Take these values, each with the place of its holder on the trail; returns what they hold."""
+        seen, kinds = self._seen, self._kinds
+        deeper: list[tuple[NamedValue, int]] = []
+        for named, holder in level:
+            value = named.value
+            if id(value) in seen:
+                continue
+            kind = kinds[type(value)]
+            is_find = kind <= OPTIMIZER
+            size = 0 if is_find else size_of(value, kind)
+            if not is_find and (is_last or (not self._is_thorough and self._memory.led_to_nothing(value, size))):
+                continue
+            if not meter.spend():
+                trail.cut(holder)
+                continue
+            seen[id(value)] = value  # kept until the search is over, so that no other object gets its id
+            if is_find:
+                self._take(named, kind)
+                trail.find(holder)
+            if kind >= OPTIMIZER:
+                place = trail.add(value, holder, size)
+                deeper += [(inside, place) for inside in self._inside(named, kind, meter)]
+        return deeper
+
+    def _take(self, named: NamedValue, kind: int) -> None:
+        {TENSOR: self.tensors, MODULE: self.modules, OPTIMIZER: self.optimizers}[kind].append(named)
+
+    def _inside(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
+        starts, value, kinds = self._memory.starts, named.value, self._kinds
+        contents = self._reader.read(value, kind, starts.get(id(value), 0))
+        meter.spend(len(contents.items) // ELEMENTS_PER_STEP)
+        inside = [
+            NamedValue(element, join(named.name, key), named.where)
+            for key, element in contents.items
+            if kinds[type(element)]
+        ]
+        if not contents.is_whole:
+            starts[id(value)] = contents.next_start
+            if any(kinds[type(element.value)] <= OPTIMIZER for element in inside):
+                meter.leave_out()
+        return inside
+
+
+class _Trail:
+    """The objects that one exploration went through, by which it learns which of them lead to nothing."""
+
+    def __init__(self) -> None:
+        self._values: list[tuple[Any, int]] = []
+        self._holders: list[int] = []
+        self._leads_somewhere: list[bool] = []
+
+    def add(self, value: AnyObject, holder: int, size: int) -> int:
+        """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
+        self._values.append((value, size))
+        self._holders.append(holder)
+        self._leads_somewhere.append(False)
+        return len(self._values) - 1
+
+    def find(self, holder: int) -> None:
+        """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
+        while holder >= 0 and not self._leads_somewhere[holder]:
+            self._leads_somewhere[holder] = True
+            holder = self._holders[holder]
+
+    cut = find
+    """There was no time for something in the object at this place: the next look must search it again."""
+
+    def let_rest(self, memory: SearchMemory) -> None:
+        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere, strict=True):
+            if not leads_somewhere:
+                memory.let_rest(value, size)
