@@ -28,10 +28,23 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
     for storage, block in placed(blocks, inventory, device):
         if block and (block.address not in largest or storage.size_bytes > largest[block.address].size_bytes):
             largest[block.address] = storage
-    named = {address: _owner(storage) for address, storage in largest.items()}
+    named = {address: owner_of(storage) for address, storage in largest.items()}
     nameless = [(stream, block) for stream, block in blocks if block.address not in named]
     known = inventory.known_sizes if inventory else ()
     return dict.fromkeys(addresses, UNATTRIBUTED) | _known_by_size(nameless, known, device) | named
+
+
+def owner_of(storage: Storage) -> Owner:
+    """A storage as the owner of the block it lies in."""
+    return Owner(
+        storage.category,
+        storage.owner,
+        storage.type,
+        storage.shape,
+        storage.dtype,
+        saved_by=storage.saved_by,
+        module=storage.module,
+    )
 
 
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
@@ -92,10 +105,6 @@ def placed(
         block = blocks[bisect_right(addresses, storage.address) - 1][1] if blocks else None
         is_inside = block is not None and 0 <= storage.address - block.address < block.size_bytes
         yield storage, block if is_inside else None
-
-
-def _owner(storage: Storage) -> Owner:
-    return Owner(storage.category, storage.owner, storage.type, storage.shape, storage.dtype, saved_by=storage.saved_by)
 
 
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
