@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.attach_document import attach_document
+from gputui.explain.probe_state import ProbeState, layouts_of, moment_among
 from gputui.model.analysis import DriverFacts
+from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent, Problem
 from gputui.model.target import Cost, Greeting, Look, TorchDevice
 from gputui.model.tensors import HOST, Category, Inventory, Storage
@@ -22,13 +24,19 @@ MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segme
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
 LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0))
 DRIVER = DriverFacts(2, 80 * 1024 * MIB, 700 * MIB, 558 * MIB)
+FALL = "reserved memory would fall from 40.0 MiB to 20.0 MiB. Not returned: 10.0 MiB stuck beside live blocks."
 UNREAD = Absent("insufficient permissions")
 
 
-def document(look: Look = LOOK, greeting: Greeting = GREETING, driver: DriverFacts = DRIVER, **keywords):
-    usual = {"rss_bytes": 5, "pinned_bytes": 6, "drivers": {0: driver}}
-    made = attach_document(greeting=greeting, look=look, **usual | keywords)
-    return json.loads(json.dumps(made))
+def document(look: Look = LOOK, greeting: Greeting = GREETING, driver: DriverFacts | None = DRIVER, **keywords):
+    return json.loads(
+        json.dumps(attach_document(moment_of_look(look, greeting, {0: driver} if driver else {}), **keywords))
+    )
+
+
+def moment_of_look(look: Look, greeting: Greeting, drivers: dict[int, DriverFacts]) -> TargetMoment:
+    state = ProbeState(greeting, look.statistics, look, layouts_of(look), pinned_bytes=6)
+    return moment_among(state, Surroundings(look.time, tuple(drivers.items()), rss_bytes=5))
 
 
 def test_the_document_of_a_look():
@@ -95,6 +103,7 @@ def test_the_document_of_a_look():
                 },
                 "tensors": {
                     "by_category": dict.fromkeys([c.value for c in Category], 0) | {"parameter": 4 * MIB},
+                    "by_module": {"model.fc": {"parameter": 4 * MIB}},
                     "groups": [
                         {
                             "category": "parameter",
@@ -109,6 +118,27 @@ def test_the_document_of_a_look():
                 },
             }
         ],
+        "findings": [
+            {
+                "kind": "gap",
+                "weight": "fact",
+                "device": 0,
+                "title": "NVML shows 558 MiB for this process where PyTorch has 4.0 MiB allocated.",
+                "evidence": ["The difference: 36.0 MiB in PyTorch's cache and 518 MiB outside PyTorch."],
+                "remedy": "",
+                "bytes": 554 * MIB,
+            },
+            {
+                "kind": "release",
+                "weight": "fact",
+                "device": 0,
+                "title": "empty_cache() would return 20.0 MiB now.",
+                "evidence": [f"1 segment of 2 would be released, wholly or in part; {FALL}"],
+                "remedy": "That helps other processes on the device only: PyTorch reuses its cache without it.",
+                "bytes": 20 * MIB,
+            },
+        ],
+        "failure": None,
         "cost": {"pause_ms": 1.5, "probe_cpu_ms": 2.0},
         "problems": [],
     }
@@ -122,7 +152,7 @@ NULLS = {
     "NVML lags behind": (
         {"driver": replace(DRIVER, process_used_bytes=MIB)}, ("outside_torch_bytes",), "different moments",
     ),
-    "no NVML at all": ({"drivers": {}}, ("nvml", "device_total_bytes"), "NVML was not asked"),
+    "no NVML at all": ({"driver": None}, ("nvml", "device_total_bytes"), "NVML was not asked"),
     "the look has no tensors": ({"look": replace(LOOK, inventory=None)}, ("tensors",), "not looked at"),
     "cudaMallocAsync has no map": (
         {"look": replace(LOOK, map=None, settings=settings(backend="cudaMallocAsync"))}, ("empty_cache",),
