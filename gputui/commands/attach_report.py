@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable, Sequence
 
 from gputui.explain.advice import findings_of
-from gputui.explain.advice.names import counted, family, listed
-from gputui.explain.owners import grouped, storage_bytes
+from gputui.explain.advice.names import counted, family
+from gputui.explain.advice.stuck import UNKNOWN
+from gputui.explain.owners import block_bytes, storage_bytes
 from gputui.explain.parts import Part, parts_of
-from gputui.model.analysis import TensorGroup
+from gputui.model.analysis import Owner
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import value_of
@@ -20,21 +21,21 @@ from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
 from gputui.units import format_bytes
 
 NARROWEST, WIDEST = 60, 100
-GROUPS_SHOWN = 8
+FAMILIES_SHOWN = 10
 SIGNS = {Weight.PROBLEM: ("!", RED), Weight.ADVICE: ("*", YELLOW), Weight.FACT: ("-", "")}
 """By weight, the sign before a finding and its colour on a terminal."""
 
 OUTSIDE_PROCESS = {"others", "driver", "free"}
 OUTSIDE_TORCH = {*OUTSIDE_PROCESS, "outside"}
 LIVE = {*(category.value for category in Category), "rounding", "allocated"}
-NOTES = {"stuck": "free, but a live block shares its segment", "releasable": "empty_cache() would return it"}
+NOTES = {"stuck": "free, beside live blocks", "releasable": "empty_cache() would return it"}
 
 
 def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_color: bool) -> str:
     """The answer in the first lines, then a section each for memory, findings and tensors; `problems` are sentences."""
     page = _Page(max(NARROWEST, min(width, WIDEST)), in_color=in_color)
     devices, findings = moment.held_devices, findings_of(moment)
-    page.line(_introduction(moment.greeting, page.width))
+    page.line(_introduction(moment.greeting))
     for summary in [_summary(device, page.width) for device in devices] or ["It holds no GPU memory."]:
         page.line(summary)
     for device, finding in findings[:1]:
@@ -42,11 +43,9 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     for device in devices:
         _memory(page, device)
     _why(page, moment, findings)
-    for device in devices:
-        _tensors(page, f"cuda:{device.index}", device.layout.groups if device.layout else _groups(moment, device.index))
-    if not devices:
-        _tensors(page, "host memory", _groups(moment, HOST))
-    page.section("Look")
+    for place in devices or (None,):
+        _tensors(page, moment, place)
+    page.section("This look")
     for sentence in (*_cost(moment), *_host(moment), *problems, *(problem.text for problem in moment.problems)):
         page.wrapped(sentence, "  ")
     return page.text
@@ -93,11 +92,11 @@ class _Page:
                 self.wrapped(finding.remedy, "  > ")
 
 
-def _introduction(greeting: Greeting, width: int) -> str:
-    rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
-    torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
-    end = f"  ({torch}, Python {greeting.python}{rank})"
-    return cut(f"{greeting.pid}  {greeting.command}", max(20, width - len(end))) + end
+def _introduction(greeting: Greeting) -> str:
+    """PID, rank and command, without the folder of the interpreter."""
+    program, space, arguments = greeting.command.partition(" ")
+    rank = f"rank {greeting.rank} of {greeting.world_size}  " if greeting.rank is not None else ""
+    return f"{greeting.pid}  {rank}{program.rpartition('/')[2]}{space}{arguments}"
 
 
 def _place(moment: TargetMoment, device: DeviceMoment) -> str:
@@ -159,43 +158,86 @@ def _why(page: _Page, moment: TargetMoment, findings: Sequence[tuple[DeviceMomen
         page.finding(_place(moment, device), finding, with_evidence=True)
 
 
-def _groups(moment: TargetMoment, device: int) -> tuple[TensorGroup, ...]:
-    """The groups of storages, where the allocator has no map."""
-    inventory = moment.look.inventory if moment.look else None
-    return grouped(storage_bytes(inventory, device)) if inventory else ()
-
-
-def _tensors(page: _Page, where: str, groups: Sequence[TensorGroup]) -> None:
-    """The largest groups of tensors that look alike, with their names."""
-    total = sum(group.bytes for group in groups)
+def _tensors(page: _Page, moment: TargetMoment, device: DeviceMoment | None) -> None:
+    """The largest families of tensors; `device` is None for host memory."""
+    members = list(_members(moment, device))
+    total = sum(size_bytes for _, size_bytes in members)
     if not total:
         return
-    named = sum(group.bytes for group in groups if group.category is not Category.UNATTRIBUTED)
+    named = sum(size_bytes for owner, size_bytes in members if owner.category is not Category.UNATTRIBUTED)
+    where = f"cuda:{device.index}" if device else "the host"
     page.section(f"Tensors on {where}: {named / total:.1%} of {format_bytes(total)} has a known owner")
-    for group in groups[:GROUPS_SHOWN]:
-        page.line(f"{format_bytes(group.bytes):>11}  {_description(group)}")
-        names = listed(map(family, sorted(group.names, key=len)))
-        if group.dtype and names:
-            page.wrapped(names, " " * 15)
-    rest = groups[GROUPS_SHOWN:]
+    families = _families(members)
+    for name, alike in families[:FAMILIES_SHOWN]:
+        line = f"{format_bytes(_bytes_of(alike)):>11}  {name}"
+        description = _description([owner for owner, _ in alike])
+        if len(line) + 2 + len(description) <= page.width:
+            page.line(line + description.rjust(page.width - len(line)))
+        else:
+            page.line(line)
+            page.line(description.rjust(page.width))
+    rest = families[FAMILIES_SHOWN:]
     if rest:
-        size = format_bytes(sum(group.bytes for group in rest))
-        page.line(f"{size:>11}  in {counted(len(rest), 'smaller group')}")
+        size_bytes = sum(_bytes_of(alike) for _, alike in rest)
+        page.line(f"{format_bytes(size_bytes):>11}  under {counted(len(rest), 'other name')}")
 
 
-def _description(group: TensorGroup) -> str:
-    if group.dtype:
-        return f"{group.count:,} x {group.shape} {group.dtype} {group.category.words}"
-    return f"{counted(group.count, 'block')} of {listed(group.names) or 'unknown owners'}"
+def _members(moment: TargetMoment, device: DeviceMoment | None) -> Iterable[tuple[Owner, int]]:
+    look = moment.look
+    if look is None:
+        return ()
+    if device is not None and device.layout is not None and look.map is not None:
+        return block_bytes(look.map, device.layout.owners, device.index)
+    return storage_bytes(look.inventory, device.index if device else HOST) if look.inventory else ()
+
+
+def _families(members: Iterable[tuple[Owner, int]]) -> list[tuple[str, list[tuple[Owner, int]]]]:
+    """Tensors of one category whose names differ only in numbers, the largest family first."""
+    families: dict[tuple[Category, str], list[tuple[Owner, int]]] = {}
+    for owner, size_bytes in members:
+        families.setdefault((owner.category, family(_name(owner))), []).append((owner, size_bytes))
+    by_size = sorted(families.items(), key=lambda entry: -_bytes_of(entry[1]))
+    return [(name if len(alike) > 1 else _name(alike[0][0]), alike) for (_, name), alike in by_size]
+
+
+def _name(owner: Owner) -> str:
+    """The owner's name, with its module where the name does not say it."""
+    if owner.category is Category.UNATTRIBUTED:
+        return UNKNOWN
+    is_within = not owner.module or owner.name.startswith(owner.module)
+    return owner.name if is_within else f"{owner.module}: {owner.name}"
+
+
+def _bytes_of(members: Iterable[tuple[Owner, int]]) -> int:
+    return sum(size_bytes for _, size_bytes in members)
+
+
+def _description(owners: Sequence[Owner]) -> str:
+    """How many tensors of which kind: 12 x (1024, 4096) float32 parameter."""
+    category = owners[0].category
+    noun = "tensor" if category is Category.OTHER else category.words
+    kinds = {(owner.shape, owner.dtype) for owner in owners}
+    shape, dtype = next(iter(kinds))
+    if not dtype:
+        return counted(len(owners), "block")
+    if len(kinds) > 1:
+        return f"{len(owners):,} x {noun}, {len(kinds):,} shapes"
+    return f"{len(owners):,} x {shape} {dtype} {noun}"
 
 
 def _cost(moment: TargetMoment) -> list[str]:
-    if moment.look is None:
-        return []
-    at = time.strftime("%H:%M:%S", time.localtime(moment.look_time))
-    cost = moment.look.cost
-    paused = f"Taken at {at}. The program paused for {cost.pause_ms:.1f} ms;"
-    return [f"{paused} the probe used {cost.probe_cpu_ms:.1f} ms of processor time."]
+    """When the look was taken, in what, and what it cost."""
+    greeting, look = moment.greeting, moment.look
+    torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
+    where = f"in {torch}, Python {greeting.python}"
+    if look is None:
+        return [f"Nothing was looked at, {where}."]
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(look.time))
+    paused, used = look.cost.pause_ms, look.cost.probe_cpu_ms
+    return [
+        f"Taken at {at} {where}.",
+        f"The program paused for {paused:.1f} ms; the probe used {used:.1f} ms of processor time.",
+    ]
 
 
 def _host(moment: TargetMoment) -> list[str]:
