@@ -120,15 +120,6 @@ def test_the_document_of_a_look():
         ],
         "findings": [
             {
-                "kind": "gap",
-                "weight": "fact",
-                "device": 0,
-                "title": "NVML shows 558 MiB for this process where PyTorch has 4.0 MiB allocated.",
-                "evidence": ["The difference: 36.0 MiB in PyTorch's cache and 518 MiB outside PyTorch."],
-                "remedy": "",
-                "bytes": 554 * MIB,
-            },
-            {
                 "kind": "release",
                 "weight": "fact",
                 "device": 0,
@@ -220,3 +211,63 @@ def test_conditions_that_affect_the_figures_are_listed_as_problems(changes, word
 def test_a_process_without_devices_has_an_empty_list():
     look = replace(LOOK, statistics=(), map=None, settings=None)
     assert document(look, replace(GREETING, is_cuda_initialized=False))["devices"] == []
+
+
+def test_devices_on_which_the_process_holds_nothing_are_left_out_with_their_problems():
+    nothing = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes"), 5 * MIB)  # it held something once
+    greeting = replace(GREETING, devices=(*GREETING.devices, TorchDevice(1, "GPU-b")))
+    look = replace(LOOK, statistics=(*LOOK.statistics, statistics(MAP, 1, **nothing)))
+    alone = document(look, greeting)
+    assert [device["index"] for device in alone["devices"]] == [0]
+    assert alone["problems"] == []
+
+
+HELD = {
+    "a CUDA context": ({"driver": {1: replace(DRIVER, process_used_bytes=300 * MIB)}}, {}),
+    "reserved memory": ({}, {"reserved_bytes": 2 * MIB}),
+    "an allocation that failed": ({}, {"num_ooms": 1}),
+    "a tensor that PyTorch did not allocate": ({"storages": (replace(WEIGHT, device=1),)}, {}),
+}
+
+
+@pytest.mark.parametrize(("changes", "counters"), HELD.values(), ids=HELD.keys())
+def test_a_device_on_which_the_process_holds_something_is_listed(changes, counters):
+    inventory = replace(INVENTORY, storages=changes.get("storages", ()))
+    look = replace(LOOK, statistics=(statistics(MAP, 1, **counters),), inventory=inventory)
+    moment = moment_of_look(look, GREETING, changes.get("driver", {}))
+    assert [device["index"] for device in attach_document(moment)["devices"]] == [1]
+
+
+def test_findings_name_their_device_and_problems_of_any_device_come_first():
+    full = layout(segment(("live", 20), device=1, address=1 << 41))
+    both = replace(MAP, segments=(*MAP.segments, *full.segments))
+    look = replace(LOOK, map=both, statistics=(statistics(MAP), statistics(full, 1, num_ooms=1)))
+    findings = document(look)["findings"]
+    assert [(finding["kind"], finding["device"]) for finding in findings] == [("out_of_memory", 1), ("release", 0)]
+
+
+SAVED = replace(
+    WEIGHT, category=Category.ACTIVATION, owner="self of GeluBackward0", module="model.fc", address=BASE + 4 * MIB
+)
+GRADIENT = replace(WEIGHT, category=Category.GRADIENT, owner="model.fc.weight.grad", address=BASE + 8 * MIB)
+CACHE = replace(WEIGHT, category=Category.KV_CACHE, owner="cache.layers[0].keys", address=BASE + 12 * MIB)
+BY_MODULE = {"model.fc": dict.fromkeys(("parameter", "activation", "gradient"), 4 * MIB)}
+
+
+@pytest.mark.parametrize("has_map", [True, False], ids=["blocks", "storages without a map"])
+def test_modules_have_their_activations_too(has_map):
+    made = layout(segment(*[("live", 4)] * 4))
+    inventory = replace(INVENTORY, storages=(WEIGHT, SAVED, GRADIENT, CACHE))
+    look = replace(LOOK, map=made if has_map else None, inventory=inventory, statistics=(statistics(made),))
+    tensors = document(look)["devices"][0]["tensors"]
+    assert tensors["by_module"] == BY_MODULE
+    assert tensors["by_category"]["kv_cache"] == 4 * MIB
+    assert sum(tensors["by_category"].values()) == 16 * MIB
+
+
+def test_without_a_look_the_counters_are_there_and_the_rest_is_null():
+    moment = moment_among(ProbeState(GREETING, LOOK.statistics), Surroundings(1.0))
+    made = attach_document(moment)
+    assert made["devices"][0]["allocator"]["reserved_bytes"] == 40 * MIB
+    assert [made["cost"], made["devices"][0]["composition"], made["devices"][0]["tensors"]] == [None] * 3
+    assert "The tensors were not looked at." in made["problems"]
