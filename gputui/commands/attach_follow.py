@@ -60,7 +60,7 @@ def follow_in_documents(pids: list[int], settings: Settings, recorder: Keeper = 
         return 0
 
 
-class _Mailbox:
+class Mailbox:
     """The newest moment of each process that has not been shown.
 
     While standard output is blocked, a newer moment replaces the one before, so that memory stays bounded.
@@ -71,6 +71,7 @@ class _Mailbox:
         self._changed = threading.Condition()
 
     def put(self, moment: TargetMoment) -> None:
+        """Keep a moment in place of an earlier one of the same process; called from the threads of feeds."""
         with self._changed:
             self._moments[moment.pid] = moment
             self._changed.notify()
@@ -87,7 +88,7 @@ class _Mailbox:
 def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Keeper) -> int:
     machine = LiveMachine()
     snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
-    mailbox = _Mailbox()
+    mailbox = Mailbox()
     open_feed = feed_opener(settings.interval_s, recorder)(lambda: snapshot)
     feeds = [open_feed(pid, mailbox.put) for pid in dict.fromkeys(pids)]
     living = {feed.pid for feed in feeds}

@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gputui.commands.attach_follow import Mailbox
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 from tests.attach.small_training import TRAINING
+from tests.explain.moments import GREETING, moment
 
 GROWS = """
     import time
@@ -112,3 +115,12 @@ def test_a_process_that_cannot_be_attached_to_is_refused_before_anything_is_prin
     viewer = follow(python, str(child.pid))
     assert viewer.ended() == 1
     assert "has no probe" in viewer.errors
+
+
+def test_a_reader_that_is_too_slow_gets_the_newest_look_of_each_process() -> None:
+    mailbox = Mailbox()
+    for time in (1.0, 2.0, 3.0):
+        for pid in (7, 8):
+            mailbox.put(replace(moment(time=time), greeting=replace(GREETING, pid=pid)))
+    assert [(waiting.pid, waiting.time) for waiting in mailbox.take(0.0)] == [(7, 3.0), (8, 3.0)]
+    assert list(mailbox.take(0.0)) == []
