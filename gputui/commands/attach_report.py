@@ -14,7 +14,7 @@ from gputui.explain.parts import Part, parts_of
 from gputui.model.analysis import Owner
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.reading import value_of
+from gputui.model.reading import Absent, value_of
 from gputui.model.target import Greeting
 from gputui.model.tensors import HOST, Category
 from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
@@ -38,15 +38,18 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     page.line(_introduction(moment.greeting))
     for summary in [_summary(device, page.width) for device in devices] or ["It holds no GPU memory."]:
         page.line(summary)
-    for device, finding in findings[:1]:
-        page.finding(_place(moment, device), finding)
+    named = [(f"cuda:{device.index}: " if len(devices) > 1 else "", finding) for device, finding in findings]
+    for device_name, finding in named[:1]:
+        page.finding(device_name, finding)
     for device in devices:
         _memory(page, device)
-    _why(page, moment, findings)
+    _why(page, named)
     for place in devices or (None,):
         _tensors(page, moment, place)
     page.section("This look")
-    for sentence in (*_cost(moment), *_host(moment), *problems, *(problem.text for problem in moment.problems)):
+    unknown = [sentence for device in devices for sentence in _unknown(device)]
+    notes = [*problems, *(problem.text for problem in moment.problems)]
+    for sentence in (*_cost(moment), *_host(moment), *unknown, *notes):
         page.wrapped(sentence, "  ")
     return page.text
 
@@ -71,20 +74,20 @@ class _Page:
         self.line("")
         self.line(title, BOLD)
 
-    def wrapped(self, text: str, first: str, rest: str = "", color: str = "") -> None:
-        """A paragraph whose first line begins with `first`, the others with `rest` (as wide as `first` by default)."""
+    def wrapped(self, text: str, first: str, color: str = "") -> None:
+        """A paragraph whose first line begins with `first`; the others are indented as far."""
         for line in textwrap.wrap(
             text,
             self.width,
             initial_indent=first,
-            subsequent_indent=rest or " " * len(first),
+            subsequent_indent=" " * len(first),
             break_on_hyphens=False,
         ):
             self.line(line, color)
 
-    def finding(self, place: str, finding: Finding, *, with_evidence: bool = False) -> None:
+    def finding(self, device_name: str, finding: Finding, *, with_evidence: bool = False) -> None:
         sign, color = SIGNS[finding.weight]
-        self.wrapped(f"{place}{finding.title}", f"{sign} ", color=color)
+        self.wrapped(f"{device_name}{finding.title}", f"{sign} ", color=color)
         if with_evidence:
             for sentence in finding.evidence:
                 self.wrapped(sentence, "    ")
@@ -99,16 +102,12 @@ def _introduction(greeting: Greeting) -> str:
     return f"{greeting.pid}  {rank}{program.rpartition('/')[2]}{space}{arguments}"
 
 
-def _place(moment: TargetMoment, device: DeviceMoment) -> str:
-    return f"cuda:{device.index}: " if len(moment.held_devices) > 1 else ""
-
-
 def _summary(device: DeviceMoment, width: int) -> str:
     """What the process holds and its largest parts, on one line."""
     parts = {part.key: part for part in parts_of(device)}
     live = sum(part.bytes for key, part in parts.items() if key in LIVE)
     sizes = [(part.bytes, part.name) for key, part in parts.items() if key not in OUTSIDE_PROCESS | LIVE]
-    used = value_of(device.driver.process_used_bytes)
+    used = _used_bytes(device)
     text = f"cuda:{device.index}  {format_bytes(used or device.statistics.reserved_bytes)}"
     text += " used: " if used else " reserved: "
     separator = ""
@@ -123,7 +122,7 @@ def _summary(device: DeviceMoment, width: int) -> str:
 def _memory(page: _Page, device: DeviceMoment) -> None:
     """The parts of a device's memory, as on the Memory screen."""
     driver, counters = device.driver, device.statistics
-    total, used = value_of(driver.device_total_bytes), value_of(driver.process_used_bytes)
+    total, used = value_of(driver.device_total_bytes), _used_bytes(device)
     gpu = f", GPU {driver.nvml_index}" if driver.nvml_index is not None else ""
     page.section(f"Memory of cuda:{device.index}{gpu}{f', {format_bytes(total)}' if total else ''}")
     parts = parts_of(device)
@@ -131,7 +130,10 @@ def _memory(page: _Page, device: DeviceMoment) -> None:
 
     def row(depth: int, name: str, size_bytes: int, note: str = "") -> None:
         share = f"{size_bytes / whole:6.1%}" if whole else ""
-        page.line(f"{'  ' * depth}{name}".ljust(31) + f"{format_bytes(size_bytes):>9}  {share}  {note}")
+        page.line(
+            f"{'  ' * (depth if used else depth - 1)}{name}".ljust(31)
+            + f"{format_bytes(size_bytes):>9}  {share}  {note}"
+        )
 
     def rows(depth: int, some: Iterable[Part]) -> None:
         for part in some:
@@ -150,18 +152,18 @@ def _memory(page: _Page, device: DeviceMoment) -> None:
             page.line(f"  {part.name}".ljust(31) + f"{format_bytes(part.bytes):>9}")
 
 
-def _why(page: _Page, moment: TargetMoment, findings: Sequence[tuple[DeviceMoment, Finding]]) -> None:
+def _why(page: _Page, findings: Sequence[tuple[str, Finding]]) -> None:
     """Every finding with its evidence and remedy, as on the Why screen."""
     if findings:
         page.section("Why")
-    for device, finding in findings:
-        page.finding(_place(moment, device), finding, with_evidence=True)
+    for device_name, finding in findings:
+        page.finding(device_name, finding, with_evidence=True)
 
 
 def _tensors(page: _Page, moment: TargetMoment, device: DeviceMoment | None) -> None:
     """The largest families of tensors; `device` is None for host memory."""
     members = list(_members(moment, device))
-    total = sum(size_bytes for _, size_bytes in members)
+    total = _bytes_of(members)
     if not total:
         return
     named = sum(size_bytes for owner, size_bytes in members if owner.category is not Category.UNATTRIBUTED)
@@ -238,6 +240,24 @@ def _cost(moment: TargetMoment) -> list[str]:
         f"Taken at {at} {where}.",
         f"The program paused for {paused:.1f} ms; the probe used {used:.1f} ms of processor time.",
     ]
+
+
+def _used_bytes(device: DeviceMoment) -> int | None:
+    """What the process uses, None where NVML does not say it or contradicts PyTorch."""
+    levels = device.bridge
+    is_known = levels is not None and not isinstance(levels.outside_torch_bytes, Absent)
+    return value_of(device.driver.process_used_bytes) if is_known else None
+
+
+def _unknown(device: DeviceMoment) -> list[str]:
+    """Why it is not known."""
+    used, levels = device.driver.process_used_bytes, device.bridge
+    outside = levels.outside_torch_bytes if levels else used
+    if isinstance(used, Absent):
+        return [f"What the process uses on cuda:{device.index} is not known: {used.reason}."]
+    if isinstance(outside, Absent):
+        return [f"What it holds outside PyTorch on cuda:{device.index} is not known: {outside.reason}."]
+    return []
 
 
 def _host(moment: TargetMoment) -> list[str]:

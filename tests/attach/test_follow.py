@@ -14,6 +14,7 @@ from typing import Any
 from gputui.commands.attach_follow import Mailbox
 from gputui.sources.recording.reader import Recording
 from gputui.sources.recording.story import Story
+from tests import torches
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 from tests.attach.small_training import TRAINING
 from tests.explain.moments import GREETING, moment
@@ -61,6 +62,22 @@ def _held_bytes(document: dict[str, Any]) -> int:
     """What the tensors hold on the device, or on the host where PyTorch has no CUDA."""
     on_devices = sum(device["allocator"]["allocated_bytes"] for device in document["devices"])
     return on_devices or document["host"]["cpu_tensor_bytes"]
+
+
+def test_followed_documents_find_a_leak(cuda_path: str, tmp_path: Path, sockets: Path) -> None:
+    """A single look cannot, and the first document is that of a single look."""
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
+    viewer = follow(python, str(growing(python).pid))
+    kinds = [_kinds(next_document(viewer))]
+    while "leak" not in kinds[-1]:
+        kinds.append(_kinds(next_document(viewer)))
+    python.end()
+    assert "leak" not in kinds[0]
+    assert kinds[-1][0] == "leak"
+
+
+def _kinds(document: dict[str, Any]) -> list[str]:
+    return [finding["kind"] for finding in document["findings"]]
 
 
 def test_it_ends_quietly_when_the_reader_goes(torch_python: Python) -> None:

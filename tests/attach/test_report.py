@@ -91,7 +91,7 @@ def two_devices() -> TargetMoment:
     made = moment(row(*WEIGHTS, *CACHES, free=80), used_mib=400)
     (first,) = made.devices
     full = replace(first.statistics, device=1, reserved_bytes=64 * MIB, num_ooms=2)
-    second = replace(first, index=1, statistics=full, layout=None, bridge=None, room=None)
+    second = replace(first, index=1, statistics=full, layout=None, room=None)
     return replace(made, devices=(first, second))
 
 
@@ -121,6 +121,15 @@ def test_without_nvml_the_summary_is_of_reserved_memory():
     lines = report(moment(row(*WEIGHTS, free=80)), [], 80, in_color=False).splitlines()
     assert lines[1] == "cuda:0  112 MiB reserved: 80.0 MiB stuck, 32.0 MiB tensors"
     assert not any("used by this process" in line for line in lines)
+    assert "  What the process uses on cuda:0 is not known: NVML was not asked." in lines
+
+
+def test_a_figure_of_nvml_that_contradicts_pytorch_is_left_out_with_its_reason():
+    text = " ".join(report(moment(row(*WEIGHTS), used_mib=1), [], 80, in_color=False).split())
+    assert text.startswith("7 python train.py cuda:0 32.0 MiB reserved: 32.0 MiB tensors")
+    assert (
+        "outside PyTorch on cuda:0 is not known: NVML's figure for the process (1.0 MiB) is below what PyTorch" in text
+    )
 
 
 def test_colours_are_for_terminals():
