@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 
 from gputui.errors import GputuiError
+from gputui.settings import Settings
+
+BOLD, RED, YELLOW, NORMAL = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+"""SGR sequences for text that is printed on a terminal."""
 
 
 def put(text: str) -> None:
@@ -37,3 +42,29 @@ def narrate(text: str) -> None:
     if sys.stderr is not None:
         line = "".join(character if character.isprintable() else "?" for character in text)
         sys.stderr.write(f"gputui: {line}\n")
+
+
+def has_reader() -> bool:
+    """Whether the program that reads standard output through a pipe is still there; True for anything but a pipe."""
+    if sys.stdout is None:
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def output_width(without_terminal: int) -> int:
+    """The columns of the terminal (or of $COLUMNS), or `without_terminal` where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size((without_terminal, 24)).columns
+
+
+def is_in_color(settings: Settings) -> bool:
+    """Whether printed text is coloured: only on a terminal, and only where the settings allow colours."""
+    return sys.stdout is not None and sys.stdout.isatty() and settings.color != "none"
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` columns; "~" marks a cut."""
+    return text if len(text) <= width else text[: width - 1] + "~"

@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import asdict
 from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
-from gputui.commands.attach_recorded import follow
+from gputui.commands.attach_follow import follow_in_documents, follow_in_lines
+from gputui.commands.attach_report import report
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.attach_document import attach_document
-from gputui.explain.drivers import driver_facts
-from gputui.model.device import DeviceLook
-from gputui.model.reading import Absent
 from gputui.model.target import Look, Statistics
-from gputui.output import narrate, put
+from gputui.output import is_in_color, narrate, output_width, put
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
+from gputui.sources.probe.feed import one_moment
 from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 
 INTERVAL_S = 1.0
+PIPE_COLUMNS = 80
+"""The width of a report where there is no terminal and $COLUMNS is not set."""
 
 
 def run(arguments: list[str], settings: Settings) -> int:
     """List the processes one can attach to, or attach to those named.
 
-    On a terminal they are shown on the attach screens, otherwise as a line a second. The exit status is 1 where one of
-    them cannot be attached to.
+    On a terminal they are shown on the attach screens, otherwise as a line a second, or with --json as one document for
+    each look. The exit status is 1 where one of them cannot be attached to.
     """
     parsed = _parser().parse(arguments)
     settings = apply_flags(settings, parsed)
     pids = [pid_of(word) for word in parsed.pids]
     if parsed.job:
         pids += _ranks(pid_of(parsed.job))
-    if parsed.record and not pids:
-        cause = "--record needs a process to record."
-        raise UsageError(cause, f"Use gputui attach PID --record {parsed.record}.")
     if not pids:
-        return _list(as_json=parsed.json)
-    if parsed.json and not parsed.once:
-        cause = "--json needs --once."
-        raise UsageError(cause, f"Use gputui attach {' '.join(parsed.pids)} --once --json.")
+        return _list(parsed)
     if parsed.once and parsed.record:
         cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
         raise UsageError(cause, "Leave out one of them.")
     if parsed.once:
-        return _once(pids, as_json=parsed.json)
+        return _once(pids, settings, as_json=parsed.json)
     if parsed.record:
-        return _record(pids, settings, parsed.record)
+        return _record(pids, settings, parsed.record, as_json=parsed.json)
+    if parsed.json:
+        return follow_in_documents(pids, settings)
     return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids)
 
 
@@ -68,13 +66,17 @@ def _ranks(launcher: int) -> list[int]:
     return list(ranks)
 
 
-def _record(pids: list[int], settings: Settings, path: str) -> int:
-    """Record to a file while the screens, or lines, show the processes."""
+def _record(pids: list[int], settings: Settings, path: str, *, as_json: bool) -> int:
+    """Record to a file while the screens, lines or documents show the processes."""
     for pid in pids:
         listing.attach(pid).close()  # fails before the file is created
     recorder = FileRecorder(path)
     try:
-        return _show_screens(pids, settings, recorder) if is_on_a_terminal() else follow(pids, settings, recorder)
+        if as_json:
+            return follow_in_documents(pids, settings, recorder)
+        return (
+            _show_screens(pids, settings, recorder) if is_on_a_terminal() else follow_in_lines(pids, settings, recorder)
+        )
     finally:
         recorder.close()
         if recorder.problem:
@@ -91,7 +93,7 @@ def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEE
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
-        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--once [--json]]",
+        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--once] [--json]",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="a process with the probe loaded")
@@ -99,15 +101,21 @@ def _parser() -> Parser:
         "--job", metavar="PID", help="attach to all processes that this launcher started and that have a probe"
     )
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
-    parser.add_argument("--once", action="store_true", help="print one look and exit")
-    parser.add_argument("--json", action="store_true", help="print JSON, one document per line")
+    parser.add_argument("--once", action="store_true", help="print one look, with what to do, and exit")
+    parser.add_argument("--json", action="store_true", help="print JSON: one document per line for each look")
     add_flags(parser)
     return parser
 
 
-def _list(*, as_json: bool) -> int:
+def _list(parsed: Namespace) -> int:
+    if parsed.record:
+        cause = "--record needs a process to record."
+        raise UsageError(cause, f"Use gputui attach PID --record {parsed.record}.")
+    if parsed.once:
+        cause = "--once needs a process to look at."
+        raise UsageError(cause, "Use gputui attach PID --once.")
     processes = listing.list_probes()
-    if as_json:
+    if parsed.json:
         body = [asdict(process) for process in processes]
         put(json.dumps({"schema": "gputui.probes/1", "processes": body}) + "\n")
     else:
@@ -115,48 +123,25 @@ def _list(*, as_json: bool) -> int:
     return 0
 
 
-def _once(pids: list[int], *, as_json: bool) -> int:
-    devices = _read_devices() if as_json else None
-    return max(_print_one(pid, devices) for pid in pids)
+def _once(pids: list[int], settings: Settings, *, as_json: bool) -> int:
+    from gputui.once.run import read_machine
 
-
-def _print_one(pid: int, devices: DeviceLook | None) -> int:
-    try:
-        put(_plain(pid) if devices is None else _document(pid, devices))
-    except GputuiError as error:
-        narrate(str(error))
-        return error.exit_status
-    return 0
-
-
-def _read_devices() -> DeviceLook:
-    from gputui.once.look import read_in_time
-    from gputui.sources.nvml import NvmlSource
-
-    return read_in_time(NvmlSource())
-
-
-def _document(pid: int, devices: DeviceLook) -> str:
-    with listing.attach(pid) as client:
-        look = client.look()
-        statistics = client.statistics()
-    pinned = statistics.pinned_bytes
-    document = attach_document(
-        greeting=client.greeting,
-        look=look,
-        drivers=driver_facts(client.greeting, devices, pid),
-        rss_bytes=ProcFs().resident_bytes(pid),
-        pinned_bytes=Absent("not reported by PyTorch") if pinned is None else pinned,
-        problems=[*(problem.text for problem in statistics.problems), *_hints(pid, client)],
-    )
-    return json.dumps({**document, "pid": pid}, allow_nan=False) + "\n"
-
-
-def _plain(pid: int) -> str:
-    with listing.attach(pid) as client:
-        look = client.look("")
-        lines = text.introduction(client.greeting) + text.summary(pid, client.statistics(), look)
-    return lines + "".join(f"{hint}\n" for hint in _hints(pid, client))
+    machine = read_machine()
+    statuses = []
+    for place, pid in enumerate(pids):
+        try:
+            with listing.attach(pid) as client:
+                moment, hints = one_moment(client, machine), _hints(pid, client)
+        except GputuiError as error:
+            narrate(str(error))
+            statuses.append(error.exit_status)
+            continue
+        if as_json:
+            put(json.dumps(attach_document(moment, problems=hints), allow_nan=False) + "\n")
+        else:
+            put("\n" * bool(place) + report(moment, hints, output_width(PIPE_COLUMNS), in_color=is_in_color(settings)))
+        statuses.append(0)
+    return max(statuses)
 
 
 def _hints(pid: int, client: ProbeClient) -> list[str]:

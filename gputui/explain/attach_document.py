@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from gputui.explain.advice import findings_of
 from gputui.explain.bridge import bridge
-from gputui.explain.limits import disagreement, foreign, look_problems
-from gputui.explain.owners import bytes_by_category, groups, owners_of, storage_groups
-from gputui.explain.release import predict_device
+from gputui.explain.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
 from gputui.model.allocator import AllocatorStatistics
-from gputui.model.analysis import Bridge, Composition, DriverFacts, Owner, Release, SegmentRelease, TensorGroup
-from gputui.model.moment import NO_FACTS
+from gputui.model.analysis import Bridge, Composition, Release, SegmentRelease, TensorGroup
+from gputui.model.finding import Finding
+from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent, Reading, value_of
-from gputui.model.target import Greeting, Look
+from gputui.model.target import Look
 from gputui.model.tensors import HOST, Category, Inventory
 
 
 def attach_document(
-    *,
-    greeting: Greeting,
-    look: Look,
-    drivers: Mapping[int, DriverFacts],
-    rss_bytes: Reading[int],
-    pinned_bytes: Reading[int],
+    moment: TargetMoment,
+    points: Sequence[CounterPoint] = (),
+    moments: Sequence[TargetMoment] = (),
     problems: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The document of one look; what could not be read is None, with its reason among the problems.
+    """The document of a moment's look; what could not be read is None, with its reason among the problems.
 
-    `drivers` is by PyTorch's device index; `problems` are further sentences of the caller. `rss_bytes` is what the
-    kernel says about the process, `pinned_bytes` what PyTorch holds page-locked.
+    `points` and `moments` are the timeline, for findings about growth; `problems` are further sentences of the caller.
+    Devices on which the process holds nothing are left out.
     """
-    notes = [*problems, *(problem.text for problem in look_problems(greeting, look))]
-    uuids = {device.index: device.uuid for device in greeting.devices}
+    greeting, look = moment.greeting, moment.look
+    notes = [*problems, *(problem.text for problem in moment.problems)]
     host = {
-        "rss_bytes": _read(rss_bytes, "Resident memory of the process", notes),
-        "pinned_bytes": _read(pinned_bytes, "Pinned host memory", notes),
-        "cpu_tensor_bytes": _cpu_tensor_bytes(look.inventory),
+        "rss_bytes": _read(moment.host.rss_bytes, "Resident memory of the process", notes),
+        "pinned_bytes": _read(moment.host.pinned_bytes, "Pinned host memory", notes),
+        "cpu_tensor_bytes": _cpu_tensor_bytes(look.inventory if look else None),
     }
-    devices = [
-        {"index": counted.device, "uuid": uuids.get(counted.device) or None}
-        | _device(look, counted, drivers.get(counted.device, NO_FACTS), notes)
-        for counted in look.statistics
-    ]
+    devices = [_device(device, look, notes) for device in moment.held_devices]
     return {
         "schema": "gputui.attach/1",
-        "pid": greeting.pid,
+        "pid": moment.pid,
         "command": greeting.command,
         "python": greeting.python,
         "torch": greeting.torch or None,
@@ -53,18 +46,17 @@ def attach_document(
         "world_size": greeting.world_size,
         "host": host,
         "devices": devices,
-        "cost": {"pause_ms": look.cost.pause_ms, "probe_cpu_ms": look.cost.probe_cpu_ms},
+        "findings": [_finding(device, finding) for device, finding in findings_of(moment, points, moments)],
+        "failure": None,
+        "cost": {"pause_ms": look.cost.pause_ms, "probe_cpu_ms": look.cost.probe_cpu_ms} if look else None,
         "problems": list(dict.fromkeys(notes)),
     }
 
 
-def _device(look: Look, counted: AllocatorStatistics, driver: DriverFacts, notes: list[str]) -> dict[str, Any]:
-    device = counted.device
-    owners = owners_of(look.map, look.inventory, device) if look.map else {}
-    release = predict_device(look.map, device, owners) if look.map else None
-    if release is not None:
-        disagreements = disagreement(counted, release.composition)
-        notes += [problem.text for problem in (*disagreements, *foreign(look, device))]
+def _device(device: DeviceMoment, look: Look | None, notes: list[str]) -> dict[str, Any]:
+    index, driver, layout = device.index, device.driver, device.layout
+    release = layout.release if layout else None
+    counted = layout.statistics if layout else device.statistics
     levels = bridge(
         counted,
         process_used_bytes=driver.process_used_bytes,
@@ -72,22 +64,26 @@ def _device(look: Look, counted: AllocatorStatistics, driver: DriverFacts, notes
         composition=release.composition if release else None,
     )
     return {
+        "index": index,
+        "uuid": device.uuid or None,
         "nvml_index": driver.nvml_index,
         "nvml": {
-            "device_total_bytes": _read(driver.device_total_bytes, f"Total memory of device {device}", notes),
-            "device_used_bytes": _read(driver.device_used_bytes, f"Used memory of device {device}", notes),
-            "process_used_bytes": _read(driver.process_used_bytes, f"Memory of the process on device {device}", notes),
+            "device_total_bytes": _read(driver.device_total_bytes, f"Total memory of device {index}", notes),
+            "device_used_bytes": _read(driver.device_used_bytes, f"Used memory of device {index}", notes),
+            "process_used_bytes": _read(driver.process_used_bytes, f"Memory of the process on device {index}", notes),
         },
         "allocator": _allocator(look, counted, levels, release),
         "composition": _composition(release.composition) if release else None,
-        "outside_torch_bytes": _read(levels.outside_torch_bytes, f"Memory outside PyTorch on device {device}", notes),
+        "outside_torch_bytes": _read(levels.outside_torch_bytes, f"Memory outside PyTorch on device {index}", notes),
         "empty_cache": _empty_cache(release) if release else None,
-        "tensors": _tensors(look, counted, owners, notes),
+        "tensors": _tensors(device, look, counted, notes),
     }
 
 
-def _allocator(look: Look, counted: AllocatorStatistics, levels: Bridge, release: Release | None) -> dict[str, Any]:
-    settings = look.map.settings if look.map else look.settings
+def _allocator(
+    look: Look | None, counted: AllocatorStatistics, levels: Bridge, release: Release | None
+) -> dict[str, Any]:
+    settings = (look.map.settings if look.map else look.settings) if look else None
     return {
         "backend": settings.backend if settings else None,
         "settings": dict(settings.values) if settings else {},
@@ -136,21 +132,25 @@ def _segment(segment: SegmentRelease) -> dict[str, Any]:
 
 
 def _tensors(
-    look: Look, counted: AllocatorStatistics, owners: Mapping[int, Owner], notes: list[str]
+    device: DeviceMoment, look: Look | None, counted: AllocatorStatistics, notes: list[str]
 ) -> dict[str, Any] | None:
-    if look.inventory is None:
+    if look is None or look.inventory is None:
         notes.append("The tensors were not looked at.")
         return None
-    if look.map is not None:
-        sums = bytes_by_category(look.map, owners, counted.device)
-        tensor_groups = groups(look.map, owners, counted.device)
+    if look.map is not None and device.layout is not None:
+        members = list(block_bytes(look.map, device.layout.owners, device.index))
     else:
-        tensor_groups = storage_groups(look.inventory, counted.device)
-        sums = {category: sum(g.bytes for g in tensor_groups if g.category is category) for category in Category}
+        members = list(storage_bytes(look.inventory, device.index))
+    sums = bytes_by_category(members)
+    if look.map is None:  # the storages are not all of the allocated memory
         sums[Category.UNATTRIBUTED] += max(0, counted.allocated_bytes - sum(sums.values()))
     return {
         "by_category": {category.value: sums[category] for category in Category},
-        "groups": [_group(group) for group in tensor_groups],
+        "by_module": {
+            module: {category.value: size_bytes for category, size_bytes in parts.items()}
+            for module, parts in bytes_by_module(members).items()
+        },
+        "groups": [_group(group) for group in grouped(members)],
     }
 
 
@@ -163,6 +163,18 @@ def _group(group: TensorGroup) -> dict[str, Any]:
         "count": group.count,
         "bytes": group.bytes,
         "names": list(group.names),
+    }
+
+
+def _finding(device: DeviceMoment, finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "weight": finding.weight.value,
+        "device": device.index,
+        "title": finding.title,
+        "evidence": list(finding.evidence),
+        "remedy": finding.remedy,
+        "bytes": finding.bytes,
     }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from gputui.explain.tensor_paths import in_order, module_of
 from gputui.model.allocator import AllocatorMap, Block, BlockState
 from gputui.model.analysis import Owner, TensorGroup
 from gputui.model.tensors import Category, Inventory, KnownSize, Storage
@@ -28,10 +29,23 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
     for storage, block in placed(blocks, inventory, device):
         if block and (block.address not in largest or storage.size_bytes > largest[block.address].size_bytes):
             largest[block.address] = storage
-    named = {address: _owner(storage) for address, storage in largest.items()}
+    named = {address: owner_of(storage) for address, storage in largest.items()}
     nameless = [(stream, block) for stream, block in blocks if block.address not in named]
     known = inventory.known_sizes if inventory else ()
     return dict.fromkeys(addresses, UNATTRIBUTED) | _known_by_size(nameless, known, device) | named
+
+
+def owner_of(storage: Storage) -> Owner:
+    """A storage as the owner of the block it lies in."""
+    return Owner(
+        storage.category,
+        storage.owner,
+        storage.type,
+        storage.shape,
+        storage.dtype,
+        saved_by=storage.saved_by,
+        module=storage.module,
+    )
 
 
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
@@ -40,34 +54,45 @@ def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int
     return sum(storage.size_bytes for storage, block in placed(blocks, inventory, device) if block is None)
 
 
-def bytes_by_category(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> dict[Category, int]:
-    """Whole live blocks, rounding included, by category: always adds up to the device's allocated bytes."""
+def block_bytes(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> Iterator[tuple[Owner, int]]:
+    """The owner and the size of every live block of a device, rounding included: adds up to the allocated bytes."""
+    return ((owners.get(block.address, UNATTRIBUTED), block.size_bytes) for _, block in live_blocks(layout, device))
+
+
+def storage_bytes(inventory: Inventory, device: int) -> Iterator[tuple[Owner, int]]:
+    """The same for storages, where the allocator has no map; the sizes are the storages' own."""
+    return ((owner_of(storage), storage.size_bytes) for storage in inventory.storages if storage.device == device)
+
+
+def bytes_by_category(members: Iterable[tuple[Owner, int]]) -> dict[Category, int]:
+    """Bytes by category, every category included."""
     sums = dict.fromkeys(Category, 0)
-    for _, block in live_blocks(layout, device):
-        sums[owners.get(block.address, UNATTRIBUTED).category] += block.size_bytes
+    for owner, size_bytes in members:
+        sums[owner.category] += size_bytes
     return sums
 
 
-def groups(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> tuple[TensorGroup, ...]:
-    """Live blocks that look alike (category, type, shape, element type), largest group first."""
-    blocks = (block for _, block in live_blocks(layout, device))
-    return grouped((owners.get(block.address, UNATTRIBUTED), block.size_bytes) for block in blocks)
+def bytes_by_module(members: Iterable[tuple[Owner, int]]) -> dict[str, dict[Category, int]]:
+    """Bytes by module and category, in the order of the modules' names; owners of no module are left out."""
+    modules: dict[str, dict[Category, int]] = {}
+    for owner, size_bytes in members:
+        module = module_of(owner)
+        if module:
+            sums = modules.setdefault(module, {})
+            sums[owner.category] = sums.get(owner.category, 0) + size_bytes
+    return {module: modules[module] for module in sorted(modules, key=in_order)}
 
 
 def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
-    """Owners with their bytes, grouped by what looks alike, largest group first."""
+    """Owners with their bytes, grouped by what looks alike (category, type, shape, element type), largest first."""
     alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
     for owner, size_bytes in members:
         alike[owner.category, owner.type, owner.shape, owner.dtype].append((size_bytes, owner.name))
-    return _as_groups(alike)
-
-
-def storage_groups(inventory: Inventory, device: int) -> tuple[TensorGroup, ...]:
-    """The same for storages, where the allocator has no map; `bytes` are the storages' own."""
-    alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
-    for s in (s for s in inventory.storages if s.device == device):
-        alike[s.category, s.type, s.shape, s.dtype].append((s.size_bytes, s.owner))
-    return _as_groups(alike)
+    tensor_groups = (
+        TensorGroup(*key, len(members), sum(size for size, _ in members), _names(members))
+        for key, members in alike.items()
+    )
+    return tuple(sorted(tensor_groups, key=lambda group: (-group.bytes, group.category, group.names)))
 
 
 def live_blocks(layout: AllocatorMap, device: int) -> Iterable[tuple[int, Block]]:
@@ -94,10 +119,6 @@ def placed(
         yield storage, block if is_inside else None
 
 
-def _owner(storage: Storage) -> Owner:
-    return Owner(storage.category, storage.owner, storage.type, storage.shape, storage.dtype, saved_by=storage.saved_by)
-
-
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
     """Owners of blocks whose requested size is known; of workspaces only the lowest (oldest) of each stream."""
     sizes = {size.size_bytes: Owner(size.category, size.owner) for size in known if size.device == device}
@@ -110,14 +131,6 @@ def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize]
         if workspaces[stream, block.requested_bytes] <= WORKSPACES_PER_STREAM:
             owners[block.address] = owner
     return owners
-
-
-def _as_groups(alike: Mapping[GroupKey, list[tuple[int, str]]]) -> tuple[TensorGroup, ...]:
-    tensor_groups = (
-        TensorGroup(*key, len(members), sum(size for size, _ in members), _names(members))
-        for key, members in alike.items()
-    )
-    return tuple(sorted(tensor_groups, key=lambda group: (-group.bytes, group.category, group.names)))
 
 
 def _names(members: list[tuple[int, str]]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ CATEGORIES = (
     (Category.OPTIMIZER_STATE, "O", "optimizer state"),
     (Category.BUFFER, "B", "buffers"),
     (Category.ACTIVATION, "A", "activations"),
+    (Category.KV_CACHE, "K", "KV cache"),
     (Category.WORKSPACE, "W", "workspaces"),
     (Category.OTHER, "X", "other tensors"),
     (Category.UNATTRIBUTED, "U", "unattributed"),

@@ -9,7 +9,7 @@ from gputui.explain.actions import outcome_of, recorder_after
 from gputui.explain.bridge import bridge
 from gputui.explain.earlier_names import with_names_of
 from gputui.explain.limits import disagreement, foreign, look_problems
-from gputui.explain.owners import bytes_by_category, groups, owners_of
+from gputui.explain.owners import block_bytes, bytes_by_category, grouped, owners_of
 from gputui.explain.release import predict_device
 from gputui.explain.room import room
 from gputui.model.allocator import AllocatorStatistics
@@ -54,13 +54,14 @@ def layouts_of(look: Look) -> dict[int, DeviceLayout]:
     layouts = {}
     for counted in look.statistics:
         owners = owners_of(look.map, look.inventory, counted.device)
+        members = list(block_bytes(look.map, owners, counted.device))
         layouts[counted.device] = DeviceLayout(
             statistics=counted,
             settings=look.map.settings,
             release=predict_device(look.map, counted.device, owners),
             owners=owners,
-            by_category=bytes_by_category(look.map, owners, counted.device),
-            groups=groups(look.map, owners, counted.device),
+            by_category=bytes_by_category(members),
+            groups=grouped(members),
             storages=tuple(
                 storage
                 for storage in (look.inventory.storages if look.inventory else ())
@@ -146,6 +147,7 @@ def moment_of(
         history=state.history,
         pending_action=None if ended else state.pending_action,
         outcome=state.outcome,
+        look=state.look,
     )
 
 

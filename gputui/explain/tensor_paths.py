@@ -1,9 +1,12 @@
-"""From a tensor's name, in the forms that the probe gives, to its place in a tree."""
+"""From a tensor's name, in the forms that the probe gives, to its module and its place in a tree."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+from gputui.model.analysis import Owner
+from gputui.model.tensors import Category
 
 Path = tuple[str, ...]
 """From the outside in: ("model", "layers", "0", "weight")."""
@@ -16,6 +19,10 @@ _ARGUMENT = re.compile(r"(?P<argument>\w+) of (?P<operation>\w+)")
 _LINE = re.compile(r":\d+ in ")
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
+_STATE_OF = re.compile(r".*\.state\[(?P<parameter>.+)\]\.[^.\[\]]+")
+_MEMBER = re.compile(r"(?P<module>.+)\.[^.\[\]' ]+")
+_NOTE = re.compile(r" \([^()]*\)$")
+_OF_MODULES = frozenset({Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER})
 
 
 @lru_cache(1 << 17)
@@ -32,6 +39,35 @@ def path_of(name: str) -> Path:
     if placed:
         return (placed["place"], *_pieces(placed["name"]))
     return _pieces(name)
+
+
+def place_of(owner: Owner) -> Path:
+    """The place of a tensor; an activation whose module is known stands below it, under the operation that saved it."""
+    path = path_of(owner.name)
+    if owner.category is not Category.ACTIVATION or not owner.module:
+        return path
+    module = path_of(owner.module)
+    if path[: len(module)] == module:
+        return path
+    leaf = path if _ARGUMENT.fullmatch(owner.name) else filter(None, (owner.saved_by, owner.name))
+    return _shortened([*module, *leaf])
+
+
+def module_of(owner: Owner) -> str:
+    """The path of the module that a tensor belongs to, "" where none is known.
+
+    Where the probe does not say, it follows from the name: "model.fc" for the parameter "model.fc.weight", its gradient
+    "model.fc.weight.grad" and its state "optimizer.state[model.fc.weight].exp_avg".
+    """
+    if owner.module or owner.category not in _OF_MODULES:
+        return owner.module
+    name = _NOTE.sub("", owner.name)
+    if owner.category is Category.GRADIENT:
+        name = name.removesuffix(".grad")
+    state = _STATE_OF.fullmatch(name) if owner.category is Category.OPTIMIZER_STATE else None
+    member = _MEMBER.fullmatch(_NOTE.sub("", state["parameter"]) if state else name)
+    is_outside = owner.category is Category.OPTIMIZER_STATE and state is None
+    return member["module"] if member and not is_outside else ""
 
 
 def key_of(piece: str) -> str:

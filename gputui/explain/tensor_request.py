@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gputui.explain.filtering import Fields, parse_filter
+from gputui.explain.tensor_paths import module_of
 from gputui.explain.tensor_tree import (
     GROUPINGS,
     HOST,
@@ -34,6 +35,7 @@ TENSOR_FIELDS: Fields[LiveBlock] = Fields(
         "bytes": lambda block: block.bytes,
         "requested": lambda block: block.requested_bytes,
         "saved": lambda block: block.owner.saved_by or None,
+        "module": lambda block: module_of(block.owner) or None,
         "address": lambda block: f"{block.address:#x}",
     },
     searched=("name", "category", "dtype", "shape", "type", "address"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gputui.explain.owners import UNATTRIBUTED
+from gputui.explain.owners import UNATTRIBUTED, owner_of
 from gputui.explain.parts import CATEGORIES
-from gputui.explain.tensor_paths import Path, in_order, joined, key_of, path_of
+from gputui.explain.tensor_paths import Path, in_order, joined, key_of, place_of
 from gputui.model.allocator import BlockState, CallSite
 from gputui.model.analysis import Owner
 from gputui.model.moment import DeviceLayout
@@ -93,7 +93,7 @@ def host_blocks(storages: Iterable[Storage]) -> tuple[LiveBlock, ...]:
             storage.address,
             storage.size_bytes,
             storage.size_bytes,
-            Owner(storage.category, storage.owner, storage.type, storage.shape, storage.dtype, storage.saved_by),
+            owner_of(storage),
         )
         for storage in storages
     )
@@ -103,12 +103,15 @@ def _live_block(
     address: int, size_bytes: int, requested_bytes: int, owner: Owner | None, site: CallSite | None = None
 ) -> LiveBlock:
     owner = owner or UNATTRIBUTED
-    path = path_of(owner.name) or (f"{format_bytes(requested_bytes)} blocks", f"{address:#x}")
+    path = place_of(owner) or (f"{format_bytes(requested_bytes)} blocks", f"{address:#x}")
     return LiveBlock(address, size_bytes, requested_bytes, owner, path, site)
 
 
 def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Categories, below them modules by name, below them tensors. A module with one child shares a row with it."""
+    """Categories, below them modules by name, below them tensors. A module with one child shares a row with it.
+
+    Activations stand under the module whose forward pass made them, where the probe knows it.
+    """
     members: dict[Category, list[LiveBlock]] = {category: [] for category, _, _ in CATEGORIES}
     for block in blocks:
         members[block.owner.category].append(block)

@@ -20,6 +20,7 @@ class Owner:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     saved_by: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)

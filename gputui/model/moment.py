@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
 from gputui.model.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.process import Workers
-from gputui.model.reading import NOT_READ, Absent, Problem, Reading
-from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Mark, Recorder
+from gputui.model.reading import NOT_READ, Absent, Problem, Reading, value_of
+from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Look, Mark, Recorder
 from gputui.model.tensors import Category, Storage
 
 NOT_ASKED = Absent("NVML was not asked")
@@ -82,7 +82,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class TargetMoment:
-    """An attached process at `time` (epoch seconds); its layouts are of `look_time` (0: no look yet).
+    """An attached process at `time` (epoch seconds); its layouts are of `look`, taken at `look_time` (0: no look yet).
 
     `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
     `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
@@ -100,6 +100,7 @@ class TargetMoment:
     history: Recorder = Recorder.NOBODY
     pending_action: ActionName | None = None
     outcome: Outcome | None = None
+    look: Look | None = None
 
     @property
     def pid(self) -> int:
@@ -111,6 +112,20 @@ class TargetMoment:
         """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
         used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
         return used or self.devices[:1]
+
+    @property
+    def held_devices(self) -> tuple[DeviceMoment, ...]:
+        """The devices on which the process holds memory, in PyTorch or outside it, or has run out of memory."""
+        inventory = self.look.inventory if self.look else None
+        with_tensors = {storage.device for storage in inventory.storages} if inventory else set()
+        return tuple(
+            device
+            for device in self.devices
+            if device.statistics.reserved_bytes
+            or device.statistics.num_ooms
+            or value_of(device.driver.process_used_bytes)
+            or device.index in with_tensors
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,16 @@ class Category(str, Enum):
     BUFFER = "buffer"
     ACTIVATION = "activation"
     """Saved for backward, or a result of the forward pass that is still alive."""
+    KV_CACHE = "kv_cache"
+    """Keys and values of earlier tokens that generation reuses."""
     WORKSPACE = "workspace"
     OTHER = "other"
     UNATTRIBUTED = "unattributed"
+
+    @property
+    def words(self) -> str:
+        """The category in a sentence: "optimizer state", "KV cache"."""
+        return "KV cache" if self is Category.KV_CACHE else self.value.replace("_", " ")
 
 
 HOST = -1
@@ -32,7 +39,8 @@ class Storage:
 
     `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
     `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
-    it for backward, or "".
+    it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
+    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it.
     """
 
     device: int
@@ -45,6 +53,7 @@ class Storage:
     dtype: str
     saved_by: str = ""
     is_pinned: bool = False
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)

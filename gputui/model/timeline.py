@@ -95,4 +95,6 @@ def _without_layouts(like: TargetMoment, point: CounterPoint) -> TargetMoment:
         for device in like.devices
         if device.index in counters
     )
-    return replace(like, time=point.time, devices=devices, look_time=0.0, look_cost=None, problems=(), ended=None)
+    return replace(
+        like, time=point.time, devices=devices, look_time=0.0, look_cost=None, problems=(), ended=None, look=None
+    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from gputui.model.snapshot import Snapshot
 from gputui.once.look import look
-from gputui.output import put
+from gputui.output import is_in_color, output_width, put
 from gputui.settings import Settings
 
 WIDTH_OF_A_PIPE = 100
@@ -15,7 +13,7 @@ WIDTH_OF_A_PIPE = 100
 
 def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     """Print one look; the exit status is 1 where NVML could not be read, and the rest is printed all the same."""
-    snapshot = _demo() if demo else _real()
+    snapshot = _demo() if demo else read_machine()
     if as_json:
         import json
 
@@ -25,18 +23,12 @@ def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     else:
         from gputui.once.table import plain
 
-        is_terminal = sys.stdout is not None and sys.stdout.isatty()
-        put(plain(snapshot, _width(), in_color=is_terminal and settings.color != "none"))
+        put(plain(snapshot, output_width(WIDTH_OF_A_PIPE), in_color=is_in_color(settings)))
     return 1 if snapshot.devices.problem else 0
 
 
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((WIDTH_OF_A_PIPE, 24)).columns
-
-
-def _real() -> Snapshot:
+def read_machine() -> Snapshot:
+    """One look at this machine; a driver that does not answer is a problem of the snapshot."""
     from gputui.sources.host import HostSource
     from gputui.sources.nvml import NvmlSource
     from gputui.sources.processes import MeanShares, ProcessSource

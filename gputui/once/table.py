@@ -13,9 +13,9 @@ from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.reading_declaration import DeviceReading
 from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
+from gputui.output import BOLD, NORMAL, YELLOW, cut
 from gputui.units import format_bytes, format_bytes_short, format_duration
 
-_BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
 _NARROWEST = 40
 
 
@@ -125,14 +125,14 @@ _PROCESS_COLUMNS = (
 def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
     """The look in lines of at most `width` columns: problems are wrapped, everything else is cut."""
     width = max(width, _NARROWEST)
-    bold, plain_again = (_BOLD, _PLAIN) if in_color else ("", "")
-    lines = [f"{bold}{_cut(_heading(snapshot), width)}{plain_again}"]
+    bold, plain_again = (BOLD, NORMAL) if in_color else ("", "")
+    lines = [f"{bold}{cut(_heading(snapshot), width)}{plain_again}"]
     for columns, rows in ((_DEVICE_COLUMNS, snapshot.devices.devices), (_PROCESS_COLUMNS, _uses(snapshot))):
         if rows:
             head, *body = table(columns, rows, width)
             lines += ["", f"{bold}{head}{plain_again}", *body]
         if columns is _DEVICE_COLUMNS:
-            lines += ["", _cut(_host(snapshot), width)]
+            lines += ["", cut(_host(snapshot), width)]
     lines += _problems(snapshot, width, in_color=in_color)
     return "\n".join(lines) + "\n"
 
@@ -142,7 +142,7 @@ def table(columns: Sequence[Column], rows: Iterable[Any], width: int) -> list[st
     cells = [[column.title for column in columns], *([_clean(column.text(row)) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
-        _cut(
+        cut(
             "  ".join(
                 cell.ljust(room) if column.is_text else cell.rjust(room)
                 for cell, room, column in zip(line, widths, columns, strict=True)
@@ -199,14 +199,10 @@ def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
         for part in snapshot.processes.unattributed
     ]
     lines = [line for text in sentences for line in textwrap.wrap(_clean(text), width, subsequent_indent="  ")]
-    start, end = (_YELLOW, _PLAIN) if in_color else ("", "")
+    start, end = (YELLOW, NORMAL) if in_color else ("", "")
     return ["", *(f"{start}{line}{end}" for line in lines)] if lines else []
 
 
 def _clean(text: str) -> str:
     """One line without control characters: a command may contain escape sequences that a terminal would obey."""
     return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "~"

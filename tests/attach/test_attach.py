@@ -17,6 +17,10 @@ from tests.attach.children import LIMIT_S, Python, as_another_user
 from tests.attach.command import attach
 from tests.attach.small_training import FOR_EVER, TRAINING
 
+EVERY_DEVICE = """
+    tensors = [torch.ones(1, device=number) for number in range(torch.cuda.device_count())]
+    print("on every device", flush=True)
+"""
 WAITING = "import gputui.probe\nprint('ready', flush=True)\ninput()"
 
 
@@ -35,13 +39,24 @@ def test_the_json_document_describes_a_training_loop(torch_python: Python) -> No
         assert document["devices"] == []
         assert document["host"]["cpu_tensor_bytes"] > 0
         return
-    first, second = document["devices"]
-    assert (first["nvml_index"], second["nvml_index"]) == (0, 1)
+    (first,) = document["devices"]  # of two: the process holds nothing on the other
+    assert (first["index"], first["nvml_index"]) == (0, 0)
+    assert not any("device 1" in sentence for sentence in document["problems"])
     assert first["nvml"]["process_used_bytes"] - first["allocator"]["reserved_bytes"] == first["outside_torch_bytes"]
     assert sum(first["composition"].values()) == first["allocator"]["reserved_bytes"] > 0
     assert sum(first["tensors"]["by_category"].values()) == first["allocator"]["allocated_bytes"] > 0
     assert first["empty_cache"]["releasable_bytes"] == first["composition"]["releasable_bytes"]
     assert "model.0.weight" in [name for group in first["tensors"]["groups"] for name in group["names"]]
+    weight_and_bias = (64 * 256 + 256) * 4
+    linear = first["tensors"]["by_module"]["model.0"]
+    assert (linear["parameter"], linear["gradient"]) == (weight_and_bias, weight_and_bias)
+    assert linear["optimizer_state"] == 2 * weight_and_bias
+    assert set(first["tensors"]["by_module"]) == {"model.0", "model.2"}
+    room = next(finding for finding in document["findings"] if finding["kind"] == "room")
+    assert (room["weight"], room["device"], room["remedy"]) == ("fact", 0, "")
+    assert room["title"].startswith("The largest tensor that fits now is ")
+    assert room["bytes"] > 0
+    assert document["failure"] is None
 
 
 @pytest.mark.parametrize("visible", ["1,0", "{1}", "{0}"])
@@ -58,8 +73,8 @@ def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, vi
     if not uuids:  # a CPU build has no devices
         assert "LD_PRELOAD" not in torch_python.environment or torch_python.environment["LD_PRELOAD"] == ""
         return
-    child = torch_python.fork(TRAINING + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
-    child.expect("ready")
+    child = torch_python.fork(TRAINING + EVERY_DEVICE + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
+    child.expect("on every device")
     variables = {name: torch_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
     document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
     expected = {"1,0": [1, 0], "{1}": [1], "{0}": [0]}[visible]
@@ -133,8 +148,15 @@ def test_a_process_of_another_user_is_refused_with_a_remedy(python: Python) -> N
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["x"], "'x' is not a PID"), (["1", "--json"], "--json needs --once"), (["1", "--onc"], "no option --onc")],
-    ids=["no PID", "json alone", "a wrong option"],
+    [
+        (["x"], "'x' is not a PID"),
+        (["1", "--onc"], "no option --onc"),
+        (["--once"], "--once needs a process to look at. Use gputui attach PID --once."),
+        (["--once", "--json"], "--once needs a process to look at."),
+        (["--record", "x.gputui"], "--record needs a process to record."),
+        (["1", "--once", "--json", "--record", "x.gputui"], "--record and --once exclude each other"),
+    ],
+    ids=["no PID", "a wrong option", "once alone", "once and json alone", "record alone", "once and record"],
 )
 def test_a_wrong_command_line_is_refused_with_a_reason(words: list[str], sentence: str) -> None:
     status, output, errors = attach(*words)

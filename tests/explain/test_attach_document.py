@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.attach_document import attach_document
+from gputui.explain.probe_state import ProbeState, layouts_of, moment_among
 from gputui.model.analysis import DriverFacts
+from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent, Problem
 from gputui.model.target import Cost, Greeting, Look, TorchDevice
 from gputui.model.tensors import HOST, Category, Inventory, Storage
@@ -22,13 +24,19 @@ MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segme
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
 LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0))
 DRIVER = DriverFacts(2, 80 * 1024 * MIB, 700 * MIB, 558 * MIB)
+FALL = "reserved memory would fall from 40.0 MiB to 20.0 MiB. Not returned: 10.0 MiB stuck beside live blocks."
 UNREAD = Absent("insufficient permissions")
 
 
-def document(look: Look = LOOK, greeting: Greeting = GREETING, driver: DriverFacts = DRIVER, **keywords):
-    usual = {"rss_bytes": 5, "pinned_bytes": 6, "drivers": {0: driver}}
-    made = attach_document(greeting=greeting, look=look, **usual | keywords)
-    return json.loads(json.dumps(made))
+def document(look: Look = LOOK, greeting: Greeting = GREETING, driver: DriverFacts | None = DRIVER, **keywords):
+    return json.loads(
+        json.dumps(attach_document(moment_of_look(look, greeting, {0: driver} if driver else {}), **keywords))
+    )
+
+
+def moment_of_look(look: Look, greeting: Greeting, drivers: dict[int, DriverFacts]) -> TargetMoment:
+    state = ProbeState(greeting, look.statistics, look, layouts_of(look), pinned_bytes=6)
+    return moment_among(state, Surroundings(look.time, tuple(drivers.items()), rss_bytes=5))
 
 
 def test_the_document_of_a_look():
@@ -95,6 +103,7 @@ def test_the_document_of_a_look():
                 },
                 "tensors": {
                     "by_category": dict.fromkeys([c.value for c in Category], 0) | {"parameter": 4 * MIB},
+                    "by_module": {"model.fc": {"parameter": 4 * MIB}},
                     "groups": [
                         {
                             "category": "parameter",
@@ -109,6 +118,18 @@ def test_the_document_of_a_look():
                 },
             }
         ],
+        "findings": [
+            {
+                "kind": "release",
+                "weight": "fact",
+                "device": 0,
+                "title": "empty_cache() would return 20.0 MiB now.",
+                "evidence": [f"1 segment of 2 would be released, wholly or in part; {FALL}"],
+                "remedy": "That helps other processes on the device only: PyTorch reuses its cache without it.",
+                "bytes": 20 * MIB,
+            },
+        ],
+        "failure": None,
         "cost": {"pause_ms": 1.5, "probe_cpu_ms": 2.0},
         "problems": [],
     }
@@ -122,7 +143,7 @@ NULLS = {
     "NVML lags behind": (
         {"driver": replace(DRIVER, process_used_bytes=MIB)}, ("outside_torch_bytes",), "different moments",
     ),
-    "no NVML at all": ({"drivers": {}}, ("nvml", "device_total_bytes"), "NVML was not asked"),
+    "no NVML at all": ({"driver": None}, ("nvml", "device_total_bytes"), "NVML was not asked"),
     "the look has no tensors": ({"look": replace(LOOK, inventory=None)}, ("tensors",), "not looked at"),
     "cudaMallocAsync has no map": (
         {"look": replace(LOOK, map=None, settings=settings(backend="cudaMallocAsync"))}, ("empty_cache",),
@@ -190,3 +211,63 @@ def test_conditions_that_affect_the_figures_are_listed_as_problems(changes, word
 def test_a_process_without_devices_has_an_empty_list():
     look = replace(LOOK, statistics=(), map=None, settings=None)
     assert document(look, replace(GREETING, is_cuda_initialized=False))["devices"] == []
+
+
+def test_devices_on_which_the_process_holds_nothing_are_left_out_with_their_problems():
+    nothing = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes"), 5 * MIB)  # it held something once
+    greeting = replace(GREETING, devices=(*GREETING.devices, TorchDevice(1, "GPU-b")))
+    look = replace(LOOK, statistics=(*LOOK.statistics, statistics(MAP, 1, **nothing)))
+    alone = document(look, greeting)
+    assert [device["index"] for device in alone["devices"]] == [0]
+    assert alone["problems"] == []
+
+
+HELD = {
+    "a CUDA context": ({"driver": {1: replace(DRIVER, process_used_bytes=300 * MIB)}}, {}),
+    "reserved memory": ({}, {"reserved_bytes": 2 * MIB}),
+    "an allocation that failed": ({}, {"num_ooms": 1}),
+    "a tensor that PyTorch did not allocate": ({"storages": (replace(WEIGHT, device=1),)}, {}),
+}
+
+
+@pytest.mark.parametrize(("changes", "counters"), HELD.values(), ids=HELD.keys())
+def test_a_device_on_which_the_process_holds_something_is_listed(changes, counters):
+    inventory = replace(INVENTORY, storages=changes.get("storages", ()))
+    look = replace(LOOK, statistics=(statistics(MAP, 1, **counters),), inventory=inventory)
+    moment = moment_of_look(look, GREETING, changes.get("driver", {}))
+    assert [device["index"] for device in attach_document(moment)["devices"]] == [1]
+
+
+def test_findings_name_their_device_and_problems_of_any_device_come_first():
+    full = layout(segment(("live", 20), device=1, address=1 << 41))
+    both = replace(MAP, segments=(*MAP.segments, *full.segments))
+    look = replace(LOOK, map=both, statistics=(statistics(MAP), statistics(full, 1, num_ooms=1)))
+    findings = document(look)["findings"]
+    assert [(finding["kind"], finding["device"]) for finding in findings] == [("out_of_memory", 1), ("release", 0)]
+
+
+SAVED = replace(
+    WEIGHT, category=Category.ACTIVATION, owner="self of GeluBackward0", module="model.fc", address=BASE + 4 * MIB
+)
+GRADIENT = replace(WEIGHT, category=Category.GRADIENT, owner="model.fc.weight.grad", address=BASE + 8 * MIB)
+CACHE = replace(WEIGHT, category=Category.KV_CACHE, owner="cache.layers[0].keys", address=BASE + 12 * MIB)
+BY_MODULE = {"model.fc": dict.fromkeys(("parameter", "activation", "gradient"), 4 * MIB)}
+
+
+@pytest.mark.parametrize("has_map", [True, False], ids=["blocks", "storages without a map"])
+def test_modules_have_their_activations_too(has_map):
+    made = layout(segment(*[("live", 4)] * 4))
+    inventory = replace(INVENTORY, storages=(WEIGHT, SAVED, GRADIENT, CACHE))
+    look = replace(LOOK, map=made if has_map else None, inventory=inventory, statistics=(statistics(made),))
+    tensors = document(look)["devices"][0]["tensors"]
+    assert tensors["by_module"] == BY_MODULE
+    assert tensors["by_category"]["kv_cache"] == 4 * MIB
+    assert sum(tensors["by_category"].values()) == 16 * MIB
+
+
+def test_without_a_look_the_counters_are_there_and_the_rest_is_null():
+    moment = moment_among(ProbeState(GREETING, LOOK.statistics), Surroundings(1.0))
+    made = attach_document(moment)
+    assert made["devices"][0]["allocator"]["reserved_bytes"] == 40 * MIB
+    assert [made["cost"], made["devices"][0]["composition"], made["devices"][0]["tensors"]] == [None] * 3
+    assert "The tensors were not looked at." in made["problems"]

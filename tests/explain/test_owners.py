@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.owners import bytes_by_category, foreign_bytes, groups, owners_of, storage_groups
+from gputui.explain.owners import block_bytes, bytes_by_category, foreign_bytes, grouped, owners_of, storage_bytes
 from gputui.model.tensors import Category, Inventory, KnownSize, Storage
 from gputui.units import KIB, MIB
 from tests.explain.maps import BASE, layout, segment
@@ -55,7 +55,7 @@ def test_a_storage_elsewhere_owns_nothing(offset, device):
 def test_categories_count_whole_blocks_and_add_up_to_allocated():
     storages = inventory(storage(0, 3 * MIB), storage(12 * MIB, MIB, category=Category.GRADIENT))
     made = layout(THREE)
-    sums = bytes_by_category(made, owners_of(made, storages, 0), 0)
+    sums = bytes_by_category(block_bytes(made, owners_of(made, storages, 0), 0))
     assert {category: count // MIB for category, count in sums.items() if count} == {
         Category.PARAMETER: 4,
         Category.GRADIENT: 8,
@@ -103,12 +103,12 @@ def test_similar_blocks_are_grouped_largest_first():
         storage(0, MIB, "a.weight"), storage(4 * MIB, MIB, "b.weight"), storage(12 * MIB, 4 * KIB, "bias")
     )
     made = layout(THREE)
-    first, second = groups(made, owners_of(made, storages, 0), 0)
+    first, second = grouped(block_bytes(made, owners_of(made, storages, 0), 0))
     assert (first.names, first.count, first.bytes) == (("bias",), 1, 8 * MIB)
     assert (second.names, second.count, second.bytes) == (("a.weight", "b.weight"), 2, 6 * MIB)
 
 
 def test_without_a_map_storages_are_grouped():
     storages = inventory(storage(0, MIB, "a"), storage(4 * MIB, MIB, "b"), storage(0, MIB, "c", device=1))
-    (group,) = storage_groups(storages, 0)
+    (group,) = grouped(storage_bytes(storages, 0))
     assert (group.names, group.count, group.bytes) == (("a", "b"), 2, 2 * MIB)

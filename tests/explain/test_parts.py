@@ -53,3 +53,9 @@ def test_without_a_look_the_parts_come_from_counters():
     bytes_by_part = sizes(parts_of(device))
     assert bytes_by_part["allocated"] == 10 * MIB
     assert bytes_by_part["cached"] == 4 * MIB
+
+
+def test_a_kv_cache_is_a_part_of_its_own():
+    cache = Tensor(8, "past_key_values.layers[0].keys", Category.KV_CACHE)
+    (part,) = [part for part in parts_of(moment(row(WEIGHT, cache)).devices[0]) if part.key == "kv_cache"]
+    assert (part.name, part.letter, part.bytes) == ("KV cache", "K", 8 * MIB)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from gputui.explain.tensor_paths import path_of
+from gputui.explain.tensor_paths import module_of, path_of, place_of
 from gputui.explain.tensor_tree import (
     GROUPINGS,
     Node,
@@ -20,7 +21,8 @@ from gputui.explain.tensor_tree import (
     rows_of,
     sorted_by,
 )
-from gputui.model.tensors import Category
+from gputui.model.analysis import Owner
+from gputui.model.tensors import HOST, Category, Storage
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out
 from tests.explain.maps import BASE
@@ -116,6 +118,52 @@ TREES = {
 @pytest.mark.parametrize(("tensors", "lines"), TREES.values(), ids=TREES.keys())
 def test_the_tree_of_modules(tensors, lines):
     assert outline(by_module(live_blocks(laid_out(*tensors)))) == lines
+
+
+# name: the owner's name, the operation that saved it, its path below the module model.h.0.fc
+ACTIVATIONS = {
+    "an argument of an operation": ("mat1 of AddmmBackward0", "AddmmBackward0", "AddmmBackward0/mat1"),
+    "a local variable": ("x (a.py:3 in f)", "GeluBackward0", "GeluBackward0/x (a.py:3 in f)"),
+    "a result that nothing saved": ("x (a.py:3 in f)", "", "x (a.py:3 in f)"),
+    "without a name": ("", "GeluBackward0", "GeluBackward0"),
+    "an attribute of the module": ("model.h.0.fc.last", "GeluBackward0", "last"),
+}
+
+
+@pytest.mark.parametrize(("name", "saved_by", "path"), ACTIVATIONS.values(), ids=ACTIVATIONS.keys())
+def test_an_activation_stands_under_its_module_and_operation(name, saved_by, path):
+    owner = Owner(A, name, saved_by=saved_by, module="model.h.0.fc")
+    assert "/".join(place_of(owner)) == f"model/h/0/fc/{path}"
+
+
+def test_a_module_shares_its_row_with_its_only_activation():
+    saved = Storage(HOST, 1, MIB, A, "mat1 of AddmmBackward0", "Tensor", (1,), "float32", module="m.fc")
+    others = (replace(saved, address=1 << 30, module="m.out", owner="self of GeluBackward0"),)
+    (activations,) = by_module(host_blocks((saved, *others)))
+    assert outline(activations.children) == ["m 2", "  fc.AddmmBackward0.mat1 1", "  out.GeluBackward0.self 1"]
+
+
+# name: category, the owner's name, its module
+MODULES = {
+    "a parameter": (P, "model.layers.0.fc.weight", "model.layers.0.fc"),
+    "a buffer": (Category.BUFFER, "model.bn.running_mean", "model.bn"),
+    "a gradient": (Category.GRADIENT, "model.fc.weight.grad", "model.fc"),
+    "an optimizer state": (S, "optimizer.state[model.fc.weight].exp_avg", "model.fc"),
+    "a state of a model that is a local variable": (S, "o.state[m.fc.w (a.py:1 in f)].exp_avg (a.py:2 in f)", "m.fc"),
+    "a step that belongs to no parameter": (S, "optimizer.defaults.lr", ""),
+    "a copy": (P, "model.fc.weight (bfloat16 copy)", "model.fc"),
+    "a model in a list": (P, "models[1].fc.weight", "models[1].fc"),
+    "a parameter of no module": (P, "w", ""),
+    "a parameter in a dictionary": (P, "weights['a.b']", ""),
+    "a gradient of a local variable": (Category.GRADIENT, "w.grad (a.py:1 in <module>)", ""),
+    "an activation": (A, "self.hidden (a.py:1 in f)", ""),
+}
+
+
+@pytest.mark.parametrize(("category", "name", "module"), MODULES.values(), ids=MODULES.keys())
+def test_the_module_of_a_tensor_follows_from_its_name(category, name, module):
+    assert module_of(Owner(category, name)) == module
+    assert module_of(Owner(category, name, module="model.named")) == "model.named"
 
 
 def test_tied_weights_are_counted_once():

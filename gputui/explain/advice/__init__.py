@@ -13,7 +13,7 @@ from gputui.explain.advice.situation import Situation, situation_of
 from gputui.explain.advice.stuck import scattered, split, stuck
 from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.model.finding import Finding, Weight
-from gputui.model.moment import CounterPoint, TargetMoment
+from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 
@@ -42,6 +42,28 @@ RULES: tuple[Rule, ...] = (
 """Findings of one weight are shown in this order: causes before their consequences, advice before numbers."""
 
 _ORDER = tuple(Weight)
+
+
+def findings_of(
+    moment: TargetMoment, points: Sequence[CounterPoint] = (), moments: Sequence[TargetMoment] = ()
+) -> tuple[tuple[DeviceMoment, Finding], ...]:
+    """The findings about each device on which the process holds memory, problems of any device first."""
+    device_findings = [
+        (
+            device,
+            findings(
+                moment,
+                device.index,
+                points,
+                moments,
+                workers=moment.host.workers,
+                utilization_percent=device.driver.utilization_percent,
+            ),
+        )
+        for device in moment.held_devices
+    ]
+    pairs = [(device, finding) for device, some in device_findings for finding in some]
+    return tuple(sorted(pairs, key=lambda pair: _ORDER.index(pair[1].weight)))
 
 
 def findings(

@@ -15,7 +15,7 @@ from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
-COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.OTHER, Category.UNATTRIBUTED})
+COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER, Category.UNATTRIBUTED})
 """Only these can leak: the others grow while a model is built and in its first step, and then stay."""
 
 NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
@@ -142,7 +142,7 @@ def _keeper(name: str, counts: Sequence[int]) -> str:
 def _kind(growth: _Growth) -> str:
     group = growth.group
     names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
-    category = group.category.value.replace("_", " ")
+    category = group.category.words
     what = f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else NAMELESS
     return f"{growth.first:,} became {growth.last:,} x {what} (+{format_bytes(growth.bytes)}){names}."
 

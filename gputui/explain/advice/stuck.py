@@ -37,6 +37,8 @@ REMEDIES = {
     Category.BUFFER: STAYS,
     Category.ACTIVATION: "They are freed by their backward pass, or with the variable that keeps their graph;"
     " then empty_cache() can return the rest.",
+    Category.KV_CACHE: "A cache lives as long as its request or the variable that keeps it; once it is deleted,"
+    " empty_cache() can return the rest.",
     Category.WORKSPACE: "A workspace lives as long as its thread and stream: there is nothing to delete.",
     Category.OTHER: DROP,
     Category.UNATTRIBUTED: "No known tensor owns them: a scan of all Python objects may find one.",
@@ -198,7 +200,7 @@ def name_of(owner: Owner) -> str:
     """The family of a block's owner; without a name, its category in words."""
     if owner.category is Category.UNATTRIBUTED:
         return UNKNOWN
-    return family(owner.name) if owner.name else f"{owner.category.value.replace('_', ' ')} without a name"
+    return family(owner.name) if owner.name else f"{owner.category.words} without a name"
 
 
 def _segment(release: SegmentRelease) -> str:

@@ -156,6 +156,13 @@ def read_surroundings(
     )
 
 
+def one_moment(client: ProbeClient, snapshot: Snapshot) -> TargetMoment:
+    """Look once, now; the counters are those of the look."""
+    state = after(ProbeState(client.greeting), client.statistics())
+    state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
+    return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+
+
 def feed_opener(
     interval_s: float, keeper: Keeper = NO_KEEPER
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:

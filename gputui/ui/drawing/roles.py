@@ -24,6 +24,7 @@ ROLES = (
     "part-optimizer_state",
     "part-buffer",
     "part-activation",
+    "part-kv_cache",
     "part-workspace",
     "part-other",
     "part-unattributed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.explain.owners import bytes_by_category
+from gputui.explain.owners import block_bytes, bytes_by_category
 from gputui.explain.release import NOBODY, predict_device
 from gputui.model.allocator import BlockState, Segment
 from gputui.model.analysis import Owner, SegmentRelease
@@ -29,7 +29,7 @@ def device_layout(*segments: Segment, owners: tuple[Owner, ...] = (), pools=(), 
         settings=allocator_layout.settings,
         release=predict_device(allocator_layout, 0, named),
         owners=named,
-        by_category=bytes_by_category(allocator_layout, named, 0),
+        by_category=bytes_by_category(block_bytes(allocator_layout, named, 0)),
         groups=(),
         storages=(),
     )

@@ -41,10 +41,10 @@ class CellKind:
         return f"part-{self.key} filled" if self.is_live else f"part-{self.key}"
 
 
-SHORT_CATEGORIES = ("param", "grad", "optim", "buffer", "activ", "work", "other", "unattr")
+SHORT_CATEGORIES = ("param", "grad", "optim", "buffer", "activ", "kv", "work", "other", "unattr")
 
 LIVE = {
-    category: CellKind(category.value, letter, category.value.replace("_", " "), short, is_live=True)
+    category: CellKind(category.value, letter, category.words, short, is_live=True)
     for (category, letter, _), short in zip(CATEGORIES, SHORT_CATEGORIES, strict=True)
 }
 ROUNDING = CellKind("rounding", "r", "rounding", "round", is_live=True)

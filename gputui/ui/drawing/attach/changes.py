@@ -96,7 +96,7 @@ def _group(sign: str, group: TensorGroup, width: int) -> Line:
     """`+ 7 x (512, 512, 3, 3) float32 Parameter 63.0 MiB`, with category and names where there is room."""
     role = "poor" if sign == "+" else "good"
     what = f"{group.count:,} x {group.shape or '()'} {group.dtype} {group.type}" if group.type else f"{group.count:,} x"
-    size, category = f"{format_bytes(group.bytes):>9}", group.category.value.replace("_", " ")
+    size, category = f"{format_bytes(group.bytes):>9}", group.category.words
     line: list[Piece] = [
         (f" {sign} ", role),
         (fit(what, max(20, min(56, width - 44))), "plain"),

@@ -191,4 +191,4 @@ def blocker_of(release: SegmentRelease, block: Block) -> Blocker | None:
 
 def name_of(blocker: Blocker) -> str:
     """The owner's name, or its category where it has none."""
-    return blocker.owner.name or blocker.owner.category.value.replace("_", " ")
+    return blocker.owner.name or blocker.owner.category.words

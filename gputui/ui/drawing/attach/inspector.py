@@ -77,9 +77,10 @@ def _tensor_facts(blocker: Blocker | None) -> list[tuple[str, str]]:
     owner = blocker.owner
     shape = f"({', '.join(map(str, owner.shape))}{',' if len(owner.shape) == 1 else ''})" if owner.type else ""
     return [
-        ("category", owner.category.value.replace("_", " ")),
+        ("category", owner.category.words),
         ("tensor", " ".join(filter(None, (owner.type, shape, owner.dtype)))),
         ("saved by", owner.saved_by),
+        ("module", owner.module),
     ]
 
 

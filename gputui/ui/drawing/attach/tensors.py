@@ -151,8 +151,10 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
         facts.append(f"{block.requested_bytes:,} bytes requested")
     if owner.saved_by:
         facts.append(f"saved for backward by {owner.saved_by}")
+    if owner.module:
+        facts.append(f"in {owner.module}")
     name = owner.name or "a block with an unknown owner"
-    return f"{name}  ({owner.category.value.replace('_', ' ')})", ", ".join(facts)
+    return f"{name}  ({owner.category.words})", ", ".join(facts)
 
 
 def _of_branch(node: Node, allocated_bytes: int) -> tuple[str, str]:

@@ -1,0 +1,116 @@
+"""Follows attached processes without screens: as lines of text, or as one JSON document for each look."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from time import monotonic
+
+from gputui.commands import attach_lines as text
+from gputui.explain.attach_document import attach_document
+from gputui.explain.disconnects import sentence
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Attention
+from gputui.model.timeline import Timeline
+from gputui.output import has_reader, narrate, put
+from gputui.settings import Settings
+from gputui.sources.machine import LiveMachine
+from gputui.sources.probe.feed import feed_opener
+from gputui.sources.recording.recorder import NO_KEEPER, Keeper
+
+LOOK_INTERVAL_S = 1.0
+"""Seconds between two looks at NVML and the host, and between two checks that standard output still has a reader."""
+
+
+def follow_in_lines(pids: list[int], settings: Settings, recorder: Keeper) -> int:
+    """Print a line for each device and moment until the last process has ended."""
+    introduced: set[int] = set()
+
+    def show(moment: TargetMoment) -> None:
+        if moment.pid not in introduced:
+            introduced.add(moment.pid)
+            put(text.introduction(moment.greeting))
+        if not moment.ended:
+            put(text.summary_of(moment))
+
+    return _follow(pids, settings, show, recorder)
+
+
+def follow_in_documents(pids: list[int], settings: Settings, recorder: Keeper = NO_KEEPER) -> int:
+    """Print an attach document for each look, one on a line, until the last process or the reader has gone.
+
+    Ctrl-C and a reader that closes the pipe are ordinary ways to end it, so the exit status is 0.
+    """
+    timelines: defaultdict[int, Timeline] = defaultdict(Timeline)
+    printed: dict[int, float] = {}
+
+    def show(moment: TargetMoment) -> None:
+        timeline = timelines[moment.pid]
+        timeline.add(moment)
+        if moment.look_time and moment.look_time != printed.get(moment.pid):
+            printed[moment.pid] = moment.look_time
+            document = attach_document(moment, timeline.points, timeline.moments)
+            put(json.dumps(document, allow_nan=False) + "\n")
+
+    try:
+        return _follow(pids, settings, show, recorder)
+    except (BrokenPipeError, KeyboardInterrupt):
+        return 0
+
+
+class Mailbox:
+    """The newest moment of each process that has not been shown.
+
+    While standard output is blocked, a newer moment replaces the one before, so that memory stays bounded.
+    """
+
+    def __init__(self) -> None:
+        self._moments: dict[int, TargetMoment] = {}
+        self._changed = threading.Condition()
+
+    def put(self, moment: TargetMoment) -> None:
+        """Keep a moment in place of an earlier one of the same process; called from the threads of feeds."""
+        with self._changed:
+            self._moments[moment.pid] = moment
+            self._changed.notify()
+
+    def take(self, timeout_s: float) -> Collection[TargetMoment]:
+        """Wait for a moment, and return the newest of each process; empty after `timeout_s`."""
+        with self._changed:
+            if not self._moments:
+                self._changed.wait(timeout_s)
+            moments, self._moments = self._moments, {}
+        return moments.values()
+
+
+def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Keeper) -> int:
+    machine = LiveMachine()
+    snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
+    mailbox = Mailbox()
+    open_feed = feed_opener(settings.interval_s, recorder)(lambda: snapshot)
+    feeds = [open_feed(pid, mailbox.put) for pid in dict.fromkeys(pids)]
+    living = {feed.pid for feed in feeds}
+    due = monotonic() + LOOK_INTERVAL_S
+    problem = ""
+    try:
+        for feed in feeds:
+            feed.start()
+        while living and has_reader():
+            for moment in mailbox.take(max(0.0, due - monotonic())):
+                show(moment)
+                if moment.ended:
+                    narrate(sentence(moment.pid, moment.ended))
+                    living.remove(moment.pid)
+            if monotonic() >= due:
+                due = monotonic() + LOOK_INTERVAL_S
+                snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
+            if recorder.problem != problem:
+                problem = recorder.problem
+                narrate(problem)
+    finally:
+        for feed in feeds:
+            feed.stop()
+        machine.close()
+    return 0
