@@ -34,6 +34,8 @@ SHORTEST_REST = 8
 SEARCHED_AGAIN = 250
 """How many of those objects are searched again in each look, about: half a millisecond of work."""
 REMEMBERED_AT_MOST = 20_000
+FORGETS_EVERY = 64
+"""How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
 
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
@@ -53,7 +55,7 @@ class SearchMemory:
 
     def begin(self) -> None:
         self.number += 1
-        if len(self._rests) > REMEMBERED_AT_MOST:
+        if self.number % FORGETS_EVERY == 0:
             self._rests = {key: until for key, until in self._rests.items() if until > self.number}
         for numbers in (self._rests, self.starts):
             if len(numbers) > REMEMBERED_AT_MOST:
