@@ -1,0 +1,24 @@
+"""GPT-2 fine-tuned with LoRA adapters of peft."""
+
+import torch
+from gpt2 import RandomText, new_gpt2
+from peft import LoraConfig, get_peft_model
+from torch.utils.data import DataLoader
+
+
+def main() -> None:
+    config = LoraConfig(r=16, lora_alpha=32, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)
+    model = get_peft_model(new_gpt2(), config).to("cuda")
+    model.print_trainable_parameters()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+    for step, batch in enumerate(DataLoader(RandomText(), batch_size=8)):
+        loss = model(**{name: values.to("cuda") for name, values in batch.items()}).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 10 == 0:
+            print(f"step {step} loss {loss.item():.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
