@@ -54,6 +54,7 @@ class Figures:
     looks_a_minute: float
     share_of_time: float
     look_cpu_ms: float | None
+    attach_stop_ms: float | None
     is_by_key: bool
 
 
@@ -74,6 +75,7 @@ def figures_of(watch: Watch) -> Figures:
         looks_a_minute=len(with_tensors) * 60 / watch.seconds,
         share_of_time=sum(max(look.pause_ms, look.cpu_ms) for look in automatic) / 1000 / watch.seconds,
         look_cpu_ms=_median([look.cpu_ms for look in measured]),
+        attach_stop_ms=max((look.pause_ms for look in watch.looks if look.asked == "attach"), default=None),
         is_by_key=is_by_key,
     )
 
@@ -96,6 +98,7 @@ COLUMNS = (
     Column("looks with tensors a minute", lambda f: f"{f.looks_a_minute:.0f}"),
     Column("share of time", lambda f: f"{f.share_of_time:.2%}"),
     Column("processor time of a look, ms", lambda f: _ms(f.look_cpu_ms) + _mark(f)),
+    Column("stop on attaching, ms", lambda f: _ms(f.attach_stop_ms)),
 )
 RATIO = "ratio of processor time (of median stop)"
 NOTE = f"* looks by key, because fewer than {ENOUGH_LOOKS} automatic looks had tensors"

@@ -4,6 +4,7 @@ import itertools
 
 import torch
 import torch.distributed as dist
+from steps import update, without_cudnn
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -41,8 +42,7 @@ def sharded_model() -> Transformer:
 
 
 def main() -> None:
-    torch.backends.cudnn.enabled = False  # the fake CUDA runtime has no cuDNN
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    without_cudnn()
     dist.init_process_group("fake", rank=0, world_size=RANKS, store=FakeStore())
     model = sharded_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -50,11 +50,7 @@ def main() -> None:
         tokens = torch.randint(0, 32_000, (4, 513)).to("cuda")
         logits = model(tokens[:, :-1])
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if step % 10 == 0:
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
+        update(step, loss, optimizer)
 
 
 if __name__ == "__main__":

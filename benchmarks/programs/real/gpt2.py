@@ -3,6 +3,7 @@
 import time
 
 import torch
+from steps import without_cudnn
 from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -13,8 +14,7 @@ READ_S = 0.005
 
 def new_gpt2() -> GPT2LMHeadModel:
     """The model on the host, 82 million parameters."""
-    torch.backends.cudnn.enabled = False  # the fake CUDA runtime has no cuDNN
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    without_cudnn()
     return GPT2LMHeadModel(GPT2Config(n_layer=6, vocab_size=VOCABULARY))
 
 

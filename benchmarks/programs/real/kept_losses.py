@@ -1,8 +1,10 @@
 """A training loop with a bug: its list of losses keeps every step's graph, and grows."""
 
+import itertools
 import time
 
 import torch
+from steps import update
 from torch import nn
 
 
@@ -15,16 +17,12 @@ def main() -> None:
     model = new_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    while True:
+    for step in itertools.count():
         time.sleep(0.01)  # the batch is read
         images, labels = torch.randn(32, 128).to("cuda"), torch.randint(0, 10, (32,)).to("cuda")
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        update(step, loss, optimizer)
         losses.append(loss)  # the bug: loss.item() would keep a number
-        if len(losses) % 100 == 0:
-            print(f"step {len(losses)} loss {loss.item():.3f}", flush=True)
 
 
 if __name__ == "__main__":

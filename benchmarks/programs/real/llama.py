@@ -3,6 +3,7 @@
 import itertools
 
 import torch
+from steps import update, without_cudnn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 
@@ -13,19 +14,13 @@ def new_llama() -> LlamaForCausalLM:
 
 
 def main() -> None:
-    torch.backends.cudnn.enabled = False  # the fake CUDA runtime has no cuDNN
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    without_cudnn()
     model = new_llama()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     for step in itertools.count():
         tokens = torch.randint(0, 32_000, (1, 512)).to("cuda")
         loss = model(input_ids=tokens, labels=tokens).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        if step % 10 == 0:
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
+        update(step, loss, optimizer)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import torch
 from gpt2 import RandomText, new_gpt2
 from peft import LoraConfig, get_peft_model
+from steps import update
 from torch.utils.data import DataLoader
 
 
@@ -13,11 +14,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
     for step, batch in enumerate(DataLoader(RandomText(), batch_size=8)):
         loss = model(**{name: values.to("cuda") for name, values in batch.items()}).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if step % 10 == 0:
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
+        update(step, loss, optimizer)
 
 
 if __name__ == "__main__":

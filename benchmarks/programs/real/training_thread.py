@@ -5,6 +5,7 @@ import threading
 import time
 
 import torch
+from steps import update
 from torch import nn
 
 
@@ -15,11 +16,7 @@ def train() -> None:
         time.sleep(0.01)  # the batch is read
         images, labels = torch.randn(64, 512).to("cuda"), torch.randint(0, 10, (64,)).to("cuda")
         loss = nn.functional.cross_entropy(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if step % 100 == 0:
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
+        update(step, loss, optimizer)
 
 
 def main() -> None:

@@ -5,12 +5,12 @@ import itertools
 import torch
 from diffusers import DDPMScheduler, UNet2DModel
 from diffusers.training_utils import EMAModel
+from steps import update, without_cudnn
 from torch.nn import functional
 
 
 def main() -> None:
-    torch.backends.cudnn.enabled = False  # the fake CUDA runtime has no cuDNN
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    without_cudnn()
     unet = UNet2DModel(
         sample_size=64,
         layers_per_block=2,
@@ -28,12 +28,8 @@ def main() -> None:
         times = torch.randint(0, 1000, (8,), device="cuda")
         predicted = unet(scheduler.add_noise(images, noise, times), times).sample
         loss = functional.mse_loss(predicted, noise)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        update(step, loss, optimizer)
         ema.step(unet.parameters())
-        if step % 10 == 0:
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
 
 
 if __name__ == "__main__":
