@@ -38,13 +38,17 @@ class Saved(NamedTuple):
     argument: str
 
 
+def can_read_saved(torch: Torch) -> bool:
+    """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+    return hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
+
+
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
     def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
         self.leaves: list[Any] = []
-        self.is_readable = hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
-        """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+        self.is_readable = can_read_saved(torch)
         self._attributes = attributes
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
