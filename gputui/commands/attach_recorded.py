@@ -25,7 +25,7 @@ def follow(pids: list[int], settings: Settings, recorder: Keeper) -> int:
     machine = LiveMachine()
     snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
     moments: SimpleQueue[TargetMoment] = SimpleQueue()
-    open_feed = feed_opener(settings.interval_s, recorder)(lambda: snapshot)
+    open_feed = feed_opener(settings.interval_s, recorder, settings.look_pause_s)(lambda: snapshot)
     feeds = [open_feed(pid, moments.put) for pid in pids]
     living = {feed.pid for feed in feeds}
     introduced: set[int] = set()

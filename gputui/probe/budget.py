@@ -13,12 +13,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-AUTOMATIC_MS = 25.0
-"""The longest stop in an automatic look, unless the viewer asks for another limit."""
-REQUESTED_MS = 100.0
-"""The longest stop in a look on request, and the highest limit that a viewer may ask for."""
-SHORTEST_MS = 1.0
-"""The lowest limit that a viewer may ask for."""
+from gputui.protocol import pauses
 
 RESERVE = 0.2
 """The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
@@ -82,7 +77,7 @@ class Budget:
         problems: list[str | dict[str, str]] = []
         if map_ms > pause_ms:
             text = NO_MAP.format(blocks, map_ms, "" if is_urgent else "automatic ")
-            problems.append(text if map_ms > REQUESTED_MS else on_request(text))
+            problems.append(text if map_ms > pauses.LONGEST_S * 1000 else on_request(text))
         listing_ms = sys.getallocatedblocks() * LISTING_MS if method == "scan" else 0.0
         if listing_ms > pause_ms * MAP_WITH_TENSORS:
             method = "walk"

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from gputui.probe.actions import ACTIONS
-from gputui.probe.budget import AUTOMATIC_MS, REQUESTED_MS, SHORTEST_MS
+from gputui.protocol import pauses
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -71,9 +71,11 @@ def _look(message: dict[str, Any]) -> LookRequest:
     if when not in ("now", "changed"):
         raise RequestError(_wrong("when", when))
     is_urgent = when == "now"
-    filled = {"wait_s": 3.0, "pause_ms": REQUESTED_MS if is_urgent else AUTOMATIC_MS, **message}
+    pause_s = pauses.LONGEST_S if is_urgent else pauses.AUTOMATIC_S
+    filled = {"wait_s": 3.0, "pause_ms": pause_s * 1000, **message}
     wait_s = _number(filled, "wait_s", 0.0, 60.0)
-    return LookRequest(method, is_urgent, wait_s, _number(filled, "pause_ms", SHORTEST_MS, REQUESTED_MS))
+    pause_ms = _number(filled, "pause_ms", pauses.SHORTEST_S * 1000, pauses.LONGEST_S * 1000)
+    return LookRequest(method, is_urgent, wait_s, pause_ms)
 
 
 def _action(message: dict[str, Any]) -> ActionRequest:
