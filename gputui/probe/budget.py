@@ -85,8 +85,9 @@ class Budget:
                 problems.append(NO_SCAN.format(listing_ms))
         if not is_urgent and method == "scan":
             method = "walk"
-        is_apart = bool(method) and map_ms > pause_ms * MAP_WITH_TENSORS
-        return Plan(method, map_ms <= pause_ms, is_apart, tuple(problems))
+        has_map = map_ms <= pause_ms
+        is_apart = has_map and bool(method) and map_ms > pause_ms * MAP_WITH_TENSORS
+        return Plan(method, has_map, is_apart, tuple(problems))
 
     def _map_ms(self, blocks: int) -> float:
         return _expected_ms(blocks) * self._factor

@@ -74,7 +74,7 @@ class _Taking:
             return False
         if self.request.is_urgent and not _is_complete(look) and self.stops < MAX_PARTS:
             return True
-        if self.plan.is_map_apart and self.plan.has_map:
+        if self.plan.is_map_apart:
             self.before_map = look
             return True
         return False
