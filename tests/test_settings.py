@@ -47,6 +47,11 @@ def test_flags_override_variables_which_override_the_file(file: Path) -> None:
     assert (settings.interval_s, settings.theme, settings.ascii) == (0.5, "dracula", True)
 
 
+@pytest.mark.parametrize(("text", "pause_s"), [("5ms", 0.005), ("0.1", 0.1), ("off", None)])
+def test_the_pause_of_automatic_looks_is_a_time_or_off(text: str, pause_s: float | None) -> None:
+    assert flagged(Settings(), "--pause", text).look_pause_s == pause_s
+
+
 def test_a_flag_can_turn_a_setting_off() -> None:
     assert flagged(Settings(), "--no-mouse").mouse is False
     assert flagged(Settings()).mouse is True
@@ -89,6 +94,9 @@ def test_the_settings_file_path_follows_xdg(
         pytest.param("interval = 0", ["line 1: interval", "0.1 to 3600"], id="interval too short"),
         pytest.param("interval = nan", ["line 1: interval"], id="interval nan"),
         pytest.param("interval = true", ["line 1: interval"], id="interval true"),
+        pytest.param("look_pause = 5", ["line 1: look_pause", "1ms to 100ms, or off"], id="pause too long"),
+        pytest.param("look_pause = '0.5ms'", ["line 1: look_pause", "1ms to 100ms"], id="pause too short"),
+        pytest.param("look_pause = false", ["line 1: look_pause", "or off"], id="pause false"),
         pytest.param("# mouse\nmouse = 3", ["line 2: mouse", "true or false", "not 3"], id="not a boolean"),
         pytest.param("hot_c = 85.5", ["line 1: hot_c", "whole number"], id="not a whole number"),
         pytest.param("hot_c = true", ["line 1: hot_c", "whole number"], id="true is not a number"),

@@ -51,7 +51,7 @@ def run(arguments: list[str], settings: Settings) -> int:
         return _record(pids, settings, parsed.record, as_json=parsed.json)
     if parsed.json:
         return follow_in_documents(pids, settings)
-    return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids)
+    return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids, settings.look_pause_s)
 
 
 def _ranks(launcher: int) -> list[int]:
@@ -93,7 +93,7 @@ def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEE
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
-        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--once] [--json]",
+        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json]",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="a process with the probe loaded")
@@ -150,7 +150,7 @@ def _hints(pid: int, client: ProbeClient) -> list[str]:
     return [f"Processes that it started: gputui attach {' '.join(map(str, children))}"] if children else []
 
 
-def _follow(pids: list[int]) -> int:
+def _follow(pids: list[int], look_pause_s: float | None) -> int:
     """Print a line for each device every second until the last process has ended."""
     with ExitStack() as stack, DefaultSelector() as selector:
         looks: dict[int, Look] = {}
@@ -164,17 +164,18 @@ def _follow(pids: list[int]) -> int:
             for key, _ in selector.select():
                 if isinstance(key.fileobj, ProbeClient):
                     try:
-                        _show(key.fileobj, key.data, looks)
+                        _show(key.fileobj, key.data, looks, look_pause_s)
                     except GputuiError as error:
                         selector.unregister(key.fd)
                         narrate(str(error))
     return 0
 
 
-def _show(client: ProbeClient, pid: int, looks: dict[int, Look]) -> None:
+def _show(client: ProbeClient, pid: int, looks: dict[int, Look], look_pause_s: float | None) -> None:
     for message in client.waiting():
         if isinstance(message, Look):
             looks[pid] = message
-            client.ask_look("", when="changed")
+            if look_pause_s is not None:
+                client.ask_look("", when="changed", pause_s=look_pause_s)
         elif isinstance(message, Statistics):
             put(text.summary(pid, message, looks.get(pid)))

@@ -89,7 +89,7 @@ def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], 
     machine = LiveMachine()
     snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
     mailbox = Mailbox()
-    open_feed = feed_opener(settings.interval_s, recorder)(lambda: snapshot)
+    open_feed = feed_opener(settings.interval_s, recorder, settings.look_pause_s)(lambda: snapshot)
     feeds = [open_feed(pid, mailbox.put) for pid in dict.fromkeys(pids)]
     living = {feed.pid for feed in feeds}
     due = monotonic() + LOOK_INTERVAL_S

@@ -84,7 +84,7 @@ def open_monitor(
         from gputui.sources.probe.feed import feed_opener
         from gputui.sources.recording.recorder import NO_KEEPER
 
-        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER))
+        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER, settings.look_pause_s))
 
     def prepare(app: GputuiApp) -> None:
         app.attached.first_pids = pids

@@ -1,4 +1,4 @@
-"""Names for a look that had no time for the tensors: those of the last look that had, for blocks still there."""
+"""What a look had no time for, from an earlier look: the names of blocks that are still there, or the map."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def with_names_of(look: Look, named: Look | None) -> Look:
         return look
     kept = replace(named.inventory, storages=_still_there(look.map, named.map, named.inventory), time=named.time)
     return replace(look, inventory=kept)
+
+
+def with_map_of(look: Look, earlier: Look | None) -> Look:
+    """`look`; where it has tensors but there was no time for the map, with the map and counters of `earlier`."""
+    if look.map is not None or look.inventory is None or earlier is None or earlier.map is None:
+        return look
+    inventory = replace(look.inventory, is_of_one_moment=False, time=look.inventory.time or look.time)
+    return replace(look, map=earlier.map, statistics=earlier.statistics, inventory=inventory)
 
 
 def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory: Inventory) -> tuple[Storage, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.actions import outcome_of, recorder_after
 from gputui.explain.bridge import bridge
-from gputui.explain.earlier_names import with_names_of
+from gputui.explain.earlier_names import with_map_of, with_names_of
 from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import block_bytes, bytes_by_category, grouped, owners_of
 from gputui.explain.release import predict_device
@@ -95,8 +95,8 @@ def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | Acti
         )
     if isinstance(message, Look):
         counted = message.statistics or state.statistics
-        look = with_names_of(message, state.named)
-        named = message if message.inventory else state.named
+        look = with_map_of(with_names_of(message, state.named), state.look)
+        named = look if message.inventory else state.named
         return replace(state, statistics=counted, look=look, layouts=layouts_of(look), named=named)
     if isinstance(message, Mark):
         return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])

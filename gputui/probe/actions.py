@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputui import environment
 from gputui.probe import mainthread, process
-from gputui.probe.mainthread_call import MainThreadCall
+from gputui.probe.mainthread_call import MainThread, MainThreadCall
 
 if TYPE_CHECKING:
     from gputui.probe.allocator import RawMap
@@ -38,9 +38,8 @@ def allowed_actions() -> list[str]:
 class ActionRunner:
     """Runs one action at a time. Everything except the action itself happens in the probe's thread."""
 
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
-        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
+    def __init__(self, main_thread: MainThread) -> None:
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
         self._wait_s = 0.0
         self._viewers_left = False
         self.name = ""
@@ -48,18 +47,17 @@ class ActionRunner:
 
     @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None if no action is under way."""
+        """When (`perf_counter`) to ask `finished` again at the latest, None if no action is under way."""
         return self._call.deadline
 
     def begin(self, request: ActionRequest) -> None:
-        """Have the main thread run an action; the wake function is called when it is done."""
+        """Have the main thread run an action."""
         torch = process.loaded_torch()
         if torch is not None:  # imported here, so that the main thread does not have to wait for imports
             from gputui.probe import memory_history, torch_reader  # noqa: F401
         self.name, self._wait_s, self._viewers_left = request.name, request.wait_s, False
         if request.name not in allowed_actions():
             self._call.settle(nothing_done(request.name, FORBIDDEN))
-            self._wake()
             return
         interrupted = nothing_done(request.name, _INTERRUPTED)
         self._call.begin(lambda: self._run_in_main_thread(torch, request.name), request.wait_s, interrupted)

@@ -53,6 +53,11 @@ class Packed(NamedTuple):
     values: list[Any]
 
 
+def can_read_saved(torch: Torch) -> bool:
+    """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+    return hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
+
+
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
@@ -65,8 +70,7 @@ class Graph:
         """The ids of nodes that only cast or view their input."""
         self.embeddings: set[int] = set()
         """The ids of the nodes that look up an embedding."""
-        self.is_readable = hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
-        """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+        self.is_readable = can_read_saved(torch)
         self._attributes = attributes
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor

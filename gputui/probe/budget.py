@@ -1,7 +1,8 @@
-"""Which automatic looks may be taken: none that would hold up the program's threads for long.
+"""What one stop of the program may hold: the inventory is bounded by a `Meter`, so only the rest is predicted here.
 
-The cost of a look is predicted from the number of live blocks, and from how far the last look of its kind was off that
-prediction. It is counted in processor time, so that a machine busy with other work makes no program look expensive.
+PyTorch returns its map in one call, whose cost is predicted from the number of live blocks and learned from the maps
+before. A list of all Python objects is one call, too. Both are counted in processor time, so that a machine busy with
+other work makes no program look expensive.
 
 A look takes the inventory of tensors by one of these methods: "scan" (every Python object), "walk" (what variables,
 modules, optimizers and the autograd graph lead to) or "" (no inventory: the allocator's map alone).
@@ -9,21 +10,47 @@ modules, optimizers and the autograd graph lead to) or "" (no inventory: the all
 
 from __future__ import annotations
 
-LIMIT_MS = 5.0
-"""The longest an automatic look may take."""
+import sys
+from typing import NamedTuple
 
-# Milliseconds of a look by its inventory method: at least, and per live block. A walk over a GPT of 24 layers (1,877
-# storages) takes 8 ms, the map of 10,000 blocks 3 ms, and a scan visits the 250,000 objects that PyTorch alone makes.
-EXPECTED_MS = {"scan": (50.0, 0.005), "walk": (1.0, 0.005), "": (0.3, 0.0003)}
-METHODS = tuple(EXPECTED_MS)
-"""The most expensive first: each is a part of the one before."""
+from gputui.protocol import pauses
 
+RESERVE = 0.2
+"""The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
+MAP_WITH_TENSORS = 0.5
+"""A map that takes a larger part of a stop than this gets a stop of its own."""
+
+EXPECTED_MAP_MS = (0.3, 0.0003)
+"""Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
+LISTING_MS = 1e-5
+"""Milliseconds of a list of all Python objects per block of Python's memory; there are about four to an object."""
 COLD = 0.1
-"""The first look of a kind runs code and touches memory for the first time: later ones may cost this fraction of it."""
+"""The first map runs code and touches memory for the first time: later ones may cost this fraction of it."""
 
-ON_REQUEST = "Looks at this program take about {:.0f} ms: they are taken on request only."
-TENSORS_ON_REQUEST = "Tensors are looked at on request only: with them a look takes about {:.0f} ms."
+NO_MAP = (
+    "The allocator has {:,} blocks, and PyTorch lists them in one call that would stop the program for about {:.0f} ms,"
+    " so there is no {}map."
+)
+NO_SCAN = (
+    "Listing all Python objects would stop the program for about {:.0f} ms, so only variables, modules, optimizers and"
+    " the autograd graph were followed."
+)
 RECORDS = "The program records its memory history, in which each look leaves an entry: looks are taken on request only."
+
+
+class Plan(NamedTuple):
+    """What one look takes; `problems` are sentences about what it leaves out.
+
+    `is_map_apart` says whether the map gets a stop of its own, after those of the inventory.
+    """
+
+    method: str
+    has_map: bool = True
+    is_map_apart: bool = False
+    problems: tuple[str | dict[str, str], ...] = ()
+
+
+NOTHING_LEFT_OUT = Plan("walk")
 
 
 def on_request(text: str) -> dict[str, str]:
@@ -32,31 +59,40 @@ def on_request(text: str) -> dict[str, str]:
 
 
 class Budget:
-    """Predicts what looks at this program take, and learns from those that were taken."""
+    """Predicts how long a map takes, and learns from those that were taken."""
 
     def __init__(self) -> None:
-        self._factors = dict.fromkeys(METHODS, 1.0)
-        self._cold = set(METHODS)
+        self._factor = 1.0
+        self._is_cold = True
 
-    def learn(self, method: str, blocks: int, took_ms: float) -> None:
-        """Correct the prediction by a look that was taken."""
-        factor = took_ms / _expected_ms(method, blocks)
-        is_cold = method in self._cold
-        self._factors[method] = max(min(factor, 1.0), factor * COLD) if is_cold else factor
-        self._cold.discard(method)
+    def learn_map(self, blocks: int, took_ms: float) -> None:
+        """Correct the prediction by a map that was taken."""
+        factor = took_ms / _expected_ms(blocks)
+        self._factor = max(min(factor, 1.0), factor * COLD) if self._is_cold else factor
+        self._is_cold = False
 
-    def affordable(self, method: str, blocks: int) -> tuple[str | None, str]:
-        """The most that may be taken of a look by `method` (None: nothing), and a sentence if that is less."""
-        asked_ms = self._predicted_ms(method, blocks)
-        for affordable in METHODS[METHODS.index(method) :]:
-            if self._predicted_ms(affordable, blocks) <= LIMIT_MS:
-                return affordable, "" if affordable == method or affordable else TENSORS_ON_REQUEST.format(asked_ms)
-        return None, ON_REQUEST.format(asked_ms)
+    def plan(self, method: str, blocks: int, pause_ms: float, *, is_urgent: bool) -> Plan:
+        """What a look by `method` takes in stops of at most `pause_ms`."""
+        map_ms = self._map_ms(blocks)
+        problems: list[str | dict[str, str]] = []
+        if map_ms > pause_ms:
+            text = NO_MAP.format(blocks, map_ms, "" if is_urgent else "automatic ")
+            problems.append(text if map_ms > pauses.LONGEST_S * 1000 else on_request(text))
+        listing_ms = sys.getallocatedblocks() * LISTING_MS if method == "scan" else 0.0
+        if listing_ms > pause_ms * MAP_WITH_TENSORS:
+            method = "walk"
+            if is_urgent:
+                problems.append(NO_SCAN.format(listing_ms))
+        if not is_urgent and method == "scan":
+            method = "walk"
+        has_map = map_ms <= pause_ms
+        is_apart = has_map and bool(method) and map_ms > pause_ms * MAP_WITH_TENSORS
+        return Plan(method, has_map, is_apart, tuple(problems))
 
-    def _predicted_ms(self, method: str, blocks: int) -> float:
-        return _expected_ms(method, blocks) * self._factors[method]
+    def _map_ms(self, blocks: int) -> float:
+        return _expected_ms(blocks) * self._factor
 
 
-def _expected_ms(method: str, blocks: int) -> float:
-    at_least_ms, block_ms = EXPECTED_MS[method]
+def _expected_ms(blocks: int) -> float:
+    at_least_ms, block_ms = EXPECTED_MAP_MS
     return at_least_ms + blocks * block_ms

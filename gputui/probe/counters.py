@@ -1,4 +1,4 @@
-"""The allocator's counters, read in the program's main thread if that comes to it soon.
+"""The allocator's counters, read in the program's main thread if that comes back to Python soon.
 
 PyTorch waits for the allocator's lock without releasing the interpreter's. A device allocation holds the allocator's
 lock and has released the interpreter's, so reading counters meanwhile in another thread would stop all Python threads
@@ -7,57 +7,56 @@ until the driver is done. The main thread makes nearly all allocations: between 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter, time
 from types import ModuleType
 from typing import Any
 
 from gputui.probe import process
-from gputui.probe.mainthread_call import MainThreadCall
-
-WAIT_S = 0.5
-"""How long to wait for the main thread, once in each of its absences: most device allocations take less."""
+from gputui.probe.mainthread_call import MainThread, MainThreadCall
+from gputui.probe.mainthread_state import BUSY_S
 
 
 class CounterReader:
     """One read at a time, in the main thread or, if that does not come back to Python, in the probe's own."""
 
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
+    def __init__(self, main_thread: MainThread) -> None:
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
         self._began_at = 0.0
         self.newest: list[dict[str, Any]] = []
         """The counters of each device at the last read."""
         self.newest_at = float("-inf")
         """When (`perf_counter`) that read was asked for: `newest` is not older."""
+        self.fetched_at = float("-inf")
+        """When (`perf_counter`) that read was fetched by `finished`."""
 
     @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None if no read is under way."""
+        """When (`perf_counter`) to ask `finished` again at the latest, None if no read is under way."""
         return self._call.deadline
 
     def begin(self) -> None:
-        """Ask for the counters, unless a read is under way; the wake function is called when it is done."""
-        if self.deadline is not None:
+        """Ask for the counters, unless a read is under way."""
+        if self._call.is_under_way:
             return
         torch = _torch_with_reader()
         self._began_at = perf_counter()
         if not process.has_cuda(torch):
             self._call.settle(read(torch))  # there is no lock to wait for
             return
-        wait_s = 0.0 if self._call.is_main_thread_absent else WAIT_S
-        self._call.begin(lambda: read(torch), wait_s, _no_statistics() | {"devices": self.newest})
+        if_interrupted = _no_statistics() | {"devices": self.newest}
+        self._call.begin(lambda: read(torch), BUSY_S, if_interrupted, in_backward_s=0.0)
 
     def finished(self) -> dict[str, Any] | None:
         """The counters as `read` returns them, once; None while the read is under way."""
         statistics = self._call.finished(lambda: read(_torch_with_reader()))
         if statistics is not None:
-            self.newest, self.newest_at = statistics["devices"], self._began_at
+            self.newest, self.newest_at, self.fetched_at = statistics["devices"], self._began_at, perf_counter()
         return statistics
 
     def leave(self) -> None:
         """The last viewer has gone: forget what was read for it."""
         self._call.leave()
-        self.newest, self.newest_at = [], float("-inf")
+        self.newest, self.newest_at, self.fetched_at = [], float("-inf"), float("-inf")
 
 
 def read(torch: ModuleType | None) -> dict[str, Any]:

@@ -1,105 +1,160 @@
-"""A look: statistics, block map and inventory of one moment, taken in the main thread, with what it cost."""
+"""A look: statistics, block map and inventory, read in one or more bounded stops of the program, with what it cost."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from time import perf_counter, thread_time, time
+import sys
+from functools import partial
+from time import perf_counter, sleep, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe import process
-from gputui.probe.budget import RECORDS, Budget, on_request
-from gputui.probe.mainthread_call import MainThreadCall
+from gputui.probe.budget import NOTHING_LEFT_OUT, RECORDS, RESERVE, Budget, Plan, on_request
+from gputui.probe.encoding import PAUSE_S
+from gputui.probe.mainthread_call import MainThread, MainThreadCall
+from gputui.probe.mainthread_state import Watch, undisturbed
 from gputui.probe.meter import Meter
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
+    from gputui.probe.requests import LookRequest
     from gputui.probe.torch_reader import TorchReader
 
 SHARE_OF_TIME = 0.01
 """How much of the program's time automatic looks may take."""
-PAUSE_S = 0.1
-"""The longest stop of the main thread in a look on request."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
+MAX_PARTS = 10
+"""How many stops one look on request may make."""
+TRIES = 3
+"""How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
+IN_BACKWARD_S = 3.0
+"""How long a look waits for a backward pass to end, rather than leave out the graph."""
+_WALKS_AT_MOST = 500_000
+"""The blocks of Python's memory up to which all objects may be searched for users of memory pools: some 10 ms."""
+_SEGMENTS = 64
+"""How many segments of a map are freed between two pauses in which other threads run."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
 _NO_TORCH = "The program has not imported PyTorch yet: there is nothing to look at."
 
 
+class _Taking:
+    """A look under way: what was asked for, and what its stops have cost so far."""
+
+    def __init__(self, request: LookRequest) -> None:
+        self.request = request
+        self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
+        """Made in the first stop, which reads how many blocks there are."""
+        self.stops = 0
+        self.longest_ms = self.stopped_ms = self.cpu_ms = 0.0
+        self.before_map: dict[str, Any] | None = None
+        """The look with the inventory, where the map gets a stop of its own, which is then the last."""
+
+    def add(self, cost: dict[str, float]) -> None:
+        """Account for one stop."""
+        self.stops += 1
+        self.longest_ms = max(self.longest_ms, cost["pause_ms"])
+        self.stopped_ms += cost["pause_ms"]
+        self.cpu_ms += cost["probe_cpu_ms"]
+
+    @property
+    def method(self) -> str:
+        """The inventory that the next stop takes."""
+        return self.plan.method if self.before_map is None else ""
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the next stop takes the map."""
+        return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None)
+
+    def goes_on_after(self, look: dict[str, Any]) -> bool:
+        """Whether another stop follows the one that has taken `look`."""
+        if self.before_map is not None:
+            return False
+        if self.request.is_urgent and not _is_complete(look) and self.stops < MAX_PARTS:
+            return True
+        if self.plan.is_map_apart:
+            self.before_map = look
+            return True
+        return False
+
+    def whole(self, look: dict[str, Any]) -> dict[str, Any]:
+        """The last stop's look, with what earlier stops have read and with the cost of all."""
+        earlier = self.before_map
+        if earlier is not None:
+            look["problems"] = [*earlier["problems"], *look["problems"][len(self.plan.problems) :]]
+            look["inventory"] = inventory = earlier["inventory"]
+            if inventory is not None and earlier["statistics"] != look["statistics"]:
+                inventory["is_of_one_moment"] = False
+        look["cost"] = {"pause_ms": self.longest_ms, "probe_cpu_ms": self.cpu_ms}
+        return look
+
+
 class LookRunner:
-    """Takes one look at a time. Everything except the reading itself happens in the probe's thread.
+    """Takes one look at a time, in one or more stops. Everything but the reading happens in the probe's thread."""
 
-    `method` is how the inventory is taken: "walk", "scan" or "" (none), see `budget`.
-    """
-
-    def __init__(self, wake: Callable[[], object], counters: CounterReader) -> None:
-        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(wake)
+    def __init__(self, main_thread: MainThread, counters: CounterReader) -> None:
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
         self._counters = counters
         self._reader: TorchReader | None = None
-        self._wait_s = 0.0
         self._budget = Budget()
-        self._is_urgent = True
-        self.method: str | None = None
-        """The inventory method of the look under way, None if there is no such look."""
+        self._taking: _Taking | None = None
+        self._stopped_s = 0.0
+        """How long the last look has stopped the program, all its stops together."""
         self.next_automatic_at = 0.0
         """When (`perf_counter`) the next automatic look may be taken."""
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether a look has begun and is not finished."""
+        return self._taking is not None
+
+    @property
     def deadline(self) -> float | None:
-        """When (`perf_counter`) to stop waiting for the main thread, None if no look is under way."""
+        """When (`perf_counter`) to ask `finished` again at the latest, None if no look is under way."""
         return self._call.deadline
 
-    def begin(self, method: str, wait_s: float, *, is_urgent: bool) -> None:
-        """Have the main thread take a look; the wake function is called when it is done.
-
-        A look that is not urgent is reduced to what `affordable` allows.
-        """
-        torch = self._torch_with_reader()
-        affordable = method if is_urgent else self.affordable(method)[0]
-        self.method, self._wait_s, self._is_urgent = method, wait_s, is_urgent
-        self._call.begin(lambda: self._take(torch, affordable or "", []), wait_s, _empty([_INTERRUPTED]))
+    def begin(self, request: LookRequest) -> None:
+        """Begin a look, in the main thread or, if that is absent, in the probe's own."""
+        self._torch_with_reader()
+        self._taking = _Taking(request)
+        self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
-        """The look once it is taken or the wait for it is over, after which another may begin.
+        """The look once it is taken, after which another may begin.
 
         Beside the fields of `model.target.Look` it has `method` and `is_urgent` as asked for, and its `stamp`.
         """
-        look = self._call.finished(
-            lambda: self._take(self._torch_with_reader(), "", [self._main_thread_did_not_come()])
-        )
-        if look is not None and look.pop("is_dropped", False):
-            self.method = None  # the request waits on: an empty look would take the viewer's map away
+        taking = self._taking
+        look = self._call.finished(lambda: self._take_here(taking)) if taking else None
+        if taking is None or look is None:
             return None
-        if look is not None:
-            self._learn(look)
-            self._describe_map(look)
-            look["method"], look["stamp"], look["is_urgent"] = (
-                self.method,
-                self.stamp(look["statistics"]),
-                self._is_urgent,
-            )
-            self.method = None
-        return look
+        if look.pop("is_dropped", False):
+            self._taking = None  # the request waits on: an empty look would take the viewer's map away
+            return None
+        taking.add(look["cost"])
+        self._learn(look)
+        if taking.goes_on_after(look):
+            _let_go(look)
+            self._begin_stop(taking)
+            return None
+        self._taking = None
+        return self._completed(taking, look)
 
     def leave(self) -> None:
         """The last viewer has gone: drop the look under way."""
         self._call.leave()
-        self.method = None
+        self._taking = None
 
-    def affordable(self, method: str) -> tuple[str | None, str]:
-        """The most that an automatic look by `method` may take now (None: nothing), and a sentence if that is less."""
+    def why_not_automatic(self) -> str:
+        """Why no automatic looks are taken now, "" if they are."""
         torch = self._torch_with_reader()
-        if torch is None:
-            return method, ""
-        if _program_records(torch):
-            return None, RECORDS
-        affordable, why_less = self._budget.affordable(method, _blocks(self._counters.newest))
-        has_map = process.has_cuda(torch)  # without one, a look that takes no inventory would be empty
-        return (None if affordable == "" and not has_map else affordable), why_less
+        return RECORDS if torch is not None and _program_records(torch) else ""
 
     def account(self, cost_s: float) -> None:
         """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
+        cost_s = max(cost_s, self._stopped_s)
         self.next_automatic_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
@@ -109,11 +164,10 @@ class LookRunner:
             return statistics
         from gputui.probe.memory_history import memory_history
 
-        automatic, why_less = self.affordable("walk")
-        problems = [*([on_request(why_less)] if why_less else []), *statistics["problems"]]
+        why_not = self.why_not_automatic()
         return statistics | {
-            "problems": problems,
-            "automatic": automatic,
+            "problems": [*([on_request(why_not)] if why_not else []), *statistics["problems"]],
+            "automatic": None if why_not else "walk",
             "history": memory_history.recorder(torch),
         }
 
@@ -134,15 +188,30 @@ class LookRunner:
             self._reader = torch_reader
         return torch
 
+    def _begin_stop(self, taking: _Taking) -> None:
+        interrupted = _empty([_INTERRUPTED])
+        take = partial(self._take, taking, in_main_thread=True)
+        self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
+
+    def _completed(self, taking: _Taking, last: dict[str, Any]) -> dict[str, Any]:
+        look = taking.whole(last)
+        self._stopped_s = taking.stopped_ms / 1000
+        self._describe_map(look)
+        look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
+        look["stamp"] = self.stamp(look["statistics"]) if _is_complete(look) else None
+        return look
+
+    def _plan(self, torch: ModuleType, request: LookRequest) -> Plan:
+        from gputui.probe.torch_reader import device_statistics
+
+        blocks = _blocks(device_statistics(torch, []))
+        return self._budget.plan(request.method, blocks, request.pause_ms, is_urgent=request.is_urgent)
+
     def _learn(self, look: dict[str, Any]) -> None:
-        if self._reader is None or (look["map"] is None and look["inventory"] is None):
-            return  # nothing was read
-        method = look["inventory"]["how"] if look["inventory"] else ""
-        blocks = _blocks(look["statistics"])
-        walked_ms = self._reader.pools.walked_ms  # left out: most looks make no such walk
-        self._budget.learn(method, blocks, look["cost"]["probe_cpu_ms"] - walked_ms)
-        if method and look["map"] is not None:
-            self._budget.learn("", blocks, self._reader.map_ms - walked_ms)
+        if (
+            self._reader is not None and look["map"] is not None
+        ):  # a walk for the users of pools is left out: it is rare
+            self._budget.learn_map(_blocks(look["statistics"]), self._reader.map_ms - self._reader.pools.walked_ms)
 
     def _describe_map(self, look: dict[str, Any]) -> None:
         began_cpu = thread_time()
@@ -150,19 +219,31 @@ class LookRunner:
             self._reader.describe(look)
         look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
-    def _take(self, torch: ModuleType | None, method: str, problems: list[str]) -> dict[str, Any]:
-        """Take a look in the calling thread, with garbage collection held off meanwhile."""
+    def _take(self, taking: _Taking, *, in_main_thread: bool) -> dict[str, Any]:
+        """One stop, in the calling thread, with garbage collection held off meanwhile."""
         began, began_cpu = perf_counter(), thread_time()
-        look = _empty(problems)
-        was_collecting = gc.isenabled()
+        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        look = _empty([])
+        torch, was_collecting = process.loaded_torch(), gc.isenabled()
         try:
             gc.disable()
             if torch is None or self._reader is None:
-                problems.append(_NO_TORCH)
-            elif not self._is_urgent and _program_records(torch):  # it began after this look was asked for
+                look["problems"].append(_NO_TORCH)
+            elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
                 look["is_dropped"] = True
             else:
-                self._reader.read(torch, method, look, Meter(PAUSE_S), may_walk=self._is_urgent)
+                if taking.stops == 0:
+                    taking.plan = self._plan(torch, taking.request)
+                look["problems"] += taking.plan.problems
+                self._reader.read(
+                    torch,
+                    taking.method,
+                    look,
+                    meter,
+                    may_walk=taking.request.is_urgent and sys.getallocatedblocks() < _WALKS_AT_MOST,
+                    has_map=taking.has_map,
+                    in_main_thread=in_main_thread,
+                )
         finally:
             if was_collecting:
                 gc.enable()
@@ -170,13 +251,36 @@ class LookRunner:
         look["cost"]["probe_cpu_ms"] = (thread_time() - began_cpu) * 1000
         return look
 
-    def _main_thread_did_not_come(self) -> str:
-        location = process.main_thread_location()
-        return (
-            f"The program's main thread did not come back to Python within {self._wait_s:g} s"
-            f"{f' (it is at {location})' if location else ''}: tensors could not be looked at, and the map may show the"
-            " middle of an operation."
-        )
+    def _take_here(self, taking: _Taking) -> dict[str, Any]:
+        """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
+        tries = 0
+        while True:
+            tries += 1
+            watch = Watch()
+            with undisturbed(2 * taking.request.pause_ms / 1000):
+                look = self._take(taking, in_main_thread=False)
+            has_moved = watch.has_moved()
+            inventory = look["inventory"]
+            if inventory is None or tries == TRIES or not (has_moved or not inventory["is_of_one_moment"]):
+                break
+            taking.add(look["cost"])
+            _let_go(look)
+            sleep(look["cost"]["pause_ms"] / 1000)
+        if inventory is not None and has_moved:
+            inventory["is_of_one_moment"] = False
+        return look
+
+
+def _is_complete(look: dict[str, Any]) -> bool:
+    return look["inventory"] is None or bool(look["inventory"]["is_complete"])
+
+
+def _let_go(look: dict[str, Any]) -> None:
+    """Free the map of a stop that another follows, a few segments at a time, so that other threads run."""
+    segments = look["map"].segments if look["map"] is not None else []
+    while segments:
+        del segments[-_SEGMENTS:]
+        sleep(PAUSE_S)
 
 
 def _program_records(torch: ModuleType) -> bool:
@@ -189,7 +293,7 @@ def _blocks(statistics: list[dict[str, Any]]) -> int:
     return sum(device["blocks"] for device in statistics)
 
 
-def _empty(problems: list[str]) -> dict[str, Any]:
+def _empty(problems: list[str | dict[str, str]]) -> dict[str, Any]:
     return {
         "type": "look",
         "time": time(),

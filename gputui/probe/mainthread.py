@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 _alive: list[PendingCall] = []
@@ -19,7 +19,11 @@ _alive: list[PendingCall] = []
 
 
 class PendingCall:
-    """Has the main thread run a function; takes one entry in the interpreter's queue at a time."""
+    """Has the main thread run a function; takes one entry in the interpreter's queue at a time.
+
+    Request nothing before the last entry `is_left`: the interpreter empties its queue before it goes on, so an entry
+    that is added while ours runs is run at once, and the program may not make progress.
+    """
 
     def __init__(self) -> None:
         self._function: Callable[[], None] | None = None
@@ -30,6 +34,19 @@ class PendingCall:
     def is_queued(self) -> bool:
         """Whether the main thread has not reached the queue since the last request."""
         return self._is_queued
+
+    @property
+    def has_function(self) -> bool:
+        """Whether a request has neither begun nor been withdrawn."""
+        return self._function is not None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there is no entry of ours in the queue, and the main thread is not inside one.
+
+        Told from the stack, because a profiler may still run at the end of `__bool__`, after its last statement.
+        """
+        return not self._is_queued and not any(map(_is_inside, sys._current_frames().values()))
 
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
@@ -54,6 +71,15 @@ class PendingCall:
     def _add(self) -> bool:
         add, is_true = _functions()
         return bool(add(is_true, id(self)) == 0)
+
+
+def _is_inside(frame: FrameType | None) -> bool:
+    """Whether a stack, given by its innermost frame, is running a pending call of ours."""
+    while frame is not None:
+        if frame.f_code is PendingCall.__bool__.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @cache

@@ -1,4 +1,9 @@
-"""A request to the program's main thread with a deadline: the result arrives later, or not at all."""
+"""Calls in the program's main thread, one at a time, with the program running in between.
+
+All that the probe wants of the main thread (counters, looks, actions) goes through one `MainThread`. At most one entry
+is in the interpreter's queue, and the next is added only after the main thread has left the last one and has run for as
+long as that took. So the program makes progress however slow a call is and however often viewers ask.
+"""
 
 from __future__ import annotations
 
@@ -8,60 +13,196 @@ from types import FunctionType
 from typing import Generic, TypeVar, cast
 
 from gputui.probe import mainthread
+from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_asleep, is_in_backward
 
 Result = TypeVar("Result")
+Entry = Callable[[], None]
+
+_CHECK_AGAIN_S = 0.005
+"""When to look again whether the main thread has left an entry: it takes longer than this only under a profiler."""
+_LONGEST_CHECK_S = 1.0
 
 
-class MainThreadCall(Generic[Result]):
-    """One call at a time. Used by the probe's thread; `wake` is called in the main thread when there is a result."""
+class MainThread:
+    """The main thread as its callers share it. `wake` is called in the main thread when a call has ended.
+
+    Everything else is called in the probe's thread.
+    """
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
         self._pending = mainthread.PendingCall()
-        self._result: Result | None = None
-        self._number = 0
-        """Of the call under way: a result that an earlier, abandoned call still delivers is dropped."""
-        self.deadline: float | None = None
-        """When (`perf_counter`) to stop waiting for the main thread, None if no call is under way."""
+        self._line: list[Entry] = []
+        """The entries that wait for their turn."""
+        self._current: Entry | None = None
+        """The entry in the interpreter's queue, or the last that was there."""
+        self._queued_at = 0.0
+        self._is_running = False
+        self._free_at = 0.0
+        """When (`perf_counter`) the program has run for as long as the last call stopped it."""
 
     @property
-    def is_main_thread_absent(self) -> bool:
-        """Whether the main thread has not come back to Python since the last request."""
-        return self._pending.is_queued
+    def is_free(self) -> bool:
+        """Whether the program has run for as long as the last call stopped it."""
+        return not self._is_running and perf_counter() >= self._free_at
 
-    def begin(self, function: Callable[[], Result], wait_s: float, if_interrupted: Result) -> None:
-        """Have `function` run soon; the result is `if_interrupted` if a signal handler of the program interrupts it."""
-        self._result, self.deadline = None, perf_counter() + wait_s
-        self._number = number = self._number + 1
+    @property
+    def absent_for_s(self) -> float:
+        """For how long the main thread has not come back to Python although it was asked to; 0.0 if nothing asks it."""
+        return perf_counter() - self._queued_at if self._pending.is_queued else 0.0
+
+    @property
+    def check_at(self) -> float:
+        """When (`perf_counter`) there may be something to do, unless the wake function is called first."""
+        now = perf_counter()
+        if self._is_running:
+            return now + _LONGEST_CHECK_S
+        if self._pending.is_queued:
+            return max(self._queued_at, now if self.absent_for_s > ABSENT_AFTER_S else 0.0) + ABSENT_AFTER_S
+        return max(self._free_at, now + _CHECK_AGAIN_S)
+
+    def enter(self, entry: Entry) -> None:
+        """Have the main thread run `entry` once those before it have been run."""
+        self._line.append(entry)
+        self.advance()
+
+    def withdraw(self, entry: Entry) -> bool:
+        """Take `entry` back; False if it has begun."""
+        if entry in self._line:
+            self._line.remove(entry)
+            return True
+        return entry is self._current and self._pending.withdraw()
+
+    def advance(self) -> None:
+        """Hand the next entry to the interpreter if it is time for that."""
+        if not self._line:
+            return
+        if self._pending.is_queued:
+            if not self._pending.has_function:  # the entry before was withdrawn, and its place in the queue is free
+                self._hand_over()
+        elif self.is_free and self._pending.is_left:
+            self._queued_at = perf_counter()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        entry = self._current = self._line[0]
+        if self._pending.request(lambda: self._run(entry)):
+            del self._line[0]
+        else:  # the interpreter's queue is full of other libraries' entries
+            self._pending.withdraw()
+
+    def run_here(self, function: Callable[[], Result]) -> Result:
+        """Run `function` in this thread; the program's other threads are stopped as by a call in the main thread."""
+        began = perf_counter()
+        try:
+            return function()
+        finally:
+            self._note_stop(began)
+
+    def _run(self, entry: Entry) -> None:
+        began = perf_counter()
+        self._is_running = True
+        try:
+            entry()
+        finally:
+            self._note_stop(began)
+            self._is_running = False
+            self._wake()
+
+    def _note_stop(self, began: float) -> None:
+        now = perf_counter()
+        self._free_at = now + (now - began)
+
+
+class MainThreadCall(Generic[Result]):
+    """One call at a time, with a deadline: its result arrives later, or another takes its place."""
+
+    def __init__(self, main_thread: MainThread) -> None:
+        self._main_thread = main_thread
+        self._result: Result | None = None
+        self._entry: Entry | None = None
+        """Of the call under way: what an earlier, abandoned call still returns is dropped."""
+        self._asked_at = 0.0
+        self._give_up_at = 0.0
+        self._check_at = 0.0
+        self._in_backward_s: float | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a call whose result has not been fetched."""
+        return self._entry is not None or self._result is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to ask `finished` again at the latest, None if no call is under way."""
+        if not self.is_under_way:
+            return None
+        return self._check_at
+
+    def begin(
+        self,
+        function: Callable[[], Result],
+        wait_s: float,
+        if_interrupted: Result,
+        *,
+        in_backward_s: float | None = None,
+    ) -> None:
+        """Have `function` run soon; the result is `if_interrupted` if a signal handler of the program interrupts it.
+
+        It is given up after `wait_s`. If the probe's own thread can do the work too, it does so as soon as the main
+        thread is absent and asleep, or after `BUSY_S`; `in_backward_s` is how long it waits for a backward pass to end.
+        """
+        self._result, self._in_backward_s, self._asked_at = None, in_backward_s, perf_counter()
+        self._give_up_at = self._asked_at + wait_s
+        self._check_at = self._asked_at  # at once, as the main thread may be absent already
+
+        def entry() -> None:
+            result = if_interrupted
+            try:
+                result = function()
+            finally:
+                if self._entry is entry:
+                    self._result = result
+
+        self._entry = entry
         mainthread.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._pending.request(lambda: self._run(function, if_interrupted, number))
+        self._main_thread.enter(entry)
 
     def settle(self, result: Result) -> None:
         """Set the result without the main thread."""
-        self._result, self.deadline = result, perf_counter()
+        self._result, self._check_at = result, perf_counter()
 
     def finished(self, instead: Callable[[], Result]) -> Result | None:
-        """The result, once. If the deadline has passed first, the call is withdrawn and `instead()` is the result."""
-        if self.deadline is None:
+        """The result, once; that of `instead()` if the main thread did not come in time."""
+        if not self.is_under_way:
             return None
-        if self._result is None and perf_counter() >= self.deadline and self._pending.withdraw():
-            self._result = instead()
+        self._main_thread.advance()
+        if self._result is None and self._is_time_for_another() and self._withdraw():
+            self._result = self._main_thread.run_here(instead)
+        self._check_at = self._main_thread.check_at
         result = self._result
         if result is not None:
-            self._result = self.deadline = None
+            self._result = self._entry = None
         return result
 
     def leave(self) -> None:
         """Drop a call that has not begun, and the result of one that has: no viewer waits for it any more."""
-        self._pending.withdraw()
-        self._number += 1
-        self._result = self.deadline = None
+        self._withdraw()
+        self._result = self._entry = None
 
-    def _run(self, function: Callable[[], Result], if_interrupted: Result, number: int) -> None:
-        result = if_interrupted
-        try:
-            result = function()
-        finally:
-            if number == self._number:
-                self._result = result
-            self._wake()
+    def _withdraw(self) -> bool:
+        return self._entry is not None and self._main_thread.withdraw(self._entry)
+
+    def _is_time_for_another(self) -> bool:
+        now, absent_for_s = perf_counter(), self._main_thread.absent_for_s
+        if self._in_backward_s is None:
+            return now >= self._give_up_at
+        if not self._main_thread.is_free:
+            return False
+        if now >= self._give_up_at:
+            return True
+        if absent_for_s < ABSENT_AFTER_S:
+            return False
+        if is_in_backward():
+            return absent_for_s >= BUSY_S and now >= self._asked_at + self._in_backward_s
+        return absent_for_s >= BUSY_S or is_asleep()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -42,13 +42,16 @@ def greeting(actions: list[str]) -> dict[str, object]:
 
 def main_thread_location() -> str:
     """Where the main thread is now: "train.py:23 in step"; "" if that is not known."""
-    threading = sys.modules.get("threading")
-    if threading is None:
-        return ""
-    frame = sys._current_frames().get(threading.main_thread().ident)
+    frame = main_thread_frame()
     if frame is None:
         return ""
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def main_thread_frame() -> FrameType | None:
+    """The innermost Python frame of the main thread; None before the program has imported `threading`."""
+    threading = sys.modules.get("threading")
+    return None if threading is None else sys._current_frames().get(threading.main_thread().ident)
 
 
 def _devices(torch: ModuleType | None) -> list[dict[str, object]]:

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from gputui.probe.actions import ACTIONS
+from gputui.protocol import pauses
 
 MAX_LABEL = 200
 _LARGEST = 10**18
@@ -32,11 +33,13 @@ class LookRequest(NamedTuple):
     """`method`: the inventory's ("walk", "scan", "" for none); `wait_s`: how long to wait for the main thread.
 
     An urgent look is taken at once, any other when memory has changed and the budget for automatic looks allows it.
+    `pause_ms` is the longest that one stop of the program may take.
     """
 
     method: str
     is_urgent: bool
     wait_s: float
+    pause_ms: float
 
 
 class ActionRequest(NamedTuple):
@@ -67,7 +70,12 @@ def _look(message: dict[str, Any]) -> LookRequest:
         raise RequestError(_wrong("how", method))
     if when not in ("now", "changed"):
         raise RequestError(_wrong("when", when))
-    return LookRequest(method, when == "now", _number({"wait_s": 3.0, **message}, "wait_s", 0.0, 60.0))
+    is_urgent = when == "now"
+    pause_s = pauses.LONGEST_S if is_urgent else pauses.AUTOMATIC_S
+    filled = {"wait_s": 3.0, "pause_ms": pause_s * 1000, **message}
+    wait_s = _number(filled, "wait_s", 0.0, 60.0)
+    pause_ms = _number(filled, "pause_ms", pauses.SHORTEST_S * 1000, pauses.LONGEST_S * 1000)
+    return LookRequest(method, is_urgent, wait_s, pause_ms)
 
 
 def _action(message: dict[str, Any]) -> ActionRequest:

@@ -14,6 +14,7 @@ from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
 from gputui.probe.encoding import action_result_frame, look_frame
 from gputui.probe.looks import LookRunner
+from gputui.probe.mainthread_call import MainThread
 from gputui.probe.probe_thread import Waker
 from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
 from gputui.probe.viewer import Viewer
@@ -41,9 +42,10 @@ class Server:
         self._waker = waker
         self._marks = marks
         self._viewers: list[Viewer] = []
-        self._counters = CounterReader(waker.wake)
-        self._look_runner = LookRunner(waker.wake, self._counters)
-        self._action_runner = ActionRunner(waker.wake)
+        main_thread = MainThread(waker.wake)
+        self._counters = CounterReader(main_thread)
+        self._look_runner = LookRunner(main_thread, self._counters)
+        self._action_runner = ActionRunner(main_thread)
         self._action_viewer: Viewer | None = None
         self._handlers: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
@@ -217,24 +219,23 @@ class Server:
         look = self._look_runner.finished()
         if look is not None:
             self._send_look(look)
-        if self._look_runner.method is None:
+        if not self._look_runner.is_under_way:
             waiting = [(viewer, viewer.look_request) for viewer in self._viewers if viewer.look_request]
             ready = [request for viewer, request in waiting if self._is_time(viewer, request)]
-            if ready:
-                request = max(ready, key=lambda request: request.is_urgent)
-                self._look_runner.begin(request.method, request.wait_s, is_urgent=request.is_urgent)
+            if ready:  # one that is urgent, and the shortest pause that one of the viewers allows
+                self._look_runner.begin(min(ready, key=lambda request: (not request.is_urgent, request.pause_ms)))
 
     def _is_time(self, viewer: Viewer, request: LookRequest) -> bool:
         if request.is_urgent:
             return True
         if perf_counter() < self._look_runner.next_automatic_at or viewer.connection.has_unsent:
             return False
-        if perf_counter() > self._counters.newest_at + _LONGEST_WAIT_S:
-            self._counters.begin()  # they say whether memory has changed, and how expensive a look would be
+        if perf_counter() > self._counters.fetched_at + _LONGEST_WAIT_S:
+            self._counters.begin()  # they say whether memory has changed
             return False
         if viewer.stamp is not None and viewer.stamp == self._look_runner.stamp():
             return False
-        return self._look_runner.affordable(request.method)[0] is not None
+        return not self._look_runner.why_not_automatic()
 
     def _send_look(self, look: dict[str, Any]) -> None:
         method, is_urgent, stamp = look.pop("method"), look.pop("is_urgent"), look.pop("stamp")

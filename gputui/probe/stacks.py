@@ -70,10 +70,13 @@ def namespaces() -> list[Namespace]:
 def another_thread_is_in_backward() -> bool:
     """Whether another thread waits for PyTorch's backward pass, which changes the graph meanwhile."""
     me = threading.get_ident()
+    return any(is_in_backward(top) for thread, top in sys._current_frames().items() if thread != me)
+
+
+def is_in_backward(top: FrameType) -> bool:
+    """Whether the stack with this innermost frame waits for PyTorch's backward pass."""
     return any(
         frame.f_code.co_name == "_engine_run_backward" or frame.f_globals.get("__name__") == "torch.autograd"
-        for thread, top in sys._current_frames().items()
-        if thread != me
         for frame in _upwards(top)
     )
 

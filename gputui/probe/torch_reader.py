@@ -12,13 +12,18 @@ from time import thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, blockmap, inventory, mainthread, process
+from gputui.probe import allocator, blockmap, inventory, mainthread, process, stacks
+from gputui.probe.autograd import can_read_saved
 from gputui.probe.layers import assign_modules
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.pools import PoolWatch
 
 THE_MAP = "The allocator's map"
+BACKWARD_ENDANGERED = (
+    "A thread was in its backward pass, during which PyTorch before 2.10 does not allow another thread to read tensors:"
+    " look again when it has ended."
+)
 
 
 class TorchReader:
@@ -30,20 +35,34 @@ class TorchReader:
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
 
-    def read(self, torch: ModuleType, method: str, look: dict[str, Any], meter: Meter, *, may_walk: bool) -> None:
+    def read(
+        self,
+        torch: ModuleType,
+        method: str,
+        look: dict[str, Any],
+        meter: Meter,
+        *,
+        may_walk: bool,
+        has_map: bool = True,
+        in_main_thread: bool = True,
+    ) -> None:
         """Fill in the fields of `model.target.Look`; the map stays raw until `describe` is called.
 
-        `method` is the inventory's: "walk", "scan" or "" (none). The inventory leaves out what `meter` does not allow.
-        `may_walk`: see `PoolWatch.look`.
+        `method` is the inventory's: "walk", "scan" or "" (none). The inventory leaves out what `meter` does not allow,
+        and the map is left out without `has_map`. `may_walk`: see `PoolWatch.look`. `in_main_thread` is false in the
+        probe's own thread, beside which others of the program run.
         """
         problems = look["problems"]
         look["statistics"] = device_statistics(torch, problems)
         began = thread_time()
         if process.has_cuda(torch):
-            look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
+            if has_map:
+                look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
-        if method:
+        if method and not in_main_thread and _is_backward_endangered(torch):
+            problems.append(BACKWARD_ENDANGERED)
+        elif method:
             look["inventory"] = attempt(
                 "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory
             )
@@ -110,6 +129,14 @@ def attempt(what: str, problems: list[str], function: Callable[..., Any], *argum
             raise
         problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
         return None
+
+
+def _is_backward_endangered(torch: ModuleType) -> bool:
+    """Whether reading tensors in this thread could invalidate those of a backward pass in another.
+
+    Before 2.10, PyTorch makes a Python object for a tensor without a lock that its C++ threads would respect.
+    """
+    return not can_read_saved(torch) and stacks.another_thread_is_in_backward()
 
 
 def _settings(torch: ModuleType, problems: list[str]) -> Any:  # noqa: ANN401

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gputui.errors import did_you_mean
+from gputui.protocol import pauses
 
 Form = Callable[[object], Any]
 
@@ -32,13 +33,24 @@ class WrongValueError(ValueError):
 def seconds(raw: object) -> float:
     """A time: a number of seconds, or text with a unit such as "500ms", "2s", "1min"."""
     expected = "a time from 0.1 to 3600 seconds, such as 2 or 500ms"
+    return _time_between(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S, raw, expected)
+
+
+def pause(raw: object) -> float | None:
+    """How long a look may stop a program, in seconds, or None for "off"."""
+    if str(raw).strip().lower() == "off":
+        return None
+    return _time_between(pauses.SHORTEST_S, pauses.LONGEST_S, raw, "a time from 1ms to 100ms, or off")
+
+
+def _time_between(shortest_s: float, longest_s: float, raw: object, expected: str) -> float:
     text = "" if isinstance(raw, bool) else str(raw).strip().lower()
     unit = next((unit for unit in _SECONDS_IN if text.endswith(unit)), "")
     try:
         value = float(text.removesuffix(unit)) * _SECONDS_IN.get(unit, 1.0)
     except ValueError:
         raise WrongValueError(expected) from None
-    if not SHORTEST_INTERVAL_S <= value <= LONGEST_INTERVAL_S:  # refuses nan, too
+    if not shortest_s <= value <= longest_s:  # refuses nan, too
         raise WrongValueError(expected)
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.settings.keys import KeyChange
 
 THEMES = (
@@ -40,6 +41,9 @@ class Settings(NamedTuple):
 
     readonly: bool = False
     """Disable everything that acts on a process: signals, `empty_cache()`."""
+
+    look_pause_s: float | None = AUTOMATIC_S
+    """How long an automatic look may stop an attached program at a time, 0.001 to 0.1; None: no automatic looks."""
 
     graph: str = "utilization"
     """What the history graphs of the overview show, one of `GRAPHS`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gputui import environment
-from gputui.settings.forms import Form, choice, choices, seconds, truth, whole
+from gputui.settings.forms import Form, choice, choices, pause, seconds, truth, whole
 from gputui.settings.settings import COLORS, GRAPHS, PROCESS_COLUMNS, SORTS, THEMES
 
 
@@ -48,6 +48,12 @@ SETTINGS = (
     Setting("ascii", "ascii", truth, Flag("--ascii", "draw with ASCII characters only", means=True)),
     Setting("mouse", "mouse", truth, Flag("--no-mouse", "leave the mouse to the terminal", means=False)),
     Setting("readonly", "readonly", truth, Flag("--readonly", "disable everything that acts on a process", means=True)),
+    Setting(
+        "look_pause",
+        "look_pause_s",
+        pause,
+        Flag("--pause", "longest stop of an attached program in an automatic look: 1ms to 100ms, or off", "TIME"),
+    ),
     Setting("graph", "graph", choice(GRAPHS)),
     Setting("sort", "sort", choice(SORTS)),
     Setting("reverse", "reverse", truth),

@@ -2,58 +2,71 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from gputui.model.moment import TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
-from gputui.probe.budget import LIMIT_MS, RECORDS, Budget
+from gputui.probe.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
+from gputui.probe.looks import MAX_PARTS
+from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from gputui.sources.probe.feed import TargetFeed
+from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
 from tests.attach.children import Python, wait_until
-from tests.attach.small_training import FOR_EVER, TRAINING
+from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 
-# blocks, how long a walk over them took in ms (None: not measured), the method that the budget then allows
-WAYS = {
-    "a small program": (300, None, "walk"),
-    "more tensors than a walk has time for": (2_000, None, ""),
-    "more blocks than there is time for": (20_000, None, None),
-    "a program that turned out expensive": (300, 30 * LIMIT_MS, ""),
-    "many tensors that turned out cheap": (2_000, LIMIT_MS / 2, "walk"),
+LONGEST_MS = pauses.LONGEST_S * 1000
+
+# blocks, what a map of them took (None: not measured), the longest stop, and where the map is taken
+MAPS = {
+    "a small program": (300, None, 25.0, "with the tensors"),
+    "a map that takes most of a stop": (60_000, None, 25.0, "apart"),
+    "a map that takes more than a stop": (100_000, None, 25.0, "nowhere"),
+    "the same on request": (100_000, None, LONGEST_MS, "with the tensors"),
+    "a million blocks on request": (1_000_000, None, LONGEST_MS, "nowhere"),
+    "a map that turned out expensive": (1_000, 300.0, 25.0, "nowhere"),
+    "a map that turned out cheap": (100_000, 3.0, 25.0, "with the tensors"),
+    "a gentle viewer": (10_000, None, 5.0, "apart"),
 }
 
 
-@pytest.mark.parametrize(("blocks", "took_ms", "expected"), WAYS.values(), ids=WAYS.keys())
-def test_the_budget_estimates_the_cost_of_a_look_and_learns_it(
-    blocks: int, took_ms: float | None, expected: str | None
-):
+@pytest.mark.parametrize(("blocks", "took_ms", "pause_ms", "where"), MAPS.values(), ids=MAPS.keys())
+def test_the_budget_plans_the_map_by_its_blocks(blocks: int, took_ms: float | None, pause_ms: float, where: str):
     budget = Budget()
-    if took_ms is not None:
-        budget.learn("walk", blocks, took_ms)
-    method, sentence = budget.affordable("walk", blocks)
-    assert method == expected
-    assert ("on request only" in sentence) == (expected != "walk")
+    for _ in range(2 if took_ms is not None else 0):
+        budget.learn_map(blocks, took_ms or 0.0)
+    plan = budget.plan("walk", blocks, pause_ms, is_urgent=pause_ms == LONGEST_MS)
+    assert (plan.has_map, plan.is_map_apart) == (where != "nowhere", where == "apart")
+    assert [f"{blocks:,} blocks" in str(problem) for problem in plan.problems] == [True] * (where == "nowhere")
+    assert plan.method == "walk"
 
 
-def test_a_learned_cost_scales_with_the_number_of_blocks():
+def test_a_map_too_large_for_an_automatic_look_is_taken_on_request():
+    assert Budget().plan("walk", 100_000, 25.0, is_urgent=False).problems == (
+        on_request(NO_MAP.format(100_000, 30.3, "automatic ")),
+    )
+
+
+def test_one_slow_first_map_does_not_end_automatic_maps():
     budget = Budget()
-    for _ in range(2):
-        budget.learn("walk", 5, 1.5)
-    assert budget.affordable("walk", 400)[0] == "walk"
-    assert budget.affordable("walk", 800)[0] == ""
-
-
-def test_one_slow_first_look_does_not_end_automatic_looks():
-    budget = Budget()
-    budget.learn("walk", 100, 8 * LIMIT_MS)
-    assert budget.affordable("walk", 100)[0] == "walk"
-    budget.learn("walk", 100, 1.6 * LIMIT_MS)
-    assert budget.affordable("walk", 100)[0] == ""
+    budget.learn_map(1_000, 100.0)
+    assert budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
+    budget.learn_map(1_000, 100.0)
+    assert not budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
 
 
 def test_an_automatic_scan_becomes_a_walk():
-    assert Budget().affordable("scan", 100) == ("walk", "")
+    assert Budget().plan("scan", 100, 25.0, is_urgent=False).method == "walk"
+
+
+def test_a_scan_of_too_many_objects_becomes_a_walk_that_says_why(monkeypatch: pytest.MonkeyPatch):
+    assert Budget().plan("scan", 100, LONGEST_MS, is_urgent=True) == Plan("scan")
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 50_000_000)
+    plan = Budget().plan("scan", 100, LONGEST_MS, is_urgent=True)
+    assert (plan.method, plan.problems) == ("walk", (NO_SCAN.format(500),))
 
 
 def automatic_look(client: ProbeClient) -> Look:
@@ -63,37 +76,55 @@ def automatic_look(client: ProbeClient) -> Look:
     return message
 
 
-EXPENSIVE = """
-    from time import thread_time
-    from gputui.probe import inventory, looks
-    original, looks.SHARE_OF_TIME = inventory.take_inventory, 1.0
+IN_PARTS = """
+    from gputui.probe import inventory
+    original, parts, steps = inventory.take_inventory, [], 0
 
-    def expensive(torch, how):
-        end = thread_time() + 0.03
-        while thread_time() < end:
-            pass
-        return original(torch, how)
+    def incomplete(torch, how, meter):
+        parts.append(steps)
+        return original(torch, how, meter) | {"is_complete": len(parts) % {parts} == 0}
 
-    inventory.take_inventory = expensive
+    inventory.take_inventory = incomplete
+    import os
+    while not os.path.exists("done"):
+        step()
+        steps += 1
+    print("parts", len(parts), len(set(parts)), flush=True)
+    input()
 """
 
 
-def test_after_an_expensive_look_tensors_are_read_on_request_only(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPENSIVE + FOR_EVER)
+@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, MAX_PARTS)])
+def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)))
     device = child.expect("ready")
     with child.attach() as client:
-        first, second = automatic_look(client), automatic_look(client)
-        statistics = client.statistics()
-        third = automatic_look(client) if device == "cuda" else None
-        on_request = client.look()
-    assert first.inventory is not None  # one expensive look may be due to cold caches
-    assert second.inventory is not None
-    assert (third and third.inventory) is None
-    assert statistics.automatic == ("" if device == "cuda" else None)
-    assert statistics.problems[0].text.startswith("Tensors are looked at on request only")
-    assert on_request.inventory is not None
-    assert on_request.problems == ()
-    assert on_request.cost.probe_cpu_ms > 30
+        look = client.look()
+        (torch_python.folder / "done").touch()
+        assert child.expect("parts").split()[0] == str(stops)
+    assert look.inventory is not None
+    assert look.inventory.is_complete == (parts == stops)
+    assert "model.0.weight" in {storage.owner for storage in look.inventory.storages}
+    assert (look.map is not None) == (device == "cuda")
+    assert look.cost.pause_ms > 0
+    assert look.problems == ()
+
+
+def test_an_automatic_look_has_one_part_and_the_next_goes_on(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2"))
+    child.expect("ready")
+    with child.attach() as client:
+        looks = [automatic_look(client) for _ in range(2)]
+        (torch_python.folder / "done").touch()
+        assert child.expect("parts").split() == ["2", "2"]
+    assert [look.inventory.is_complete for look in looks] == [False, True]
+
+
+def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2").replace("step()\n", "pass\n"))
+    child.expect("ready")
+    with child.attach() as client:
+        assert [automatic_look(client).inventory.is_complete for _ in range(2)] == [False, True]
 
 
 EXPENSIVE_MAP = """
@@ -115,49 +146,43 @@ EXPENSIVE_TO_TAKE = EXPENSIVE_MAP.format(module="allocator", function="take_map"
 EXPENSIVE_TO_DESCRIBE = EXPENSIVE_MAP.format(module="blockmap", function="describe_map", is_in_the_main_thread=False)
 
 
-def test_a_look_with_tensors_also_measures_the_cost_of_the_map_alone(torch_python: Python) -> None:
+def test_an_expensive_map_is_left_out_of_automatic_looks_and_the_tensors_are_not(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
-        client.look()
-        client.look()
-        assert client.statistics().automatic == (None if device == "cuda" else "walk")
+        first, second = client.look(), client.look()
+        automatic = automatic_look(client)
+        assert client.statistics().automatic == "walk"
+    assert (first.map is not None) == (second.map is not None) == (device == "cuda")
+    assert automatic.map is None
+    assert "model.0.weight" in {storage.owner for storage in automatic.inventory.storages}
+    kinds = [problem.kind for problem in automatic.problems if "blocks, and PyTorch lists them" in problem.text]
+    assert kinds == ([ProblemKind.LOOK_ON_REQUEST] if device == "cuda" else [])
+
+
+def test_a_map_that_takes_most_of_a_stop_has_one_of_its_own(torch_python: Python) -> None:
+    apart = (
+        "    from gputui.probe import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
+        "    budget.Budget.learn_map = lambda *_: None\n"
+    )
+    child = torch_python.fork(TRAINING + apart + ASLEEP)
+    device = child.expect("ready")
+    with child.attach() as client:
+        look = client.look()
+    assert (look.map is not None) == (device == "cuda")
+    assert look.inventory.is_of_one_moment
+    assert "model.0.weight" in {storage.owner for storage in look.inventory.storages}
 
 
 def test_the_map_is_described_while_the_program_runs(torch_python: Python) -> None:
-    generous = (
-        "    from gputui.probe import budget\n    budget.LIMIT_MS = 25.0  # a busy machine makes a walk expensive\n"
-    )
-    child = torch_python.fork(TRAINING + generous + EXPENSIVE_TO_DESCRIBE + FOR_EVER)
+    child = torch_python.fork(TRAINING + EXPENSIVE_TO_DESCRIBE + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         client.look()
         look = client.look()
-        assert client.statistics().automatic == "walk"
     assert look.problems == ()
     assert (look.map is not None) == (device == "cuda")
     assert look.cost.probe_cpu_ms > (30 if device == "cuda" else 0)
-
-
-EXPECTED_EXPENSIVE = """
-    from gputui.probe import budget
-    for method in budget.METHODS:
-        budget.EXPECTED_MS[method] = (1000.0, 0.0)
-"""
-
-
-def test_expensive_looks_are_announced_and_taken_on_request(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPECTED_EXPENSIVE + FOR_EVER)
-    child.expect("ready")
-    with child.attach() as client:
-        client.ask_look(when="changed")
-        client.subscribe(0.1)
-        seen = [client.receive(60) for _ in range(10)]
-        assert {type(message) for message in seen} == {Statistics}
-        assert "about 1000 ms: they are taken on request only." in seen[-1].problems[-1].text
-        assert seen[-1].automatic is None
-        assert client.look().inventory is not None
-        assert automatic_look(client).inventory is not None
 
 
 RECORDING = """
@@ -173,8 +198,8 @@ RECORDS_BEFORE_THE_LOOK = """
     asked, gate = threading.Event(), threading.Lock()
     begin = looks.LookRunner.begin
 
-    def begin_and_tell(runner, method, wait_s, *, is_urgent):
-        begin(runner, method, wait_s, is_urgent=is_urgent)
+    def begin_and_tell(runner, request):
+        begin(runner, request)
         asked.set()
 
     looks.LookRunner.begin = begin_and_tell
@@ -291,27 +316,25 @@ def test_a_look_at_a_compiled_program_is_not_compiled(torch_python: Python) -> N
     assert all("model.0.weight" in {storage.owner for storage in look.inventory.storages} for look in looks)
 
 
-def test_tensor_names_from_a_requested_look_survive_looks_without_tensors(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPENSIVE + FOR_EVER)
+def test_the_map_of_a_requested_look_survives_looks_without_one(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER)
     device = child.expect("ready")
     moments: list[TargetMoment] = []
+    feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1, look_pause_s=None)
+    feed.start()
+    wait_until(lambda: moments, "counters")
+    assert moments[-1].look_cost is None  # no automatic look, not even the first
+    assert moments[-1].problems == (LOOKS_ARE_OFF,)
+    feed.stop()
     feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1)
     feed.start()
-    wait_until(lambda: moments and moments[-1].problems, "an expensive look")
-    feed.look()
-    since = len(moments)
-    wait_until(lambda: len(moments) > since + 16, "counters")
+    for _ in range(2):
+        feed.look()
+    wait_until(lambda: len({moment.look_time for moment in moments}) > 4, "looks")
     feed.stop()
-    look_times = {moment.look_time for moment in moments[since + 8 :]}
-    assert "on request only" in moments[-1].problems[0].text
     if device == "cuda":
         layout = moments[-1].devices[0].layout
-        assert 0 < layout.names_time < moments[-1].look_time
         assert "model.0.weight" in {owner.name for owner in layout.owners.values()}
-        assert len(look_times) > 1
-    else:
-        assert len(look_times) == 1
-        assert moments[-1].look_cost.probe_cpu_ms > 30
 
 
 def test_the_last_counters_arrive_before_the_process_ends(torch_python: Python) -> None:

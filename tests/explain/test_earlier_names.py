@@ -85,6 +85,15 @@ def test_a_look_with_tensors_uses_its_own_names_only():
     assert layout_after(first, second).names_time == 101
 
 
+def test_a_look_without_the_map_names_the_blocks_of_the_last_map():
+    first = look(100, row(WEIGHT, BATCH))
+    without_map = replace(look(101, row(WEIGHT, BATCH), is_bare=False), map=None)
+    assert names(first, without_map) == {"model.w": 8, "batch": 4}
+    known = after(after(ProbeState(GREETING), first), without_map)
+    assert not known.look.inventory.is_of_one_moment
+    assert names(first, without_map, look(102, row(WEIGHT, free=4))) == {"model.w": 8}
+
+
 def test_known_sizes_and_host_tensors_are_kept_from_earlier_looks():
     size = KnownSize(0, 4 * MIB, W, "cuBLAS workspace")
     parts = [row(WEIGHT), (segment(("live", 4), address=1 << 40), [])]

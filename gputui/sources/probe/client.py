@@ -112,13 +112,17 @@ class ProbeClient:
         """Ask for statistics now and every `interval_s` seconds, or for no more (None)."""
         self._send({"type": "statistics", "interval_s": interval_s})
 
-    def ask_look(self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0) -> None:
+    def ask_look(
+        self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0, pause_s: float | None = None
+    ) -> None:
         """Ask for a look: with the inventory by "walk" or "scan", or without one ("").
 
         `when` is "now", or "changed": once something has changed and automatic looks are within their share of time.
-        If the main thread does not come back to Python within `wait_s`, the look is taken without it, in part.
+        Where the main thread does not come back to Python within `wait_s`, the look is taken without it. `pause_s` is
+        how long one stop of the program may take; None: 25 ms for an automatic look, 100 ms for one on request.
         """
-        self._send({"type": "look", "how": how, "when": when, "wait_s": wait_s})
+        pause = {} if pause_s is None else {"pause_ms": pause_s * 1000}
+        self._send({"type": "look", "how": how, "when": when, "wait_s": wait_s, **pause})
 
     def mark(self, label: str) -> None:
         """Name this moment, for all viewers of the process."""

@@ -11,9 +11,10 @@ from queue import Empty, SimpleQueue
 from gputui.explain.drivers import driver_facts
 from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
-from gputui.model.reading import Problem
+from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
+from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
 from gputui.sources.procfs import ProcFs
 from gputui.sources.recording.recorder import NO_KEEPER, Keeper
@@ -22,6 +23,8 @@ Listener = Callable[[TargetMoment], None]
 
 SHORTEST_S = 0.25
 """The shortest interval at which screens ask a program for its counters."""
+
+LOOKS_ARE_OFF = Problem("Automatic looks are off (look_pause).", ProblemKind.LOOK_ON_REQUEST)
 
 Request = Callable[[ProbeClient], None]
 
@@ -33,6 +36,7 @@ class TargetFeed:
     """Reads one probe until the process ends or `stop`; its methods can be called from any thread and return at once.
 
     `snapshot` returns the machine's newest snapshot, with NVML's figures for the process; `keeper` records everything.
+    `look_pause_s` is how long an automatic look may stop the program at a time; None: there are no automatic looks.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class TargetFeed:
         listener: Listener,
         interval_s: float = 1.0,
         keeper: Keeper = NO_KEEPER,
+        look_pause_s: float | None = AUTOMATIC_S,
     ) -> None:
         self._client = client
         self._snapshot = snapshot
@@ -52,6 +57,7 @@ class TargetFeed:
         self._is_waiting = False
         """Whether a look on the next change has been asked for and is not here yet."""
         self._automatic: str | None = "walk"
+        self._look_pause_s = look_pause_s
         self._keeper = keeper
         keeper.listen_to(client)
         self._state = ProbeState(client.greeting)
@@ -86,7 +92,8 @@ class TargetFeed:
         try:
             with self._client as client:
                 client.subscribe(self._interval_s)
-                client.ask_look()  # attaching asks for a whole look, also for what automatic looks have no time for
+                if self._look_pause_s is not None:
+                    client.ask_look(pause_s=self._look_pause_s)  # all of it at once, and no longer stops for that
                 while not self._is_stopped:
                     self._send_requests(client)
                     self._take(client, client.receive(PATIENCE_S))
@@ -128,14 +135,16 @@ class TargetFeed:
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
-        if not self._is_waiting and self._automatic is not None:
+        if not self._is_waiting and self._automatic is not None and self._look_pause_s is not None:
             self._is_waiting = True
-            client.ask_look("walk", when="changed")
+            client.ask_look("walk", when="changed", pause_s=self._look_pause_s)
 
     def _deliver(self, ended: Disconnect | None = None) -> None:
         surroundings = read_surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
         self._keeper.note_surroundings(self.pid, surroundings)
         moment = moment_among(self._state, surroundings)
+        if self._look_pause_s is None:
+            moment = replace(moment, problems=(*moment.problems, LOOKS_ARE_OFF))
         if self._keeper.problem:
             moment = replace(moment, problems=(*moment.problems, Problem(self._keeper.problem)))
         if not self._is_stopped:
@@ -164,7 +173,7 @@ def one_moment(client: ProbeClient, snapshot: Snapshot) -> TargetMoment:
 
 
 def feed_opener(
-    interval_s: float, keeper: Keeper = NO_KEEPER
+    interval_s: float, keeper: Keeper = NO_KEEPER, look_pause_s: float | None = AUTOMATIC_S
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
     """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError."""
 
@@ -172,7 +181,7 @@ def feed_opener(
         def open_feed(pid: int, listener: Listener) -> TargetFeed:
             from gputui.sources.probe.listing import attach
 
-            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S), keeper)
+            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S), keeper, look_pause_s)
 
         return open_feed
 

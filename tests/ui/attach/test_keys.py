@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.reading import Problem, ProblemKind
-from gputui.probe.budget import TENSORS_ON_REQUEST
+from gputui.probe.budget import RECORDS
 from gputui.settings.keys import KeyChange
 from gputui.ui.app import GputuiApp, action_ids
 from gputui.ui.screens.attach.base import AttachScreen
@@ -17,7 +17,7 @@ from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
 
-ON_REQUEST = Problem(TENSORS_ON_REQUEST.format(20), ProblemKind.LOOK_ON_REQUEST)
+ON_REQUEST = Problem(RECORDS, ProblemKind.LOOK_ON_REQUEST)
 
 LINES = {
     "1": " 1-6 Screens  ← Back  → Forward  n Now  z Zoom  m Mark  ? Help  q Quit",

@@ -1,0 +1,113 @@
+"""A viewer that watches one process as the attach screens do, and prints each look that it gets.
+
+    viewer.py PID SECONDS LOOKS_BY_KEY
+
+It is a program of its own so that PYTHONPATH can select the commit of gputui that it uses. Each line of output is a
+look as JSON, with the fields of `benchmarks.looks_table.TakenLook`; the last line is the number of seconds watched.
+Looks by key are taken only after these seconds, and only if hardly any automatic look had tensors.
+"""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from gputui.explain.owners import bytes_by_category, owners_of
+from gputui.model.target import Look, Statistics
+from gputui.model.tensors import HOST, Category
+from gputui.sources.probe.client import ProbeClient
+from gputui.sources.probe.listing import CannotAttachError, attach
+
+INTERVAL_S = 1.0
+START_S = 180.0
+"""How long a program may take until it has allocated memory on a device."""
+WARM_UP_S = 5.0
+ENOUGH_LOOKS = 3
+
+
+def when_training(pid: int) -> ProbeClient:
+    """A connection to the program, made some steps after its first allocation."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        try:
+            with attach(pid) as client:
+                if any(device.allocated_bytes for device in client.statistics().devices):
+                    break
+        except CannotAttachError:  # the interpreter is starting
+            if time.monotonic() > deadline - 1:
+                raise
+        time.sleep(0.5)
+    time.sleep(WARM_UP_S)
+    return attach(pid)
+
+
+def automatic_looks(client: ProbeClient, seconds: float) -> Iterator[Look]:
+    """The looks that come without any key pressed."""
+    client.subscribe(INTERVAL_S)
+    is_waiting, allowed = False, "walk"
+    end = time.monotonic() + seconds
+    while (left_s := end - time.monotonic()) > 0:
+        if allowed is not None and not is_waiting:
+            client.ask_look("walk", when="changed")
+            is_waiting = True
+        message = client.receive(min(left_s, 0.2))
+        if isinstance(message, Statistics):
+            allowed = message.automatic
+        elif isinstance(message, Look):
+            is_waiting = False
+            yield message
+
+
+def looks_by_key(pid: int, count: int) -> Iterator[Look]:
+    """Looks asked for at random moments."""
+    choose = random.Random(1)
+    with attach(pid) as client:
+        for _ in range(count):
+            time.sleep(choose.uniform(0.3, 1.0))
+            yield client.look()
+
+
+def described(look: Look, asked: str) -> dict[str, object]:
+    """The fields of `TakenLook`."""
+    storages = look.inventory.storages if look.inventory else ()
+    named_bytes = allocated_bytes = 0
+    for device in {segment.device for segment in look.map.segments} if look.map else ():
+        by_category = bytes_by_category(look.map, owners_of(look.map, look.inventory, device), device)
+        allocated_bytes += sum(by_category.values())
+        named_bytes += sum(by_category.values()) - by_category[Category.UNATTRIBUTED]
+    return {
+        "asked": asked,
+        "pause_ms": look.cost.pause_ms,
+        "cpu_ms": look.cost.probe_cpu_ms,
+        "has_tensors": any(storage.device != HOST for storage in storages),
+        "named_bytes": named_bytes,
+        "allocated_bytes": allocated_bytes,
+        "problems": [problem.text for problem in look.problems],
+    }
+
+
+def put(value: object) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def main() -> None:
+    pid, seconds, by_key = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    with_tensors = 0
+    with closing(when_training(pid)) as client:
+        put(described(client.look(), "attach"))
+        began = time.monotonic()
+        for look in automatic_looks(client, seconds):
+            line = described(look, "change")
+            with_tensors += bool(line["has_tensors"])
+            put(line)
+        watched_s = time.monotonic() - began
+    if with_tensors < ENOUGH_LOOKS:
+        for look in looks_by_key(pid, by_key):
+            put(described(look, "key"))
+    put(watched_s)
+
+
+if __name__ == "__main__":
+    main()

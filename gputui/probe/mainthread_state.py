@@ -1,0 +1,102 @@
+"""What the program's main thread is doing, seen from the probe's thread without disturbing it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gputui.probe import process
+
+_IOCTL = {"x86_64": "16", "aarch64": "29"}
+"""The number of the system call by which libraries talk to the driver, by machine."""
+
+ABSENT_AFTER_S = 0.05
+"""A main thread that has not come back to Python for this long is absent."""
+BUSY_S = 0.5
+"""How long to wait for a main thread that works outside Python: most allocations on a device take less."""
+_HALF_A_MICROSECOND_S = 5e-7
+"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+
+
+def is_in_backward() -> bool:
+    """Whether any thread of the program waits for PyTorch's backward pass, during which graph and gradients change."""
+    if process.loaded_torch() is None:
+        return False
+    from gputui.probe import stacks
+
+    return stacks.another_thread_is_in_backward()
+
+
+def is_asleep() -> bool:
+    """Whether the main thread sleeps in a system call, as in `input()` or `epoll_wait`, so that waiting is of no use.
+
+    Asking the driver does not count: a device allocation holds the allocator's lock, and a read in another thread would
+    then stop all of Python until the driver is done.
+    """
+    return _is_asleep(_task())
+
+
+@contextmanager
+def undisturbed(for_s: float) -> Iterator[None]:
+    """Let no other thread run Python for up to `for_s`, except one that has waited for its turn already."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(for_s)
+    during_s = sys.getswitchinterval()
+    try:
+        yield
+    finally:
+        if sys.getswitchinterval() == during_s:  # otherwise the program has set it meanwhile
+            sys.setswitchinterval(before_s + _HALF_A_MICROSECOND_S)
+
+
+class Watch:
+    """Tells whether the main thread has moved since the watch was made."""
+
+    def __init__(self) -> None:
+        task = _task()
+        self._is_asleep = _is_asleep(task)
+        self._switches = _context_switches(task)
+        self._place = _place()  # last: reading the files above lets other threads run
+
+    def has_moved(self) -> bool:
+        """Whether it has run Python code or, if it was asleep, anything at all."""
+        if _place() != self._place:
+            return True
+        return self._is_asleep and _context_switches(_task()) != self._switches
+
+
+def _place() -> tuple[int, int] | None:
+    """The main thread's innermost frame and the last instruction in it."""
+    frame = process.main_thread_frame()
+    return None if frame is None else (id(frame), frame.f_lasti)
+
+
+def _task() -> str:
+    """The folder of the main thread in /proc."""
+    threading = sys.modules.get("threading")
+    native_id = None if threading is None else threading.main_thread().native_id
+    return f"/proc/self/task/{native_id or os.getpid()}"
+
+
+def _is_asleep(task: str) -> bool:
+    """Whether the thread sleeps in a system call, and not in one that asks the driver."""
+    state = [line for line in _lines(f"{task}/status") if line.startswith("State:")]
+    if not state or "S (sleeping)" not in state[0]:
+        return False
+    call = "".join(_lines(f"{task}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
+    return call not in ("running", _IOCTL.get(os.uname().machine))
+
+
+def _context_switches(task: str) -> list[str]:
+    """How often the thread has given up a processor, voluntarily or not: unchanged if it did not run in between."""
+    return [line for line in _lines(f"{task}/status") if "ctxt_switches" in line]
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:  # /proc is not there in a chroot, and the kernel may be built without the file
+        return []
