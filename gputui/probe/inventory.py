@@ -15,6 +15,7 @@ from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.autograd import Graph, Saved
 from gputui.probe.gradients import GradientReader
+from gputui.probe.isolation import isolated
 from gputui.probe.model_states import ModelStates
 from gputui.probe.modules import ScanFinds, named_modules, outermost
 from gputui.probe.referrers import name_by_referrers
@@ -56,8 +57,7 @@ def take_inventory(torch: Torch, method: str = WALK) -> dict[str, Any]:
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
-            return _InventoryRun(torch, method).result()
+        return isolated(torch, lambda: _InventoryRun(torch, method).result())
     finally:
         if was_collecting:
             gc.enable()

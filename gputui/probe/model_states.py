@@ -22,7 +22,6 @@ class ModelStates:
         self._ledger = ledger
         self._gradients = gradients
         self._element_size = tensor_base(torch).element_size
-        self._shape = tensor_base(torch).shape.__get__
         self._names: dict[int, str] = {}
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
@@ -75,7 +74,7 @@ class ModelStates:
 
     def _is_master(self, tensor: Tensor) -> bool:
         """Whether a tensor that no module owns is the full-precision copy of a half-precision parameter."""
-        return self._element_size(tensor) > HALF_BYTES and tuple(self._shape(tensor)) in self._half_shapes
+        return self._element_size(tensor) > HALF_BYTES and tuple(self._ledger.sizes(tensor)) in self._half_shapes
 
     def _record_state(self, value: AnyObject, name: str) -> None:
         if issubclass(type(value), self._tensor):
