@@ -10,12 +10,14 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, Heap
+from gputui.probe.isolation import isolated
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
@@ -67,8 +69,8 @@ def take_inventory(
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():  # hidden from the program's torch modes
-            return _InventoryRun(torch, method, meter or Meter(float("inf")), memory or Memory()).result()
+        run = partial(_InventoryRun, torch, method, meter or Meter(float("inf")), memory or Memory())
+        return isolated(torch, lambda: run().result())
     finally:
         if was_collecting:
             gc.enable()

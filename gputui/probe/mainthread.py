@@ -51,9 +51,13 @@ class PendingCall:
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
         self._function = function
-        if not self._is_queued:
-            self._is_queued = self._add()
-        return self._is_queued
+        if self._is_queued:
+            return True
+        self._is_queued = True  # before it is added: the main thread may run it before `_add` returns
+        is_added = self._add()
+        if not is_added:
+            self._is_queued = False
+        return is_added
 
     def withdraw(self) -> bool:
         """Drop the request; False if the main thread has taken it already."""

@@ -29,7 +29,6 @@ class ModelStates:
         self._reads_gradients = reads_gradients
         """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
-        self._shape = tensor_base(torch).shape.__get__
         self._names: dict[int, str] = {}
         self._modules: dict[int, list[str]] = {}
         """The names of the modules that own a parameter, by its id: several for a tied weight."""
@@ -100,7 +99,7 @@ class ModelStates:
 
     def _is_master(self, tensor: Tensor) -> bool:
         """Whether a tensor that no module owns is the full-precision copy of a half-precision parameter."""
-        return self._element_size(tensor) > HALF_BYTES and tuple(self._shape(tensor)) in self._half_shapes
+        return self._element_size(tensor) > HALF_BYTES and tuple(self._ledger.sizes(tensor)) in self._half_shapes
 
     def _record_state(self, value: AnyObject, name: str) -> None:
         if issubclass(type(value), self._tensor):

@@ -41,6 +41,7 @@ class Ledger:
         self._tensor = torch.Tensor
         self._functorch = getattr(torch._C, "_functorch", None)
         self._plain_types = {torch.Tensor, torch.nn.Parameter}
+        self._no_dispatch = torch._C._disabled_torch_dispatch_impl
         base = tensor_base(torch)
         self._base = base
         self._storage = base.untyped_storage
@@ -95,33 +96,51 @@ class Ledger:
             return False
 
     def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
-        device = self._get_device(tensor)
-        if not (self._is_cuda(tensor) if device >= 0 else self._is_cpu(tensor)):
-            return None
-        size_bytes = self._storage(tensor).nbytes()
-        try:
-            shape = list(self._shape(tensor))
-        except UNREADABLE:  # a nested tensor has memory and no sizes
-            shape = []
-        if not size_bytes:
+        storage = self._storage(tensor)
+        device = self._device_index(tensor, storage)
+        size_bytes = storage.nbytes() if device is not None else 0
+        if device is None or not size_bytes:
             return None
         entry = {
-            "device": device if device >= 0 else HOST,
+            "device": device,
             "address": address,
             "size_bytes": size_bytes,
             "category": category,
             "owner": owner,
             "type": type(tensor).__name__,
-            "shape": shape,
+            "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
             "saved_by": "",
-            "is_pinned": device < 0 and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
+            "is_pinned": device == HOST and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
         }
         self.entries[address] = entry
         return entry
 
+    def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
+        """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
+        if self._dispatches(type(tensor)):
+            device = storage.device
+            return {"cuda": device.index, "cpu": HOST}.get(device.type)
+        index: int = self._get_device(tensor)
+        if index < 0:
+            return HOST if self._is_cpu(tensor) else None
+        return index if self._is_cuda(tensor) else None
+
+    def sizes(self, tensor: Tensor) -> list[int]:
+        """The tensor's shape; [] if it has none, as a nested tensor, or if the program's code may compute it."""
+        try:
+            return [] if self._dispatches(type(tensor)) else list(self._shape(tensor))
+        except UNREADABLE:
+            return []
+
+    def _dispatches(self, cls: type) -> bool:
+        """Whether PyTorch may call `__torch_dispatch__` of this class for a tensor's device, layout or shape."""
+        if cls in self._plain_types:
+            return False
+        return type.__getattribute__(cls, "__torch_dispatch__") is not self._no_dispatch  # past its metaclass
+
     def _ask_pinned(self, tensor: Tensor) -> bool:
-        return self._is_pinned is not None and bool(self._is_pinned(tensor))
+        return self._is_pinned is not None and not self._dispatches(type(tensor)) and bool(self._is_pinned(tensor))
 
     def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
         """Name a storage after another tensor that shares it, with that tensor's shape and type."""
