@@ -136,6 +136,8 @@ class LookRunner:
         taking.add(look["cost"])
         self._learn(look)
         if taking.goes_on_after(look):
+            if self._reader is not None:
+                self._reader.keep_part(look)
             _let_go(look)
             self._begin_stop(taking)
             return None
@@ -146,6 +148,8 @@ class LookRunner:
         """The last viewer has gone: drop the look under way."""
         self._call.leave()
         self._taking = None
+        if self._reader is not None:
+            self._reader.forget()
 
     def why_not_automatic(self) -> str:
         """Why no automatic looks are taken now, "" if they are."""
@@ -264,6 +268,8 @@ class LookRunner:
             if inventory is None or tries == TRIES or not (has_moved or not inventory["is_of_one_moment"]):
                 break
             taking.add(look["cost"])
+            if self._reader is not None:
+                self._reader.keep_part(look)
             _let_go(look)
             sleep(look["cost"]["pause_ms"] / 1000)
         if inventory is not None and has_moved:

@@ -74,16 +74,19 @@ class TorchReader:
         """Turn what was read into the fields of `Look`; no thread of the program waits for this."""
         if look["map"] is not None:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
-        inventory = look["inventory"]
+        self._settle_inventory(look, look["map"])
+
+    def keep_part(self, look: dict[str, Any]) -> None:
+        """Keep what one stop has found, for the stop that follows it in the same look."""
+        self._settle_inventory(look, None)
+
+    def _settle_inventory(self, look: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+        inventory, problems = look["inventory"], look["problems"]
         if inventory is not None and "graph" in inventory:
-            attempt(
-                "Modules of activations",
-                look["problems"],
-                assign_modules,
-                inventory["storages"],
-                inventory.pop("graph"),
-            )
-            attempt("Earlier tensors", look["problems"], self._memory.complete, inventory, look["map"])
+            graph = inventory.pop("graph")
+            attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
+        if inventory is not None:
+            attempt("Earlier tensors", problems, self._memory.complete, inventory, described_map)
 
     def forget(self) -> None:
         """Nobody looks any more: drop what was kept for the next look."""
