@@ -61,7 +61,7 @@ def can_read_saved(torch: Torch) -> bool:
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
-    def __init__(self, torch: Torch, attributes: AttributeReader, meter: Meter) -> None:
+    def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
         self.leaves: dict[int, Any] = {}
         """The parameters and other leaves, by the id of their node."""
         self.inputs: dict[int, list[int]] = {}
@@ -74,14 +74,13 @@ class Graph:
         self._attributes = attributes
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
-        self._meter = meter
         self._packed: list[Packed] = []
         self._seen: dict[int, Any] = {}
         self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
 
-    def walk(self, root: Node) -> Iterator[Saved]:
+    def walk(self, root: Node, meter: Meter) -> Iterator[Saved]:
         """Every tensor saved by the nodes that are reachable from this one and were not visited before."""
-        seen, spend = self._seen, self._meter.spend
+        seen, spend = self._seen, meter.spend
         stack = [] if root is None else [root]
         while stack:
             node = stack.pop()

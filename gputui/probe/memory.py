@@ -26,10 +26,10 @@ class Memory:
         self.trees = ModuleTrees()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
-        self.roots_start = 0
-        """Which of the tensors in containers the next walk of the graph begins with."""
+        self.roots_starts: dict[str, int] = {}
+        """Which tensor the next walk of the graph begins with, for those in containers and for the others."""
         self.states_start = 0
-        """The same for modules."""
+        """Which module the next look begins with."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = 1.0

@@ -56,14 +56,17 @@ class ModuleTrees:
         self._known: dict[int, KnownModule] = {}
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
+        self._is_changed = False
+        """Whether names may have changed since they were given."""
 
     def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
         """Add the modules of this look and everything below them, as far as the meter allows."""
         changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
         changed += [self._find(module, AMONG_OBJECTS, type(module).__name__) for module in among_objects]
-        is_changed = any(changed) | self._read_again(meter) | bool(self._unread)
+        self._is_changed |= any(changed) | self._read_again(meter) | bool(self._unread)
         self._read_unread(meter)
-        if is_changed:
+        if self._is_changed and (not self._unread or not self.named):
+            self._is_changed = False
             self._name()
 
     def _find(self, module: Module, found: int, name: str) -> bool:

@@ -17,6 +17,8 @@ from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
 ACTIVATION, PARAMETER = "activation", "parameter"
+FIRST_SHARE = 0.5
+"""What share of the time the graphs of tensors outside containers may take."""
 CHECKPOINTED = "kept by a saved-tensor hook"
 
 
@@ -37,7 +39,7 @@ class SavedTensors:
         self._gradients = gradients
         self._model_states = model_states
         self._meter = meter
-        self._graph = Graph(torch, attributes, meter)
+        self._graph = Graph(torch, attributes)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
 
@@ -53,14 +55,19 @@ class SavedTensors:
 
     def record(self, first: list[Tensor], others: list[Tensor], search: VariableSearch, memory: Memory) -> None:
         """Walk the graphs of the `first` tensors, then those of the `others`, from where the last look stopped."""
-        for tensor in first:
-            self._walk(tensor, search)
-        start = memory.roots_start % len(others) if others else 0
-        for number, tensor in enumerate(others[start:] + others[:start]):
-            if self._meter.is_over:
-                memory.roots_start = start + max(number - 1, 1)
-                return
-            self._walk(tensor, search)
+        starts = memory.roots_starts
+        for which, tensors, share in (("first", first, FIRST_SHARE), ("others", others, 1.0)):
+            roots = [tensor for tensor in tensors if self._gradients.requires_grad(tensor)]
+            starts[which] = self._walk_all(roots, starts.get(which, 0), search, self._meter.part(share))
+
+    def _walk_all(self, roots: list[Tensor], start: int, search: VariableSearch, meter: Meter) -> int:
+        """Walk the graphs of these tensors from number `start` on; returns where to go on, 0 if all were visited."""
+        start = start if start < len(roots) else 0
+        for number, root in enumerate(roots[start:] + roots[:start]):
+            if meter.is_over:
+                return (start + max(number - 1, 1)) % len(roots)
+            self._walk(root, search, meter)
+        return 0
 
     def modules(self) -> dict[str, Any]:
         """What `layers.assign_modules` needs: plain numbers and names, no node is kept."""
@@ -77,15 +84,15 @@ class SavedTensors:
             "nodes": self._nodes,
         }
 
-    def _walk(self, root: Tensor, search: VariableSearch) -> None:
+    def _walk(self, root: Tensor, search: VariableSearch, meter: Meter) -> None:
         tensors = [root]
-        while tensors and not self._meter.is_over:
+        while tensors and not meter.is_over:
             for tensor in tensors:
-                for saved in self._graph.walk(self._gradients.node(tensor)):
+                for saved in self._graph.walk(self._gradients.node(tensor), meter):
                     self._record_one(saved)
             tensors = []
             for packed in self._graph.take_packed():
-                held = search.held_by(packed.values, self._meter)
+                held = search.held_by(packed.values, meter)
                 for named in held:
                     self._record_packed(named, id(packed.node))
                 tensors += [named.value for named in held]

@@ -80,9 +80,9 @@ IN_PARTS = """
     from gputui.probe import inventory
     original, parts, steps = inventory.take_inventory, [], 0
 
-    def incomplete(torch, how, meter):
+    def incomplete(torch, how, meter, memory):
         parts.append(steps)
-        return original(torch, how, meter) | {"is_complete": len(parts) % {parts} == 0}
+        return original(torch, how, meter, memory) | {"is_complete": len(parts) % {parts} == 0}
 
     inventory.take_inventory = incomplete
     import os

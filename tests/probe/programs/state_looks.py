@@ -13,6 +13,7 @@ import torch  # noqa: E402
 from looking import print_json  # noqa: E402
 
 from gputui.probe import mainthread  # noqa: E402
+from gputui.probe.meter import Meter  # noqa: E402
 from gputui.probe.torch_reader import torch_reader  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
@@ -87,7 +88,7 @@ class Looks:
 
     def _read(self, method):
         fields = {"problems": [], "statistics": [], "map": None, "settings": None, "inventory": None}
-        torch_reader.read(torch, method, fields, may_walk=True)
+        torch_reader.read(torch, method, fields, Meter(float("inf")), may_walk=True)
         inventory = fields["inventory"]
         self.problems.update(map(str, fields["problems"]), map(str, inventory["problems"] if inventory else ()))
         self.storages.append(len(inventory["storages"]) if inventory else 0)
