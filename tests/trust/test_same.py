@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputui.model.target import Look, Statistics
+from gputui.model.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
@@ -101,7 +101,10 @@ class Viewer:
     def watch_steps(self, *, child: Child, how: str | None) -> None:
         """Let the program take its next steps and look during them; without `how`, only read the counters."""
         if how is not None:
+            self._client.mark("asked")  # an automatic look may be on its way, and arrives before this
             self._client.ask_look(how)
+            while not isinstance(self._client.receive(60), Mark):
+                pass
         child.say("go")
         message: object = None
         while not isinstance(message, Look if how is not None else Statistics):

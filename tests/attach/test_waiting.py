@@ -1,0 +1,249 @@
+"""Looks at programs whose main thread waits: they are taken in the probe's own thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.model.target import Look, Statistics
+from gputui.probe.inventory import IN_BACKWARD
+from gputui.probe.torch_reader import BACKWARD_ENDANGERED
+from gputui.sources.probe.client import ProbeClient
+from tests.attach.children import Python
+from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
+
+WAITING = {
+    "time.sleep": "import time; time.sleep(600)",
+    "queue.get": "import queue; queue.Queue().get()",
+    "a lock": "import threading; threading.Event().wait()",
+    "join": "import threading; thread = threading.Thread(target=input); thread.start(); thread.join()",
+    "input": "input()",
+    "asyncio": "import asyncio; asyncio.run(asyncio.sleep(600))",
+    "serve_forever": "import http.server as h; h.HTTPServer(('', 0), h.BaseHTTPRequestHandler).serve_forever()",
+    "subprocess.wait": "import subprocess; subprocess.run(['sleep', '600'])",
+    "selectors": "import selectors as s; p = s.DefaultSelector(); p.register(0, s.EVENT_READ); p.select()",
+    "poll": "import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()",
+    "multiprocessing": "import multiprocessing as m; m.get_context('fork').Queue().get()",
+}
+
+
+def automatic_look(client: ProbeClient) -> Look:
+    client.ask_look(when="changed")
+    while not isinstance(message := client.receive(60), Look):
+        assert isinstance(message, Statistics)
+    return message
+
+
+def names(look: Look) -> set[str]:
+    return {storage.owner for storage in look.inventory.storages}
+
+
+@pytest.mark.parametrize("waits", WAITING.values(), ids=WAITING.keys())
+def test_tensors_of_a_program_that_waits_are_named(torch_python: Python, waits: str) -> None:
+    child = torch_python.fork(f"{TRAINING}\n    {waits}\n")
+    device = child.expect("ready")
+    with child.attach() as client:
+        looks = [automatic_look(client), client.look(), client.look("scan")]
+    for look in looks:
+        assert {"model.0.weight", "model.0.weight.grad"} <= names(look)
+        assert look.inventory.is_of_one_moment
+        assert look.problems == ()
+        assert (look.map is not None) == (device == "cuda")
+
+
+def test_variables_of_the_function_that_waits_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    def wait():
+        kept = torch.ones(1000, device=device)
+        input()
+
+    wait()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        assert any(name.startswith("kept (train.py:") for name in names(automatic_look(client)))
+
+
+TRAINS_IN_A_THREAD = """
+    import threading
+
+    def train():
+        local_model = torch.nn.Linear(64, 64).to(device)
+        while True:
+            local_model(torch.randn(8, 64, device=device)).sum().backward()
+
+    thread = threading.Thread(target=train, daemon=True)
+    thread.start()
+    thread.join()
+"""
+
+
+def test_tensors_of_a_training_in_a_thread_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + TRAINS_IN_A_THREAD)
+    child.expect("ready")
+    with child.attach() as client:
+        looks = [automatic_look(client) for _ in range(3)] + [client.look() for _ in range(3)]
+    for look in looks:
+        assert {"model.0.weight", "local_model.weight"} <= names(look)
+        assert not [problem for problem in look.problems if "did not come back" in problem.text]
+
+
+def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    from _thread import get_ident
+    from gputui.probe import inventory
+    original, threads = inventory.take_inventory, []
+
+    def noted(torch, how, meter):
+        threads.append("main" if get_ident() == main else "own")
+        return original(torch, how, meter)
+
+    main, inventory.take_inventory = get_ident(), noted
+    input()
+    print("awake", flush=True)
+    import os
+    while not os.path.exists("done"):
+        step()
+    print("threads", *threads, flush=True)
+    input()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        client.look()
+        client.look()
+        child.say("wake up")
+        child.expect("awake")
+        client.look()
+        (torch_python.folder / "done").touch()
+        assert child.expect("threads") == "own own main"
+
+
+LONG_CALL = """
+    import hashlib
+    print("busy", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)  # runs without the interpreter
+"""
+
+
+def test_tensors_of_a_program_in_a_long_call_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + LONG_CALL)
+    child.expect("busy")
+    with child.attach() as client:
+        look = automatic_look(client)
+    assert "model.0.weight" in names(look)
+    assert look.inventory.is_of_one_moment
+    assert look.problems == ()
+
+
+BACKWARD = """
+    from gputui.probe import looks, torch_reader
+    looks.IN_BACKWARD_S = {patience_s}
+    if {is_older}:
+        torch_reader.can_read_saved = lambda torch: False
+
+    class Waiting(torch.autograd.Function):
+        @staticmethod
+        def forward(context, value):
+            return value.clone()
+
+        @staticmethod
+        def backward(context, gradient):
+            print("backward", flush=True)
+            input()
+            return gradient
+
+    Waiting.apply(model(torch.randn(32, 64, device=device))).sum().backward()
+    print("over", flush=True)
+"""
+
+
+def test_an_automatic_look_waits_for_the_end_of_a_backward_pass(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + BACKWARD.format(patience_s=60.0, is_older=False) + FOR_EVER)
+    child.expect("backward")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        client.ask_look(when="changed", wait_s=60.0)
+        assert {type(client.receive(60)) for _ in range(10)} == {Statistics}
+        child.say("go on")
+        while not isinstance(look := client.receive(60), Look):
+            pass
+    assert IN_BACKWARD not in [problem.text for problem in look.inventory.problems]
+    assert "model.0.weight" in names(look)
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["2.10 and newer", "before 2.10"])
+def test_a_look_during_a_long_backward_pass_leaves_the_graph_alone(torch_python: Python, is_older) -> None:
+    child = torch_python.fork(TRAINING + BACKWARD.format(patience_s=0.0, is_older=is_older) + FOR_EVER)
+    child.expect("backward")
+    with child.attach() as client:
+        look = automatic_look(client)
+        child.say("go on")
+        child.expect("over")
+        later = client.look()
+    if is_older:
+        assert look.inventory is None
+        assert [problem.text for problem in look.problems] == [BACKWARD_ENDANGERED]
+    else:
+        assert IN_BACKWARD in [problem.text for problem in look.inventory.problems]
+        assert "model.0.weight" in names(look)
+    assert "model.0.weight" in names(later)
+
+
+def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    import threading, time
+    from gputui.probe import inventory
+    original, wakings, gate = inventory.take_inventory, 0, threading.Semaphore(0)
+
+    def waking(torch, how, meter):
+        global wakings
+        wakings += 1
+        if wakings in (1, 3, 4, 5):
+            gate.release()
+            time.sleep(0.01)  # the main thread runs meanwhile
+        return original(torch, how, meter)
+
+    inventory.take_inventory = waking
+    for number in range(4):
+        gate.acquire()
+    input()
+    print("tries", wakings, flush=True)
+    input()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        assert client.look().inventory.is_of_one_moment  # the second try
+        assert not client.look().inventory.is_of_one_moment  # no try without a move
+        child.say("go on")
+        assert child.expect("tries") == "5"
+
+
+def test_own_thread_looks_leave_the_interpreter_as_it_was(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    import gc, signal, threading
+    sys.setswitchinterval(0.003)
+    before = sys.getswitchinterval(), gc.isenabled(), threading.active_count(), signal.pthread_sigmask(0, [])
+    """
+        + ASLEEP
+        + """
+    print((sys.getswitchinterval(), gc.isenabled(), threading.active_count(), signal.pthread_sigmask(0, [])) == before)
+    input()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(5):
+            client.look()
+        child.say("wake up")
+        child.expect("awake")
+        assert child.expect("True") == ""
