@@ -10,12 +10,18 @@ from typing import Any
 from gputui.probe.meter import Meter
 from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, TypeClassifier
 
-YOUNG_AT_MOST = 30_000
+YOUNG_AT_MOST = 10_000
 """Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
-BLOCKS_PER_STEP = 64
-"""So many memory blocks of the interpreter take as long to list and to sort out as one step of a look: about 3 us."""
+LISTED_PER_STEP = 150
+"""So many memory blocks of the interpreter take as long as a step of a look (3 us) to list as objects and let go."""
+SORTED_PER_STEP = 24
+"""The same for objects to be sorted out by type, most of them not in a processor's cache."""
 
 FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
+
+TOO_MANY = (
+    "The program has too many Python objects to go through all of them in one stop: only variables were searched."
+)
 
 
 class _FindTypes(dict[type, int]):
@@ -42,31 +48,27 @@ class Heap:
         thresholds = gc.get_threshold()
         newest = gc.get_objects(generation=0) if gc.get_count()[0] <= YOUNG_AT_MOST else []
         older = gc.get_objects(generation=1) if thresholds[0] * thresholds[1] <= YOUNG_AT_MOST else []
-        return self._by_kind(newest + older)
+        return self._by_kind((newest + older)[:YOUNG_AT_MOST])
 
     def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
         """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
 
-        Listing the objects is one call of C, which cannot be interrupted: it is left out if it would take too long.
+        Listing the objects is one call of C, which cannot be interrupted: ask `may_visit_all` first.
         """
-        list_steps = _list_steps()
-        if meter.affordable_steps() < list_steps:
-            meter.leave_out()
-            return self._by_kind([]), start
-        meter.spend(list_steps)
+        meter.spend(_list_steps())
         objects = gc.get_objects()
         start = start if start < len(objects) else 0
-        affordable = meter.affordable_steps() * BLOCKS_PER_STEP // 2  # half of the time is for what is found
+        affordable = meter.affordable_steps() * SORTED_PER_STEP
         part = objects if start == 0 and affordable >= len(objects) else objects[start : start + affordable]
-        meter.spend(len(part) // BLOCKS_PER_STEP)
+        meter.spend(len(part) // SORTED_PER_STEP)
         if start + len(part) < len(objects):
             meter.leave_out()
             return self._by_kind(part), start + len(part)
         return self._by_kind(part), 0
 
     def may_visit_all(self, meter: Meter) -> bool:
-        """Whether there is time for a call of C that visits every object and all that it refers to."""
-        is_affordable = meter.affordable_steps() >= _list_steps() * 4
+        """Whether there is time for a call of C that visits every object."""
+        is_affordable = meter.affordable_steps() >= _list_steps()
         if not is_affordable:
             meter.leave_out()
         return is_affordable
@@ -80,4 +82,4 @@ class Heap:
 
 
 def _list_steps() -> int:
-    return sys.getallocatedblocks() // (BLOCKS_PER_STEP * 2)
+    return sys.getallocatedblocks() // LISTED_PER_STEP

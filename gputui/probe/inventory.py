@@ -16,7 +16,7 @@ from typing import Any
 from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
-from gputui.probe.heap import FROZEN, Heap
+from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
@@ -148,11 +148,16 @@ class _InventoryRun:
 
     def _objects(self) -> dict[int, list[Any]]:
         """Tensors, modules and optimizers among Python's objects: all for a scan, otherwise the young ones."""
+        meter = self._meter.part(SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
+            return self._heap.young()
+        if not self._heap.may_visit_all(meter):
+            if self._method == SCAN:
+                self._problems.append(TOO_MANY)
             return self._heap.young()
         if gc.get_freeze_count():
             self._problems.append(FROZEN)
-        groups, self._memory.scan_start = self._heap.all(self._meter.part(SEARCH_SHARE), self._memory.scan_start)
+        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start)
         return groups
 
     def _record_owned(self) -> None:
@@ -162,6 +167,8 @@ class _InventoryRun:
         alive = self._model_states.record_modules(modules[start:] + modules[:start])
         memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
         for known, module in alive:
+            if meter.is_over:
+                break
             self._search.module_attributes(module, known.name, meter)
         variables = {id(named.value): named for named in self._search.tensors}
         for optimizer in self._search.optimizers:
@@ -199,6 +206,8 @@ class _InventoryRun:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
         parameter = self._torch.nn.Parameter
         for leaf in self._saved.leaves:
+            if not self._meter.spend():
+                return
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
 
     def _record_loose(self) -> None:

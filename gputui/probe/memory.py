@@ -42,7 +42,8 @@ class Memory:
     @property
     def is_scan_due(self) -> bool:
         """Whether the next look should go through all Python objects, to find a hidden module or optimizer."""
-        return self._named_share < NAMED_WELL and self.search.number % SCAN_EVERY == 1
+        is_due = self.search.number % SCAN_EVERY == 1 or self.scan_start > 0
+        return self._named_share < NAMED_WELL and is_due
 
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.

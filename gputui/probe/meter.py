@@ -54,7 +54,7 @@ class Meter:
             self._until_check = STEPS_BETWEEN_CHECKS
             if self._clock() > self._ends_at:
                 self._end()
-        if self.steps + steps > self._max_steps:
+        if self.steps + steps > self._max_steps or (steps > STEPS_BETWEEN_CHECKS and steps > self.affordable_steps()):
             self._end()
         if not self.is_over:
             self._count(steps)

@@ -40,9 +40,13 @@ class ModelStates:
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
         parameters = [tensor for known, module in alive for tensor in self._record_parameters(known, module)]
         for tensor in parameters:
+            if self._meter.is_over:
+                return alive
             self.record_gradient(tensor, self._names[id(tensor)])
         for known, module in alive:
-            for key, tensor in () if self._meter.is_over else registered(module, "_buffers"):
+            if self._meter.is_over:
+                return alive
+            for key, tensor in registered(module, "_buffers"):
                 if tensor is not None and self._meter.spend():
                     self._ledger.record_again(tensor, BUFFER, known.name_of(key))
         return alive

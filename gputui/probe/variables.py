@@ -15,7 +15,7 @@ from gputui.probe.torch_types import AnyObject, Module, Torch
 
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
-ELEMENTS_AT_ONCE = 2048
+ELEMENTS_AT_ONCE = 4096
 """How many elements of one container a look reads: half from where the last one stopped, half the newest."""
 CONTAINERS_AT_ONCE = 128
 """The same for elements that hold others: a data set in memory may have a million dictionaries."""
