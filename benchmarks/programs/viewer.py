@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from gputui.explain.owners import bytes_by_category, owners_of
+from gputui.explain.owners import live_blocks, owners_of
 from gputui.model.target import Look, Statistics
 from gputui.model.tensors import HOST, Category
 from gputui.sources.probe.client import ProbeClient
@@ -74,9 +74,10 @@ def described(look: Look, asked: str) -> dict[str, object]:
     storages = look.inventory.storages if look.inventory else ()
     named_bytes = allocated_bytes = 0
     for device in {segment.device for segment in look.map.segments} if look.map else ():
-        by_category = bytes_by_category(look.map, owners_of(look.map, look.inventory, device), device)
-        allocated_bytes += sum(by_category.values())
-        named_bytes += sum(by_category.values()) - by_category[Category.UNATTRIBUTED]
+        owners = owners_of(look.map, look.inventory, device)
+        for _, block in live_blocks(look.map, device):
+            allocated_bytes += block.size_bytes
+            named_bytes += block.size_bytes * (owners[block.address].category is not Category.UNATTRIBUTED)
     return {
         "asked": asked,
         "pause_ms": look.cost.pause_ms,
