@@ -130,9 +130,10 @@ def moment_of(
 ) -> TargetMoment:
     """The moment for the screens."""
     uuids = {device.index: device.uuid for device in state.greeting.devices}
+    counters = {counted.device: counted for counted in state.statistics}  # a false probe may send a device twice
     devices = tuple(
-        _device(counted, uuids.get(counted.device, ""), drivers.get(counted.device, NO_FACTS), state)
-        for counted in state.statistics
+        _device(counted, uuids.get(index, ""), drivers.get(index, NO_FACTS), state)
+        for index, counted in counters.items()
     )
     return TargetMoment(
         time=time,

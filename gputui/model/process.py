@@ -115,11 +115,12 @@ class ProcessDetails(NamedTuple):
     """What the process screen shows of one process beyond its row, read only while it is on screen.
 
     `waiting_for` says in words what the main thread waits for (`/proc/PID/wchan`, `syscall`, state).
-    `environment` keeps the process's own order.
+    `environment` keeps the process's own order. `unshown_descendants` counts those that are not in `tree`.
     """
 
     identity: Identity
     tree: tuple[TreeEntry, ...] = ()
+    unshown_descendants: int = 0
     environment: Reading[tuple[tuple[str, str], ...]] = NOT_READ
     working_directory: Reading[str] = NOT_READ
     executable: Reading[str] = NOT_READ

@@ -6,11 +6,12 @@ hidepid hides it) and because a look at a thousand processes with psutil takes s
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import pwd
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from gputui.model.reading import Absent, Reading
 from gputui.sources.procfs_formats import (
@@ -19,6 +20,7 @@ from gputui.sources.procfs_formats import (
     Stat,
     Status,
     StorageTraffic,
+    SystemCall,
     parse_boot_time,
     parse_driver_version,
     parse_environment,
@@ -28,8 +30,11 @@ from gputui.sources.procfs_formats import (
     parse_rollup,
     parse_stat,
     parse_status,
+    parse_system_call,
     printable,
 )
+
+T = TypeVar("T")
 
 PID_MAX = 4_194_304
 """PID_MAX_LIMIT of Linux's include/linux/threads.h: no process has a higher PID."""
@@ -40,12 +45,14 @@ SECOND_LOOK = Absent("known from the second look on")
 
 _CHUNK_BYTES = 65536
 
+COMMAND_BYTES = 4096
+"""How much of a command line is read for lists: one can have megabytes, and thousands of processes can have such."""
+DETAIL_BYTES = 131_072
+"""How much of a command line and of an environment is read at all."""
 
-class SystemCall(NamedTuple):
-    """The system call that a process is in: its number and its arguments."""
 
-    number: int
-    arguments: tuple[int, ...]
+class MalformedError(OSError):
+    """A file of /proc that has not the form that Linux gives it, as under a sandbox that imitates Linux."""
 
 
 class ProcFs:
@@ -63,10 +70,9 @@ class ProcFs:
     def stat(self, pid: int) -> Stat | None:
         """One process now, or None where it is gone or hidden."""
         try:
-            data = self._file(pid, "stat")
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return self._parsed(pid, "stat", lambda data: parse_stat(pid, data, _boot_time(self._prefix)))
+        except (FileNotFoundError, ProcessLookupError, PermissionError, MalformedError):
             return None
-        return parse_stat(pid, data, _boot_time(self._prefix))
 
     def resident_bytes(self, pid: int) -> Reading[int]:
         """The resident memory of one process now."""
@@ -76,13 +82,13 @@ class ProcFs:
     def exit(self, pid: int) -> tuple[str, int] | None:
         """The state letter, and once the process is a zombie the status that wait() gives; None where it is gone."""
         try:
-            return parse_exit(self._file(pid, "stat"))
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return self._parsed(pid, "stat", parse_exit)
+        except (FileNotFoundError, ProcessLookupError, PermissionError, MalformedError):
             return None
 
     def status(self, pid: int) -> Status:
         """What `stat` does not have: the user, the PID in its own namespace, the debugger."""
-        return parse_status(pid, self._file(pid, "status"))
+        return self._parsed(pid, "status", lambda data: parse_status(pid, data))
 
     def is_hidden(self, pid: int) -> bool:
         """Whether a PID that `stat` does not know exists all the same: /proc can be mounted with hidepid."""
@@ -100,37 +106,45 @@ class ProcFs:
         """The user a process runs as: from `status`, because the folder of an undumpable process belongs to root."""
         return user_name(self.status(pid).uid)
 
-    def arguments(self, pid: int) -> tuple[str, ...]:
-        """The command line, printable; empty for kernel threads and zombies."""
-        data = self._file(pid, "cmdline").rstrip(b"\0 ")
-        return tuple(printable(part) for part in data.split(b"\0")) if data else ()
+    def arguments(self, pid: int, most_bytes: int = COMMAND_BYTES) -> tuple[str, ...]:
+        """The command line, printable; empty for kernel threads and zombies. A longer one ends with "…"."""
+        data = self._file(pid, "cmdline", most_bytes + 1)
+        end = "…" if len(data) > most_bytes else ""
+        data = data[:most_bytes].rstrip(b"\0 ")
+        return tuple(printable(part) for part in f"{data.decode(errors='replace')}{end}".split("\0")) if data else ()
 
     def environment(self, pid: int) -> Iterator[tuple[str, str]]:
-        """Names and values as the process was started with, printable, in its own order."""
-        for name, value in parse_environment(self._file(pid, "environ")):
-            yield printable(name), printable(value)
+        """Names and values as the process was started with, printable, in its own order.
+
+        Of a longer environment than `DETAIL_BYTES`, the last pair says so.
+        """
+        data = self._file(pid, "environ", DETAIL_BYTES + 1)
+        for name, value in parse_environment(_whole_entries(data)):
+            yield printable(name.decode(errors="replace")), printable(value.decode(errors="replace"))
+        if len(data) > DETAIL_BYTES:
+            yield "…", f"(the environment has more than {DETAIL_BYTES // 1024} KiB, and the rest is not read)"
 
     def variables(self, pid: int) -> dict[str, str]:
         """The same for programs: bytes that are not UTF-8 are decoded as in `os.environ`."""
-        return {os.fsdecode(name): os.fsdecode(value) for name, value in parse_environment(self._file(pid, "environ"))}
+        entries = parse_environment(_whole_entries(self._file(pid, "environ", DETAIL_BYTES + 1)))
+        return {os.fsdecode(name): os.fsdecode(value) for name, value in entries}
 
     def rollup(self, pid: int) -> Rollup | None:
         """Memory with shared pages divided up; None for a process that has ended. The kernel walks every page."""
-        return parse_rollup(self._file(pid, "smaps_rollup"))
+        return self._parsed(pid, "smaps_rollup", parse_rollup)
 
     def storage_traffic(self, pid: int) -> StorageTraffic | None:
         """Bytes read and written so far; None where this kernel does not count them."""
-        return parse_io(self._file(pid, "io"))
+        return self._parsed(pid, "io", parse_io)
 
     def system_call(self, pid: int) -> SystemCall | None:
-        """The system call that the main thread is in; None while it runs. ValueError for a process that has ended."""
-        number, *arguments = self._file(pid, "syscall").decode().split()
-        return None if number == "running" else SystemCall(int(number), tuple(int(word, 16) for word in arguments))
+        """The system call that the main thread is in; None while it runs."""
+        return self._parsed(pid, "syscall", parse_system_call)
 
     def kernel_function(self, pid: int) -> str:
         """The kernel's function that a process sleeps in; "" where there is none or it may not be seen."""
         try:
-            name = self._file(pid, "wchan").decode()
+            name = self._file(pid, "wchan").decode(errors="replace")
         except OSError:
             return ""
         return "" if name == "0" else name
@@ -175,20 +189,38 @@ class ProcFs:
         except OSError:
             return Absent("permission denied")
 
-    def _file(self, pid: int, name: str) -> bytes:
-        return read_file(f"{self._prefix}{pid}/{name}")
+    def _parsed(self, pid: int, name: str, parse: Callable[[bytes], T]) -> T:
+        data = self._file(pid, name)
+        try:
+            return parse(data)
+        except (ValueError, LookupError) as error:
+            raise MalformedError(errno.EIO, "its form is unknown") from error
+
+    def _file(self, pid: int, name: str, most_bytes: int | None = None) -> bytes:
+        return read_file(f"{self._prefix}{pid}/{name}", most_bytes)
 
 
-def read_file(path: str) -> bytes:
-    """A whole file of /proc; it has no size to ask for and may come page by page, so it is read until it ends."""
+def read_file(path: str, most_bytes: int | None = None) -> bytes:
+    """A whole file of /proc, or its first `most_bytes`.
+
+    It has no size to ask for and may come page by page, so it is read until it ends.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(descriptor, _CHUNK_BYTES)
-        while part := os.read(descriptor, _CHUNK_BYTES):
+        data = os.read(descriptor, most_bytes or _CHUNK_BYTES)
+        while most_bytes is None or len(data) < most_bytes:
+            part = os.read(descriptor, _CHUNK_BYTES if most_bytes is None else most_bytes - len(data))
+            if not part:
+                break
             data += part
         return data
     finally:
         os.close(descriptor)
+
+
+def _whole_entries(data: bytes) -> bytes:
+    """An environment without the entry that was cut off at the limit."""
+    return data if len(data) <= DETAIL_BYTES else data[: data.rfind(b"\0") + 1]
 
 
 @functools.cache

@@ -76,6 +76,13 @@ class StorageTraffic(NamedTuple):
     written_bytes: int
 
 
+class SystemCall(NamedTuple):
+    """The system call that a process is in: its number and its arguments."""
+
+    number: int
+    arguments: tuple[int, ...]
+
+
 class Mapping(NamedTuple):
     """A mapped file of /proc/PID/maps; the file may have been deleted since."""
 
@@ -138,6 +145,14 @@ def parse_io(data: bytes) -> StorageTraffic | None:
     return StorageTraffic(int(fields["read_bytes"]), int(fields["write_bytes"]))
 
 
+def parse_system_call(data: bytes) -> SystemCall | None:
+    """/proc/PID/syscall; None for a process that runs."""
+    number, *arguments = data.decode().split()
+    if number == "running":
+        return None
+    return SystemCall(int(number), tuple(int(word, 16) for word in arguments))
+
+
 def parse_environment(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Names and values of /proc/PID/environ, in its order."""
     for entry in data.split(b"\0"):
@@ -168,9 +183,8 @@ def parse_driver_version(data: bytes) -> str:
     return match[1] if match else ""
 
 
-def printable(data: bytes) -> str:
+def printable(text: str) -> str:
     """Text that cannot move the cursor: what is not printable is escaped."""
-    text = data.decode(errors="replace")
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

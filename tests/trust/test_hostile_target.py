@@ -130,6 +130,9 @@ def test_a_small_payload_cannot_create_millions_of_objects() -> None:
 
 ODD = {
     "a number no float can hold": {"time": 10**400},
+    "a time that no clock shows": {"time": 1e17},
+    "a time before all clocks": {"time": -1e17},
+    "no number": {"time": float("nan")},
     "a deep list": {"time": json.loads("[" * 900 + "]" * 900)},
     "a deep text": {"problems": json.loads("[" * 900 + "]" * 900)},
     "a lone surrogate": {"problems": ["\ud800", 1]},

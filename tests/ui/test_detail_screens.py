@@ -168,3 +168,18 @@ class TestProcess:
             for key in ("enter", "e"):
                 await monitor.press(key)
                 assert monitor.screen == "Overview", key
+
+    async def test_a_crowd_below_a_process_is_counted_and_deep_branches_stay_on_the_screen(self):
+        async with open_monitor(size=(120, 60)) as monitor:
+            details = monitor.machine.details
+
+            def crowded(identity):
+                shown = details(identity)
+                (entry, *_) = shown.tree
+                deep = entry._replace(depth=5000, command="the deepest")
+                return shown._replace(tree=(*shown.tree, deep), unshown_descendants=4500)
+
+            monitor.machine.details = crowded
+            await monitor.press("enter")
+            await monitor.until(lambda: "and 4,500 more processes below it" in monitor.text)
+            assert "the deepest" in monitor.text

@@ -13,6 +13,7 @@ from typing import TypeVar, Union
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.explain.disconnects import cause_and_remedy
+from gputui.explain.map_faults import without_faulty_map
 from gputui.model.target import (
     ActionName,
     ActionResult,
@@ -45,9 +46,13 @@ ACTION_WAIT_S = 10.0
 
 
 def message_of(message: dict[str, object]) -> Message | None:
-    """A probe's message as an object of the model, None for an unknown type; raises DecodeError if it is malformed."""
+    """A probe's message as an object of the model, None for an unknown type; raises DecodeError if it is malformed.
+
+    A map that contradicts itself is left out.
+    """
     kind = _MESSAGES.get(str(message["type"]))
-    return None if kind is None else decode(kind, message)
+    decoded = None if kind is None else decode(kind, message)
+    return without_faulty_map(decoded) if isinstance(decoded, (Look, ActionResult)) else decoded
 
 
 class ProbeError(GputuiError):

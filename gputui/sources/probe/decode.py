@@ -6,7 +6,6 @@ A decoder is built once for each dataclass or named tuple from its type annotati
 from __future__ import annotations
 
 import dataclasses
-import math
 import reprlib
 import types
 from collections.abc import Callable
@@ -19,6 +18,8 @@ from gputui.model.reading import Absent, AbsentKind, Problem
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
 MAX_INTEGER = 2**64
+MAX_NUMBER = 1e12
+"""For epoch seconds, durations and percentages; `time.localtime` fails on much later times."""
 
 T = TypeVar("T")
 Decoder = Callable[[object], Any]
@@ -80,11 +81,9 @@ def _integer(value: object) -> int:
 
 
 def _float(value: object) -> float:
-    if type(value) is int and -MAX_INTEGER < value < MAX_INTEGER:
-        return float(value)
-    if type(value) is not float or not math.isfinite(value):
+    if type(value) not in (int, float) or not -MAX_NUMBER < cast("float", value) < MAX_NUMBER:  # NaN is neither
         _fail("a number", value)
-    return value
+    return float(cast("float", value))
 
 
 def _text(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from gputui.model.process import Identity, ProcessDetails, TreeEntry
@@ -13,10 +13,13 @@ from gputui.sources.processes.descriptions import command
 from gputui.sources.processes.family import Family
 from gputui.sources.processes.rollups import Rollups
 from gputui.sources.processes.waiting import waiting_for
-from gputui.sources.procfs import ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs
+from gputui.sources.procfs import DETAIL_BYTES, ENDED, NOT_OFFERED, SECOND_LOOK, ProcFs
 from gputui.sources.procfs_formats import Rollup, Stat, StorageTraffic
 
 T = TypeVar("T")
+
+DESCENDANTS_AT_MOST = 500
+"""Each is read at every look."""
 
 
 class _TrafficAt(NamedTuple):
@@ -45,14 +48,16 @@ class DetailsReader:
         if stat is None or stat.started != identity.started:
             return without_process(identity, self._why_not_here(identity, stat))
         memory = self._memory(stat)
+        tree, unshown = self._tree(stat)
         read_rate, write_rate = self._io_rates(identity)
         return ProcessDetails(
             identity=identity,
-            tree=self._tree(stat),
+            tree=tree,
+            unshown_descendants=unshown,
             environment=self._try(pid, lambda: tuple(self._proc.environment(pid))),
             working_directory=self._try(pid, lambda: self._proc.link(pid, "cwd")),
             executable=self._try(pid, lambda: self._proc.link(pid, "exe")),
-            command_line=self._try(pid, lambda: self._proc.arguments(pid)),
+            command_line=self._try(pid, lambda: self._proc.arguments(pid, DETAIL_BYTES)),
             waiting_for=waiting_for(self._proc, stat),
             threads=stat.threads,
             open_files=self._try(pid, lambda: self._proc.open_files(pid)),
@@ -96,21 +101,20 @@ class DetailsReader:
             (traffic.written_bytes - before.traffic.written_bytes) / seconds,
         )
 
-    def _tree(self, stat: Stat) -> tuple[TreeEntry, ...]:
+    def _tree(self, stat: Stat) -> tuple[tuple[TreeEntry, ...], int]:
+        """The tree, and how many descendants it leaves out."""
         self._family.refresh(now=stat.pid not in self._family)
-        places = list(self._places(stat))
+        ancestors = [ancestor for pid in self._family.ancestors(stat.pid) if (ancestor := self._proc.stat(pid))]
+        descendants = list(self._family.descendants(stat.pid))
+        places = [(ancestor, depth) for depth, ancestor in enumerate(reversed(ancestors))]
+        places.append((stat, len(ancestors)))
+        for pid, depth in descendants[:DESCENDANTS_AT_MOST]:
+            if descendant := self._proc.stat(pid):
+                places.append((descendant, len(ancestors) + depth))
         cpu = self._cpu.look([member for member, _ in places])
         last, self._commands = self._commands, {}
-        return tuple(self._entry(member, depth, cpu, last) for member, depth in places)
-
-    def _places(self, stat: Stat) -> Iterator[tuple[Stat, int]]:
-        """The living members of the tree, with their depth below the first ancestor."""
-        ancestors = [ancestor for pid in self._family.ancestors(stat.pid) if (ancestor := self._proc.stat(pid))]
-        yield from ((ancestor, depth) for depth, ancestor in enumerate(reversed(ancestors)))
-        yield stat, len(ancestors)
-        for pid, depth in self._family.descendants(stat.pid):
-            if descendant := self._proc.stat(pid):
-                yield descendant, len(ancestors) + depth
+        entries = tuple(self._entry(member, depth, cpu, last) for member, depth in places)
+        return entries, max(0, len(descendants) - DESCENDANTS_AT_MOST)
 
     def _entry(
         self, stat: Stat, depth: int, cpu: Mapping[int, Reading[float]], last: Mapping[tuple[int, float, str], str]

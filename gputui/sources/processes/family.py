@@ -16,6 +16,8 @@ from gputui.sources.procfs_formats import Rollup, Stat
 
 _NEW_INTERVAL_S = 3.0
 _ALL_INTERVAL_S = 30.0
+ANCESTORS_AT_MOST = 64
+"""Thousands of processes, each the child of the one before, would take time with the square of their number."""
 
 
 class Family:
@@ -59,18 +61,20 @@ class Family:
         return pid in self._parents
 
     def ancestors(self, pid: int) -> Iterator[int]:
-        """From the parent up to init."""
+        """From the parent up to init, at most `ANCESTORS_AT_MOST`."""
         seen = {pid}
-        while (pid := self._parents.get(pid, 0)) and pid not in seen:
+        while (pid := self._parents.get(pid, 0)) and pid not in seen and len(seen) <= ANCESTORS_AT_MOST:
             seen.add(pid)
             yield pid
 
     def descendants(self, pid: int, stop: Container[int] = ()) -> Iterator[tuple[int, int]]:
         """(PID, depth below `pid`) of all below it, parents before their children; none of `stop` nor below them."""
+        seen = {pid}  # parents read at different moments can form a ring, where a PID was used again in between
         rest = [(child, 1) for child in reversed(self._children.get(pid, ()))]
         while rest:
             child, depth = rest.pop()
-            if child not in stop:
+            if child not in stop and child not in seen:
+                seen.add(child)
                 yield child, depth
                 rest += [(grandchild, depth + 1) for grandchild in reversed(self._children.get(child, ()))]
 

@@ -40,6 +40,10 @@ _LAUNCHER_MODULES = (
 )
 
 
+DIGITS_AT_MOST = 9
+"""No job has more ranks; `int` raises ValueError beyond 4,300 digits."""
+
+
 class JobPlace(NamedTuple):
     """A process's place in a distributed job."""
 
@@ -109,4 +113,5 @@ def is_launcher(arguments: tuple[str, ...]) -> bool:
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
     text = environment.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS_AT_MOST
+    return int(text) if is_number else None

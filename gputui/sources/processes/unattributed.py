@@ -20,6 +20,10 @@ _RESERVE_AT_MOST_BYTES = 2 * GIB
 """The driver reserves up to about 1 % of a board's memory for itself; more has another cause."""
 
 
+PIDS_AT_MOST = 8
+"""How many PIDs a cause names."""
+
+
 class Case(NamedTuple):
     """A device with more in use than its processes hold."""
 
@@ -36,16 +40,22 @@ class Case(NamedTuple):
 
     def pids(self, *states: ProcessState) -> str:
         """The processes in one of these states, in words; "" where there are none."""
-        pids = sorted({process.pid for _, process in self.holders if process.state in states})
-        return f"PID {', '.join(map(str, pids))}" if pids else ""
+        return _pids_in_words({process.pid for _, process in self.holders if process.state in states})
+
+
+def _pids_in_words(pids: set[int]) -> str:
+    """ "PID 1, 2", or "PID 1, 2 and 7 more"; "" if there are none."""
+    listed = ", ".join(map(str, sorted(pids)[:PIDS_AT_MOST]))
+    more = f" and {len(pids) - PIDS_AT_MOST:,} more" if len(pids) > PIDS_AT_MOST else ""
+    return f"PID {listed}{more}" if pids else ""
 
 
 def _unknown(case: Case) -> str:
     if not case.unknown:
         return ""
-    pids = ", ".join(str(use.pid) for use in case.unknown)
+    pids = _pids_in_words({use.pid for use in case.unknown})
     reason = next(use.used_bytes.reason for use in case.unknown if isinstance(use.used_bytes, Absent))
-    return f"an upper bound: it includes what PID {pids} holds, which is not known ({reason})"
+    return f"an upper bound: it includes what {pids} holds, which is not known ({reason})"
 
 
 def _ended(case: Case) -> str:

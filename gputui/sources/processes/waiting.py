@@ -6,7 +6,7 @@ import platform
 from typing import NamedTuple
 
 from gputui.model.reading import Reading
-from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs import ENDED, MalformedError, ProcFs
 from gputui.sources.procfs_formats import Stat
 
 
@@ -107,7 +107,7 @@ def _tracer(proc: ProcFs, stat: Stat) -> Reading[str]:
 def _call(proc: ProcFs, stat: Stat) -> Reading[str]:
     try:
         system_call = proc.system_call(stat.pid)
-    except ValueError:  # an empty file: it ended in between
+    except MalformedError:  # an empty file: it ended in between
         return ENDED
     except OSError as error:
         # A user who may trace the process can read wchan, also on kernels that do not offer `syscall`.
@@ -119,7 +119,8 @@ def _call(proc: ProcFs, stat: Stat) -> Reading[str]:
     if call is None:
         function = proc.kernel_function(stat.pid) or f"system call {system_call.number}"
         return f"something in the kernel ({function})"
-    file = f" {_file_name(proc, stat.pid, system_call.arguments[0])}" if call.takes_file else ""
+    takes_file = call.takes_file and system_call.arguments
+    file = f" {_file_name(proc, stat.pid, system_call.arguments[0])}" if takes_file else ""
     return f"{call.words}{file} ({call.name})"
 
 

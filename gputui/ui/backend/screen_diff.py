@@ -51,7 +51,7 @@ class ScreenDiff:
         else:
             return False
         for y, x, strip in parts:
-            if y < height and self._strips[y].get(x) != strip:
+            if y < height and x < width and self._strips[y].get(x) != strip:  # Textual may paint for the old size
                 self._strips[y][x] = strip
                 self._put(y, x, strip, width)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 Piece = tuple[str, str]
 """Text, and the role that decides how it looks (`gputui.ui.drawing.roles`)."""
@@ -13,12 +13,22 @@ Piece = tuple[str, str]
 Line = tuple[Piece, ...]
 
 
+MARKS_AT_MOST = 4
+"""How many combining characters a cell holds: without a bound, a name of them sends kilobytes for one cell."""
+
+
 @lru_cache(4096)
 def printable(text: str) -> str:
     """`text` without control and format characters, which a terminal would obey or misplace: they become "?"."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(character if character.isprintable() else "?" for character in text)
+    characters, marks = [], 0
+    for raw in text:
+        character = raw if raw.isprintable() else "?"
+        marks = 0 if get_character_cell_size(character) else marks + 1
+        if marks <= MARKS_AT_MOST:
+            characters.append(character)
+    return "".join(characters)
 
 
 @lru_cache(8192)

@@ -17,6 +17,9 @@ from gputui.units import format_bytes, format_bytes_short, format_duration, form
 ENVIRONMENT = "Environment"
 """The heading that `e` scrolls to."""
 
+DEPTH_AT_MOST = 20
+"""How far the tree is indented."""
+
 
 def history_owner(process: Process) -> str:
     """The key of a process in the history."""
@@ -42,6 +45,8 @@ def draw_process_page(
     if isinstance(details, str):
         return [*lines, *wrap(details, width, "dim")]
     lines += [_heading("Tree", width, appearance), *(_branch(entry, details, width) for entry in details.tree)]
+    if details.unshown_descendants:
+        lines.append(((fit(f"and {details.unshown_descendants:,} more processes below it", width), "dim"),))
     return lines + _environment(details, width, appearance)
 
 
@@ -120,7 +125,7 @@ def _branch(entry: TreeEntry, details: ProcessDetails, width: int) -> Line:
     cpu = "" if isinstance(entry.cpu_percent, Absent) else f"{entry.cpu_percent:.0f}%"
     resident = "" if isinstance(entry.rss_bytes, Absent) else format_bytes_short(entry.rss_bytes)
     role = "accent" if entry.identity == details.identity else "plain"
-    head = f"{entry.identity.pid:>8} {cpu:>5} {resident:>6}  {'  ' * entry.depth}"
+    head = f"{entry.identity.pid:>8} {cpu:>5} {resident:>6}  {'  ' * min(entry.depth, DEPTH_AT_MOST)}"
     return join(((head, "dim"), (fit(entry.command, max(1, width - len(head))), role)))
 
 

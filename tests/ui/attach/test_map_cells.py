@@ -11,6 +11,7 @@ from gputui.model.tensors import Category
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.cells import LIVE, runs_of_all, runs_to_scale, spans_of
 from gputui.ui.drawing.meters import ASCII
+from gputui.units import MIB
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, drawn, release_of
 
@@ -64,6 +65,12 @@ def to_scale(release, cells: int) -> str:
 def test_a_cell_shows_the_block_that_fills_most_of_it(blocks, options, more, text):
     release = release_of(segment(*blocks, **options), owners=(WEIGHT, STATE), **more)
     assert to_scale(release, 10) == text
+
+
+def test_a_segment_of_fewer_bytes_than_cells_fills_its_cells():
+    release = release_of(segment(("live", 2 / MIB), ("free", 1 / MIB)), owners=())
+    runs = runs_to_scale(spans_of(release), 3, 10)
+    assert [run.cells for run in runs] == [7, 3]
 
 
 def test_only_large_rounding_is_drawn():

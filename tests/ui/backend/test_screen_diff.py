@@ -167,3 +167,14 @@ def test_after_a_resize_every_cell_is_sent() -> None:
 
 def test_other_kinds_of_updates_are_left_to_textual() -> None:
     assert not ScreenDiff(ColorSystem.TRUECOLOR).take(InlineUpdate([]), 3, 1)
+
+
+def test_a_frame_drawn_for_a_wider_screen_is_cut() -> None:
+    """After a resize, Textual may still paint widgets at their old places."""
+    frames = ScreenDiff(ColorSystem.EIGHT_BIT)
+    strip = Strip([Segment("beyond", LOOKS[0])])
+    assert frames.take(LayoutUpdate([[strip]], Region(0, 0, 6, 1)), 4, 2)
+    assert frames.take(LayoutUpdate([[strip]], Region(7, 1, 6, 1)), 4, 2)
+    assert "beyo" in frames.difference()
+    assert frames.take(LayoutUpdate([[strip]], Region(0, 1, 6, 1)), 4, 2)
+    assert "beyo" in frames.difference()

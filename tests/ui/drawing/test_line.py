@@ -49,6 +49,9 @@ def test_fit_always_takes_exactly_its_width(text, width, align):
         ("zero\u200bwidth", "zero?width"),
         ("caf\udce9", "caf?"),
         ("naïve 宽 🔥", "naïve 宽 🔥"),
+        ("e\u0301\u0302" * 3, "e\u0301\u0302" * 3),
+        ("e" + "\u0301" * 4000 + "x" + "\u0301" * 9, "e" + "\u0301" * 4 + "x" + "\u0301" * 4),
+        ("\x1b" * 6, "??????"),
     ],
 )
 def test_printable(text, shown):

@@ -113,7 +113,8 @@ def runs_to_scale(spans: Sequence[Span], size_bytes: int, cells: int) -> tuple[R
     shown: list[tuple[Span, set[int]]] = []
     place = 0
     for cell in range(cells):
-        first, end = cell * size_bytes // cells, (cell + 1) * size_bytes // cells
+        first = cell * size_bytes // cells
+        end = max(first + 1, (cell + 1) * size_bytes // cells)  # a segment of fewer bytes than cells
         while spans[place].end <= first:
             place += 1
         shown.append(_most_of(spans, place, first, end))

@@ -1,0 +1,62 @@
+"""Whether an allocator's map agrees with itself: the calculations and drawings of a map rely on that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from gputui.model.allocator import AllocatorMap, AllocatorSettings, BlockState, Segment
+from gputui.model.reading import Problem
+from gputui.model.target import ActionResult, Look
+
+ROUNDUP_DIVISIONS = 16
+"""PyTorch has one for each power of two from 1 MiB."""
+
+
+def without_faulty_map(message: Look | ActionResult) -> Look | ActionResult:
+    """The message, or if its map contradicts itself, the message without the map; a look then names the problem."""
+    fault = "" if message.map is None else fault_of(message.map)
+    if not fault:
+        return message
+    if isinstance(message, ActionResult):
+        return replace(message, map=None)
+    problem = Problem(f"The allocator's map is not shown, because it contradicts itself: {fault}.")
+    return replace(message, map=None, problems=(*message.problems, problem))
+
+
+def fault_of(layout: AllocatorMap) -> str:
+    """What is impossible in a map, without a full stop; "" if nothing is."""
+    return (
+        _fault_of_settings(layout.settings)
+        or next(filter(None, map(_fault_of_segment, layout.segments)), "")
+        or _overlap(layout)
+    )
+
+
+def _fault_of_settings(settings: AllocatorSettings) -> str:
+    if settings.large_page_bytes <= 0:
+        return f"pages of {settings.large_page_bytes} bytes"
+    if len(settings.roundup_divisions) not in (0, ROUNDUP_DIVISIONS):
+        return f"{len(settings.roundup_divisions)} roundup divisions instead of {ROUNDUP_DIVISIONS}"
+    return ""
+
+
+def _fault_of_segment(segment: Segment) -> str:
+    at = segment.address
+    for block in segment.blocks:
+        if block.address != at or block.size_bytes <= 0:
+            return f"the blocks of the segment at {segment.address:#x} do not follow each other"
+        if block.state is BlockState.ACTIVE_ALLOCATED and not 0 <= block.requested_bytes <= block.size_bytes:
+            return f"the block at {at:#x} has {block.size_bytes} bytes, of which {block.requested_bytes} were requested"
+        at += block.size_bytes
+    if at != segment.address + segment.size_bytes or at == segment.address or segment.address < 0:
+        return f"the blocks of the segment at {segment.address:#x} do not fill it"
+    return ""
+
+
+def _overlap(layout: AllocatorMap) -> str:
+    places = sorted((segment.device, segment.address, segment.size_bytes) for segment in layout.segments)
+    for (device, address, size_bytes), (next_device, next_address, _) in pairwise(places):
+        if device == next_device and address + size_bytes > next_address:
+            return f"the segments at {address:#x} and {next_address:#x} overlap"
+    return ""

@@ -1,0 +1,150 @@
+"""Fuzzes the viewer: false probes and false recordings, while random keys are pressed at random sizes.
+
+    python -m tests.fuzz.viewer [--minutes 60] [--seed 1] [--case 1234]
+
+A case is the application, attached to up to three false probes over real sockets or replaying a false recording, or
+the real program on a terminal of its own. Messages and keys follow from the number of the case, which `--case` repeats;
+threads make their order differ. It prints figures, and ends with 1 after the first case in which something failed,
+keys were not served, or the terminal got what only a target could have written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
+from pathlib import Path
+from random import Random
+
+os.environ["GPUTUI_PROBE"] = "0"
+
+from gputui.model.device import Device, DeviceLook, DeviceMemory, Driver
+from gputui.model.snapshot import Snapshot
+from gputui.settings import Settings
+from gputui.sources.probe.feed import feed_opener
+from gputui.sources.recording.index import NoRecordingError
+from gputui.sources.recording.machine import RecordedMachine
+from gputui.sources.recording.player import Player, ReplayFeed
+from gputui.sources.recording.reader import Recording
+from gputui.ui.app import GputuiApp
+from gputui.ui.screens.attach.base import AttachScreen
+from gputui.units import GIB
+from tests.fuzz.false_probe import FalseProbe
+from tests.fuzz.on_terminal import run_on_a_terminal
+from tests.fuzz.pressing import CELL_BYTES, Figures, Presser, check_output, no_thread_may_fail, random_size
+from tests.fuzz.recordings import FalseRecording
+from tests.ui.attach.sitting import StillMachine
+from tests.ui.running import Running
+from tests.ui.wire import Wire
+
+KINDS = ("probes", "probes", "probes", "recording", "terminal")
+"""What a case is."""
+NEVER_S = 3600.0
+
+
+def run_case(number: int, figures: Figures, kind: str = "") -> None:
+    """Run one case, of the kind that follows from its number or of another; raises if anything in it failed."""
+    random = Random(number)
+    drawn = random.choice(KINDS)
+    kind = kind or drawn
+    with ExitStack() as stack, no_thread_may_fail():
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gputui-")))
+        if kind == "recording":
+            _replay(folder / "job.gputui", random, figures)
+        else:
+            probes = [_probe(stack, folder, random) for _ in range(random.choice((1, 1, 2, 3)))]
+            if kind == "terminal":
+                run_on_a_terminal(probes, folder, random, figures)
+            else:
+                _attach(probes, random, figures)
+            for probe in probes:
+                figures.sent.update(probe.sent)
+        figures.cases[kind] += 1
+
+
+def _probe(stack: ExitStack, folder: Path, random: Random) -> FalseProbe:
+    probe = FalseProbe(folder, Random(random.random()))
+    stack.callback(probe.close)
+    return probe
+
+
+def _attach(probes: list[FalseProbe], random: Random, figures: Figures) -> None:
+    settings = Settings(interval_s=NEVER_S, ascii=random.random() < 0.2)
+    app = GputuiApp(settings, StillMachine(_machine()), StillMachine, open_feed=feed_opener(1.0))
+    app.attached.first_pids = tuple(probe.pid for probe in probes)
+    asyncio.run(_use(app, random, figures, lambda: all(probe.done.is_set() for probe in probes)))
+
+
+def _replay(path: Path, random: Random, figures: Figures) -> None:
+    path.write_bytes(FalseRecording(random).data)
+    try:
+        recording = Recording(path)
+    except NoRecordingError:
+        figures.sent["refused"] += 1
+        return
+    figures.sent["recorded"] += sum(1 for _ in recording.records())
+    player = Player(recording, is_playing=random.random() < 0.5)
+    settings = Settings(interval_s=NEVER_S)
+    app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
+    app.attached.is_replay = True
+    app.attached.first_pids = tuple(recording.greetings)
+    app.attached.first_notices = recording.notices
+    asyncio.run(_use(app, random, figures, lambda: True))
+
+
+async def _use(app: GputuiApp, random: Random, figures: Figures, is_done: Callable[[], bool]) -> None:
+    """Press keys until the case is over, and check what was written."""
+    wire = Wire(app)
+    async with AsyncExitStack() as stack:
+        pilot = await stack.enter_async_context(app.run_test(size=random_size(random), notifications=True))
+        presser = Presser(app, Running(app, pilot), random, figures)
+        await presser.until(lambda: isinstance(app.screen, AttachScreen))
+        await presser.press_at_random()
+        await presser.until(is_done)
+        await presser.open_every_screen()
+    figures.frames += len(wire.sent)
+    figures.written_bytes += wire.bytes
+    longest = max(len(frame.encode()) for frame in wire.sent)
+    figures.longest_bytes = max(figures.longest_bytes, longest)
+    assert longest < 200 * 60 * CELL_BYTES
+    check_output("".join(wire.sent))
+
+
+def _machine() -> Snapshot:
+    """A machine with the devices that the false probes name."""
+    memory = DeviceMemory(80 * GIB, 5 * GIB, 75 * GIB, 0)
+    devices = tuple(Device(index, f"GPU-{index}", "NVIDIA H100 80GB HBM3", "", memory=memory) for index in range(2))
+    return Snapshot(time=1.0, number=1, devices=DeviceLook(Driver("580.95.05", "13.0"), devices))
+
+
+def main() -> int:
+    """Run cases for some minutes, and print figures."""
+    parser = argparse.ArgumentParser(description="Fuzz the attach screens.")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long (default: 60)")
+    parser.add_argument("--seed", type=int, default=1, help="where the numbers of the cases begin")
+    parser.add_argument("--case", type=int, help="run only the case of this number")
+    parsed = parser.parse_args()
+    figures, end = Figures(), time.monotonic() + parsed.minutes * 60
+    number = parsed.seed * 1_000_000 if parsed.case is None else parsed.case
+    while True:
+        try:
+            run_case(number, figures)
+        except Exception:  # noqa: BLE001 - whatever it is, it is a finding
+            traceback.print_exc()
+            print(f"case {number} failed, after {figures}")  # noqa: T201
+            return 1
+        if parsed.case is not None or time.monotonic() > end:
+            print(figures)  # noqa: T201
+            return 0
+        number += 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
