@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.looks_table import NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
+from benchmarks.looks_table import ENOUGH_LOOKS, NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
 from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, torch_pythons
 
 FOLDER = Path(__file__).parent / "programs"
@@ -41,7 +41,7 @@ PROGRAMS = {
 """The programs in `programs/real`, each with the packages that it needs beside PyTorch."""
 GROUP = "real"
 """The dependency group in pyproject.toml that has these packages."""
-LOOKS_BY_KEY = 5
+LOOKS_BY_KEY = 10
 
 
 def path_of(program: str) -> Path:
@@ -98,7 +98,7 @@ def watch(python: str, program: str, root: Path, seconds: float) -> Watch:
         command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", str(path_of(program))]
         process = subprocess.Popen(command, env=probed, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
-            arguments = [str(process.pid), str(seconds), str(LOOKS_BY_KEY)]
+            arguments = [str(process.pid), str(seconds), str(LOOKS_BY_KEY), str(ENOUGH_LOOKS)]
             viewer = subprocess.run(
                 [sys.executable, str(FOLDER / "viewer.py"), *arguments],
                 env={**own, "PYTHONPATH": str(root)},

@@ -1,10 +1,10 @@
 """A viewer that watches one process as the attach screens do, and prints each look that it gets.
 
-    viewer.py PID SECONDS LOOKS_BY_KEY
+    viewer.py PID SECONDS LOOKS_BY_KEY ENOUGH_LOOKS
 
 It is a program of its own so that PYTHONPATH can select the commit of gputui that it uses. Each line of output is a
 look as JSON, with the fields of `benchmarks.looks_table.TakenLook`; the last line is the number of seconds watched.
-Looks by key are taken only after these seconds, and only if hardly any automatic look had tensors.
+Looks by key are taken only after these seconds, and only if fewer than ENOUGH_LOOKS automatic looks had tensors.
 """
 
 import json
@@ -24,7 +24,6 @@ INTERVAL_S = 1.0
 START_S = 180.0
 """How long a program may take until it has allocated memory on a device."""
 WARM_UP_S = 5.0
-ENOUGH_LOOKS = 3
 
 
 def when_training(pid: int) -> ProbeClient:
@@ -93,7 +92,7 @@ def put(value: object) -> None:
 
 
 def main() -> None:
-    pid, seconds, by_key = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    pid, seconds, by_key, enough = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     with_tensors = 0
     with closing(when_training(pid)) as client:
         put(described(client.look(), "attach"))
@@ -103,7 +102,7 @@ def main() -> None:
             with_tensors += bool(line["has_tensors"])
             put(line)
         watched_s = time.monotonic() - began
-    if with_tensors < ENOUGH_LOOKS:
+    if with_tensors < enough:
         for look in looks_by_key(pid, by_key):
             put(described(look, "key"))
     put(watched_s)
