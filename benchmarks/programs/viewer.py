@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from gputui.explain.owners import bytes_by_category, owners_of
-from gputui.model.target import Look, Statistics
+from gputui.model.target import Look
 from gputui.model.tensors import HOST, Category
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.listing import CannotAttachError, attach
@@ -45,16 +45,14 @@ def when_training(pid: int) -> ProbeClient:
 def automatic_looks(client: ProbeClient, seconds: float) -> Iterator[Look]:
     """The looks that come without any key pressed."""
     client.subscribe(INTERVAL_S)
-    is_waiting, allowed = False, "walk"
+    is_waiting = False
     end = time.monotonic() + seconds
     while (left_s := end - time.monotonic()) > 0:
-        if allowed is not None and not is_waiting:
+        if not is_waiting:
             client.ask_look("walk", when="changed")
             is_waiting = True
-        message = client.receive(min(left_s, 0.2))
-        if isinstance(message, Statistics):
-            allowed = message.automatic
-        elif isinstance(message, Look):
+        message = client.receive(left_s)
+        if isinstance(message, Look):
             is_waiting = False
             yield message
 
@@ -83,7 +81,7 @@ def described(look: Look, asked: str) -> dict[str, object]:
         "has_tensors": any(storage.device != HOST for storage in storages),
         "named_bytes": named_bytes,
         "allocated_bytes": allocated_bytes,
-        "problems": [problem.text for problem in look.problems],
+        "problems": [getattr(problem, "text", problem) for problem in look.problems],  # older commits have strings
     }
 
 
