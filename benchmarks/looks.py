@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.looks_table import NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
+from benchmarks.looks_table import ENOUGH_LOOKS, NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
 from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, torch_pythons
 
 FOLDER = Path(__file__).parent / "programs"
@@ -41,7 +41,11 @@ PROGRAMS = {
 """The programs in `programs/real`, each with the packages that it needs beside PyTorch."""
 GROUP = "real"
 """The dependency group in pyproject.toml that has these packages."""
-LOOKS_BY_KEY = 5
+LOOKS_BY_KEY = 10
+
+
+class FailedError(Exception):
+    """A program that ended or could not be watched; the message has the end of its output."""
 
 
 def path_of(program: str) -> Path:
@@ -98,7 +102,7 @@ def watch(python: str, program: str, root: Path, seconds: float) -> Watch:
         command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", str(path_of(program))]
         process = subprocess.Popen(command, env=probed, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
-            arguments = [str(process.pid), str(seconds), str(LOOKS_BY_KEY)]
+            arguments = [str(process.pid), str(seconds), str(LOOKS_BY_KEY), str(ENOUGH_LOOKS)]
             viewer = subprocess.run(
                 [sys.executable, str(FOLDER / "viewer.py"), *arguments],
                 env={**own, "PYTHONPATH": str(root)},
@@ -113,20 +117,27 @@ def watch(python: str, program: str, root: Path, seconds: float) -> Watch:
         if viewer.returncode or has_ended:
             output.seek(0)
             state = f"ended with {process.returncode}" if has_ended else "could not be watched"
-            sys.exit(f"{program} {state}. The end of its output:\n{output.read()[-3000:]}")
+            cause = f"{program} {state} with the gputui in {root}. The end of its output:\n{output.read()[-2000:]}"
+            raise FailedError(cause)
     *looks, watched_s = map(json.loads, viewer.stdout.splitlines())
     return Watch(watched_s, [TakenLook(**look) for look in looks])
 
 
-def measure(python: str, programs: list[str], roots: list[Path], seconds: float) -> dict[str, list[Watch]]:
-    """The watches of each program, in the order of `roots`."""
-    watches = {}
+def measure(
+    python: str, programs: list[str], roots: list[Path], seconds: float
+) -> tuple[dict[str, list[Watch]], list[str]]:
+    """The watches of each program, in the order of `roots`, and messages about those that failed."""
+    watches, failures = {}, []
     for number, program in enumerate(programs):
         order = roots if number % 2 == 0 else roots[::-1]
         print(f"{program} ...", file=sys.stderr)
-        by_root = {root: watch(python, program, root, seconds) for root in order}
-        watches[program] = [by_root[root] for root in roots]
-    return watches
+        try:
+            by_root = {root: watch(python, program, root, seconds) for root in order}
+        except FailedError as error:
+            failures.append(str(error))
+        else:
+            watches[program] = [by_root[root] for root in roots]
+    return watches, failures
 
 
 def as_json(watches: dict[str, list[Watch]]) -> str:
@@ -151,12 +162,14 @@ def main() -> None:
     check(python, options.programs)
     with checkout(options.before) if options.before else nullcontext() as before:
         roots = [REPOSITORY, before] if before else [REPOSITORY]
-        watches = measure(python, options.programs, roots, options.seconds)
+        watches, failures = measure(python, options.programs, roots, options.seconds)
     if options.json:
         options.json.write_text(as_json(watches))
     rows = [headings(is_compared=len(roots) > 1), *(row(program, ones) for program, ones in watches.items())]
     print(as_markdown(rows) if options.markdown else as_text(rows))
     print(f"\n{NOTE}")
+    if failures:
+        sys.exit("\n".join(failures))
 
 
 if __name__ == "__main__":

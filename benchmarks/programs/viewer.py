@@ -1,10 +1,10 @@
 """A viewer that watches one process as the attach screens do, and prints each look that it gets.
 
-    viewer.py PID SECONDS LOOKS_BY_KEY
+    viewer.py PID SECONDS LOOKS_BY_KEY ENOUGH_LOOKS
 
 It is a program of its own so that PYTHONPATH can select the commit of gputui that it uses. Each line of output is a
 look as JSON, with the fields of `benchmarks.looks_table.TakenLook`; the last line is the number of seconds watched.
-Looks by key are taken only after these seconds, and only if hardly any automatic look had tensors.
+Looks by key are taken only after these seconds, and only if fewer than ENOUGH_LOOKS automatic looks had tensors.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from gputui.explain.owners import live_blocks, owners_of
-from gputui.model.target import Look, Statistics
+from gputui.model.target import Look
 from gputui.model.tensors import HOST, Category
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.listing import CannotAttachError, attach
@@ -24,7 +24,6 @@ INTERVAL_S = 1.0
 START_S = 180.0
 """How long a program may take until it has allocated memory on a device."""
 WARM_UP_S = 5.0
-ENOUGH_LOOKS = 3
 
 
 def when_training(pid: int) -> ProbeClient:
@@ -46,16 +45,14 @@ def when_training(pid: int) -> ProbeClient:
 def automatic_looks(client: ProbeClient, seconds: float) -> Iterator[Look]:
     """The looks that come without any key pressed."""
     client.subscribe(INTERVAL_S)
-    is_waiting, allowed = False, "walk"
+    is_waiting = False
     end = time.monotonic() + seconds
     while (left_s := end - time.monotonic()) > 0:
-        if allowed is not None and not is_waiting:
+        if not is_waiting:
             client.ask_look("walk", when="changed")
             is_waiting = True
-        message = client.receive(min(left_s, 0.2))
-        if isinstance(message, Statistics):
-            allowed = message.automatic
-        elif isinstance(message, Look):
+        message = client.receive(left_s)
+        if isinstance(message, Look):
             is_waiting = False
             yield message
 
@@ -85,7 +82,7 @@ def described(look: Look, asked: str) -> dict[str, object]:
         "has_tensors": any(storage.device != HOST for storage in storages),
         "named_bytes": named_bytes,
         "allocated_bytes": allocated_bytes,
-        "problems": [problem.text for problem in look.problems],
+        "problems": [getattr(problem, "text", problem) for problem in look.problems],  # older commits have strings
     }
 
 
@@ -94,7 +91,7 @@ def put(value: object) -> None:
 
 
 def main() -> None:
-    pid, seconds, by_key = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    pid, seconds, by_key, enough = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     with_tensors = 0
     with closing(when_training(pid)) as client:
         put(described(client.look(), "attach"))
@@ -104,7 +101,7 @@ def main() -> None:
             with_tensors += bool(line["has_tensors"])
             put(line)
         watched_s = time.monotonic() - began
-    if with_tensors < ENOUGH_LOOKS:
+    if with_tensors < enough:
         for look in looks_by_key(pid, by_key):
             put(described(look, "key"))
     put(watched_s)
