@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gputui.errors import UsageError
-from gputui.settings import KeyChange, Settings, add_flags, apply_flags, keymap, load_settings
+from gputui.protocol import pauses
+from gputui.settings import KeyChange, Settings, add_flags, apply_flags, forms, keymap, load_settings
 from gputui.settings.file import settings_path
 from gputui.settings.settings import THEMES
 from gputui.settings.table import SETTINGS
@@ -50,6 +51,11 @@ def test_flags_override_variables_which_override_the_file(file: Path) -> None:
 @pytest.mark.parametrize(("text", "pause_s"), [("5ms", 0.005), ("0.1", 0.1), ("off", None)])
 def test_the_pause_of_automatic_looks_is_a_time_or_off(text: str, pause_s: float | None) -> None:
     assert flagged(Settings(), "--pause", text).look_pause_s == pause_s
+
+
+def test_the_pauses_are_those_that_viewer_and_probe_agree_on() -> None:
+    limits = (forms.SHORTEST_PAUSE_S, Settings().look_pause_s, forms.LONGEST_PAUSE_S)
+    assert limits == (pauses.SHORTEST_S, pauses.AUTOMATIC_S, pauses.LONGEST_S)
 
 
 def test_a_flag_can_turn_a_setting_off() -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import _socket
 import errno
 import os
+import sys
+
+TYPE_CHECKING = False  # `typing` and `collections.abc` cost more to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SO_COOKIE = 57
 """Socket option of Linux 4.12 and newer: a number that no other socket gets until the machine is restarted."""
@@ -40,10 +45,28 @@ class Descriptor:
 
     def close(self) -> None:
         """Close the socket, unless its number is somebody else's by now."""
-        if self.is_ours:
+        close = _close_without_release()
+        if not self.is_ours:
+            self._socket.detach()
+        elif close is None:
             self._socket.close()
         else:
-            self._socket.detach()
+            close(self._socket.detach())
+
+
+_close: Callable[[int], int] | None = None
+
+
+def _close_without_release() -> Callable[[int], int] | None:
+    """`close(2)` without releasing the interpreter's lock before it; None before the program or the probe uses ctypes.
+
+    `socket.close()` releases it first: another thread could then close the socket and open a file with its number.
+    """
+    global _close  # noqa: PLW0603 (made once, as each new function object would be cyclic garbage)
+    library = getattr(sys.modules.get("ctypes"), "pythonapi", None)
+    if _close is None and library is not None:
+        _close = library["close"]  # by item: an object of our own
+    return _close
 
 
 def _cookie_of(socket: _socket.socket) -> object:

@@ -8,12 +8,13 @@ long as that took. So the program makes progress however slow a call is and howe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from types import FunctionType
 from typing import Generic, TypeVar, cast
 
 from gputui.probe import mainthread
-from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_asleep, is_in_backward
+from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_in_backward, is_waiting
 
 Result = TypeVar("Result")
 Entry = Callable[[], None]
@@ -35,7 +36,7 @@ class MainThread:
         self._line: list[Entry] = []
         """The entries that wait for their turn."""
         self._current: Entry | None = None
-        """The entry in the interpreter's queue, or the last that was there."""
+        """The entry in the interpreter's queue."""
         self._queued_at = 0.0
         self._is_running = False
         self._free_at = 0.0
@@ -71,7 +72,10 @@ class MainThread:
         if entry in self._line:
             self._line.remove(entry)
             return True
-        return entry is self._current and self._pending.withdraw()
+        if entry is not self._current:
+            return False
+        self._current = None
+        return self._pending.withdraw()
 
     def advance(self) -> None:
         """Hand the next entry to the interpreter if it is time for that."""
@@ -101,7 +105,7 @@ class MainThread:
 
     def _run(self, entry: Entry) -> None:
         began = perf_counter()
-        self._is_running = True
+        self._is_running, self._current = True, None
         try:
             entry()
         finally:
@@ -121,6 +125,8 @@ class MainThreadCall(Generic[Result]):
         self._main_thread = main_thread
         self._result: Result | None = None
         self._entry: Entry | None = None
+        """What the main thread runs for the call under way."""
+        self._number = 0
         """Of the call under way: what an earlier, abandoned call still returns is dropped."""
         self._asked_at = 0.0
         self._give_up_at = 0.0
@@ -150,23 +156,17 @@ class MainThreadCall(Generic[Result]):
         """Have `function` run soon; the result is `if_interrupted` if a signal handler of the program interrupts it.
 
         It is given up after `wait_s`. If the probe's own thread can do the work too, it does so as soon as the main
-        thread is absent and asleep, or after `BUSY_S`; `in_backward_s` is how long it waits for a backward pass to end.
+        thread is absent and waits for input, or after `BUSY_S`. `in_backward_s` is how long it then waits for the end
+        of a backward pass.
         """
         self._result, self._in_backward_s, self._asked_at = None, in_backward_s, perf_counter()
         self._give_up_at = self._asked_at + wait_s
         self._check_at = self._asked_at  # at once, as the main thread may be absent already
 
-        def entry() -> None:
-            result = if_interrupted
-            try:
-                result = function()
-            finally:
-                if self._entry is entry:
-                    self._result = result
-
-        self._entry = entry
+        self._number += 1
+        self._entry = partial(self._run, function, if_interrupted, self._number)
         mainthread.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
-        self._main_thread.enter(entry)
+        self._main_thread.enter(self._entry)
 
     def settle(self, result: Result) -> None:
         """Set the result without the main thread."""
@@ -190,6 +190,14 @@ class MainThreadCall(Generic[Result]):
         self._withdraw()
         self._result = self._entry = None
 
+    def _run(self, function: Callable[[], Result], if_interrupted: Result, number: int) -> None:
+        result = if_interrupted
+        try:
+            result = function()
+        finally:
+            if number == self._number and self._entry is not None:
+                self._result = result
+
     def _withdraw(self) -> bool:
         return self._entry is not None and self._main_thread.withdraw(self._entry)
 
@@ -205,4 +213,4 @@ class MainThreadCall(Generic[Result]):
             return False
         if is_in_backward():
             return absent_for_s >= BUSY_S and now >= self._asked_at + self._in_backward_s
-        return absent_for_s >= BUSY_S or is_asleep()
+        return absent_for_s >= BUSY_S or is_waiting()

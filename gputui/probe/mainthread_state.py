@@ -9,13 +9,21 @@ from contextlib import contextmanager
 
 from gputui.probe import process
 
-_IOCTL = {"x86_64": "16", "aarch64": "29"}
-"""The number of the system call by which libraries talk to the driver, by machine."""
+_WAITING_CALLS = {
+    "x86_64": "0 23 34 43 45 47 61 128 130 232 247 270 281 288 441",
+    "aarch64": "22 63 72 95 133 137 202 207 212 242 260 441",
+}
+"""The numbers of the system calls that wait for input, a child or a signal, by machine.
+
+They are read, select, pselect6, pause, accept, accept4, recvfrom, recvmsg, wait4, waitid, rt_sigtimedwait,
+rt_sigsuspend, epoll_wait, epoll_pwait and epoll_pwait2. Locks, `nanosleep` and `poll` are not among them: the driver
+uses these as well.
+"""
 
 ABSENT_AFTER_S = 0.05
 """A main thread that has not come back to Python for this long is absent."""
 BUSY_S = 0.5
-"""How long to wait for a main thread that works outside Python: most allocations on a device take less."""
+"""How long to wait for a main thread that may be in a device allocation, once in each absence: most take less."""
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 
@@ -29,13 +37,15 @@ def is_in_backward() -> bool:
     return stacks.another_thread_is_in_backward()
 
 
-def is_asleep() -> bool:
-    """Whether the main thread sleeps in a system call, as in `input()` or `epoll_wait`, so that waiting is of no use.
+def is_waiting() -> bool:
+    """Whether the main thread is certainly not in a device allocation, but waits for something outside the process.
 
-    Asking the driver does not count: a device allocation holds the allocator's lock, and a read in another thread would
-    then stop all of Python until the driver is done.
+    A device allocation holds the allocator's lock, and a read in another thread would then stop all of Python until the
+    driver is done.
     """
-    return _is_asleep(_task())
+    task = _task()
+    call = "".join(_lines(f"{task}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
+    return _is_asleep(task) and call in _WAITING_CALLS.get(os.uname().machine, "").split()
 
 
 @contextmanager
@@ -81,12 +91,8 @@ def _task() -> str:
 
 
 def _is_asleep(task: str) -> bool:
-    """Whether the thread sleeps in a system call, and not in one that asks the driver."""
-    state = [line for line in _lines(f"{task}/status") if line.startswith("State:")]
-    if not state or "S (sleeping)" not in state[0]:
-        return False
-    call = "".join(_lines(f"{task}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
-    return call not in ("running", _IOCTL.get(os.uname().machine))
+    """Whether the thread sleeps in a system call."""
+    return any(line.startswith("State:") and "(sleeping)" in line for line in _lines(f"{task}/status"))
 
 
 def _context_switches(task: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long one stop of the attached program may take, in seconds: agreed on by settings, viewer and probe."""
+"""How long one stop of the attached program may take, in seconds: agreed on by viewer and probe."""
 
 AUTOMATIC_S = 0.025
 """In an automatic look, unless the viewer asks for another limit."""

@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gputui.errors import did_you_mean
-from gputui.protocol import pauses
 
 Form = Callable[[object], Any]
 
 SHORTEST_INTERVAL_S = 0.1
 LONGEST_INTERVAL_S = 3600.0
+SHORTEST_PAUSE_S = 0.001
+LONGEST_PAUSE_S = 0.1
+"""As in `gputui.protocol.pauses`, which is not imported here, before the first figures are shown."""
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0}
@@ -40,7 +42,7 @@ def pause(raw: object) -> float | None:
     """How long a look may stop a program, in seconds, or None for "off"."""
     if str(raw).strip().lower() == "off":
         return None
-    return _time_between(pauses.SHORTEST_S, pauses.LONGEST_S, raw, "a time from 1ms to 100ms, or off")
+    return _time_between(SHORTEST_PAUSE_S, LONGEST_PAUSE_S, raw, "a time from 1ms to 100ms, or off")
 
 
 def _time_between(shortest_s: float, longest_s: float, raw: object, expected: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.settings.keys import KeyChange
 
 THEMES = (
@@ -42,7 +41,7 @@ class Settings(NamedTuple):
     readonly: bool = False
     """Disable everything that acts on a process: signals, `empty_cache()`."""
 
-    look_pause_s: float | None = AUTOMATIC_S
+    look_pause_s: float | None = 0.025
     """How long an automatic look may stop an attached program at a time, 0.001 to 0.1; None: no automatic looks."""
 
     graph: str = "utilization"

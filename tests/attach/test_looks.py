@@ -10,7 +10,7 @@ from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
 from tests.attach.children import Python, wait_until
-from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
+from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE
 
 LOOKS = 500 * SCALE
@@ -98,19 +98,6 @@ def test_many_looks_leak_no_references_or_memory(torch_python: Python, record_pr
     assert max(drift) < max(100, LOOKS / 20), drift
     assert anonymous_after - anonymous_before < 4 * 1024**2
     assert child.ended() == 0
-
-
-def test_a_look_says_where_a_busy_main_thread_is(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + ASLEEP + FOR_EVER)
-    device = child.expect("ready")
-    with child.attach() as client:
-        look = client.look(wait_s=0.1)
-        assert look.inventory is None
-        assert (look.map is not None) == (device == "cuda")
-        assert "did not come back to Python within 0.1 s (it is at train.py:" in look.problems[0].text
-        child.say("wake up")
-        child.expect("awake")
-        assert client.look().inventory is not None
 
 
 def test_a_look_when_changed_waits_for_a_change(torch_python: Python) -> None:

@@ -7,7 +7,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield near, far
 
 
-def test_no_other_thread_runs_during_the_check(pair: tuple[socket.socket, socket.socket]) -> None:
-    descriptor, turns, is_over = Descriptor(pair[0]), 0, False
+@contextmanager
+def no_switches() -> Iterator[Callable[[], int]]:
+    """Yields how often another thread has run, which from now on it does only when this one releases the GIL."""
+    turns, is_over = 0, False
 
     def count() -> None:
         nonlocal turns
@@ -35,17 +38,23 @@ def test_no_other_thread_runs_during_the_check(pair: tuple[socket.socket, socket
     thread, interval_s = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
     try:
-        sys.setswitchinterval(1000.0)  # from now on a thread runs only when another releases the GIL
+        sys.setswitchinterval(1000.0)
         time.sleep(0.1)
-        before = turns
-        answers = {descriptor.is_ours for _ in range(1000)}
-        assert turns == before
+        assert turns > 0
+        yield lambda: turns
     finally:
         is_over = True
         sys.setswitchinterval(interval_s)
         thread.join()
+
+
+def test_no_other_thread_runs_during_the_check(pair: tuple[socket.socket, socket.socket]) -> None:
+    descriptor = Descriptor(pair[0])
+    with no_switches() as turns:
+        before = turns()
+        answers = {descriptor.is_ours for _ in range(1000)}
+        assert turns() == before
     assert answers == {True}
-    assert before > 0
 
 
 def closed(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -59,6 +68,20 @@ def another_socket(pair: tuple[socket.socket, socket.socket]) -> None:
 def a_file(pair: tuple[socket.socket, socket.socket]) -> None:
     with Path(os.devnull).open() as file:
         os.dup2(file.fileno(), pair[0].fileno())
+
+
+def test_no_other_thread_runs_before_a_descriptor_is_closed() -> None:
+    pairs = [socket.socketpair() for _ in range(100)]
+    descriptors, numbers = [Descriptor(near) for near, _ in pairs], [near.fileno() for near, _ in pairs]
+    with no_switches() as turns:
+        before = turns()
+        for descriptor in descriptors:
+            descriptor.close()
+        assert turns() == before
+    assert not [number for number in numbers if Path(f"/proc/self/fd/{number}").exists()]
+    assert {near.fileno() for near, _ in pairs} == {-1}
+    for _, far in pairs:
+        far.close()
 
 
 @pytest.mark.parametrize("change", [closed, another_socket, a_file])

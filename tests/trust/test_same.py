@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputui.model.target import Look, Statistics
+from gputui.model.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
@@ -54,6 +54,7 @@ TRAINING = """
             print("at", number, flush=True)
             input()
         print("end", name, json.dumps(state_of_the_run()), flush=True)
+        input()
 
     def state_of_the_run():
         state = {
@@ -101,7 +102,10 @@ class Viewer:
     def watch_steps(self, *, child: Child, how: str | None) -> None:
         """Let the program take its next steps and look during them; without `how`, only read the counters."""
         if how is not None:
+            self._client.mark("asked")  # an automatic look may be on its way, and arrives before this
             self._client.ask_look(how)
+            while not isinstance(self._client.receive(60), Mark):
+                pass
         child.say("go")
         message: object = None
         while not isinstance(message, Look if how is not None else Statistics):
@@ -131,6 +135,7 @@ def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], V
                 else:
                     child.say("go")
             states[phase] = json.loads(child.expect(f"end {phase}"))
+            child.say("go")  # the looks on request have arrived: one would leave an entry in a history
         printed = [child.expect("tasks"), str(child.ended()), child.errors]
     return states, printed, viewer
 
