@@ -13,7 +13,7 @@ from gputui.probe import process
 from gputui.probe.budget import NOTHING_LEFT_OUT, RECORDS, RESERVE, Budget, Plan, on_request
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
-from gputui.probe.mainthread_state import Watch, undisturbed
+from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ IN_BACKWARD_S = 3.0
 """How long a look waits for a backward pass to end, rather than leave out the graph."""
 _WALKS_AT_MOST = 500_000
 """The blocks of Python's memory up to which all objects may be searched for users of memory pools: some 10 ms."""
+_HALF_A_MICROSECOND_S = 5e-7
+"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 _SEGMENTS = 64
 """How many segments of a map are freed between two pauses in which other threads run."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
@@ -220,13 +222,17 @@ class LookRunner:
         look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
     def _take(self, taking: _Taking, *, in_main_thread: bool) -> dict[str, Any]:
-        """One stop, in the calling thread, with garbage collection held off meanwhile."""
+        """One stop, in the calling thread: no garbage is collected meanwhile.
+
+        No other thread runs Python either, except one that waits for its turn already.
+        """
         began, began_cpu = perf_counter(), thread_time()
         meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         look = _empty([])
-        torch, was_collecting = process.loaded_torch(), gc.isenabled()
+        torch, was_collecting, switch_interval_s = process.loaded_torch(), gc.isenabled(), sys.getswitchinterval()
         try:
             gc.disable()
+            sys.setswitchinterval(2 * taking.request.pause_ms / 1000)
             if torch is None or self._reader is None:
                 look["problems"].append(_NO_TORCH)
             elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
@@ -245,8 +251,11 @@ class LookRunner:
                     in_main_thread=in_main_thread,
                 )
         finally:
-            if was_collecting:
-                gc.enable()
+            try:  # a signal handler of the program may raise an exception after each call
+                sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+            finally:
+                if was_collecting:
+                    gc.enable()
         look["cost"]["pause_ms"] = (perf_counter() - began) * 1000
         look["cost"]["probe_cpu_ms"] = (thread_time() - began_cpu) * 1000
         return look
@@ -257,8 +266,7 @@ class LookRunner:
         while True:
             tries += 1
             watch = Watch()
-            with undisturbed(2 * taking.request.pause_ms / 1000):
-                look = self._take(taking, in_main_thread=False)
+            look = self._take(taking, in_main_thread=False)
             has_moved = watch.has_moved()
             inventory = look["inventory"]
             if inventory is None or tries == TRIES or not (has_moved or not inventory["is_of_one_moment"]):

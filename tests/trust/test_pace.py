@@ -138,11 +138,11 @@ THREADS_THAT_WORK = """
 def test_threads_signals_and_forks_go_on_beside_looks_in_the_probes_thread(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + THREADS_THAT_WORK)
     child.expect("working")
-    with storm(child, looks=LOOKS):
+    with storm(child, looks=LOOKS // 3):
         pass
     (torch_python.folder / "done").touch()
     child.expect("waits")
-    with storm(child, looks=LOOKS):
+    with storm(child, looks=LOOKS // 3):
         pass
     child.say("end")
     assert child.expect("faults") == "[] True True"
