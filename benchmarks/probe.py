@@ -6,7 +6,7 @@ It runs with PyTorch of the current Python, or with each interpreter that `GPUTU
 windows that alternate: without the probe, with the probe but no viewer, with a viewer at the default rate, and with a
 viewer that asks for a scan of every object once a second. Ratios compare windows of the same round: their time, and the
 main thread's processor time, which a busy machine disturbs less. The goal is a ratio of at most 1.01 at the default
-rate, and at most 5 ms added to the longest pause of another thread.
+rate, and at most 25 ms added to the longest pause of another thread.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Recorder(str, Enum):
 class Statistics:
     """The cheap part, sent often: counters of each device and of the host.
 
-    `automatic` is how automatic looks are taken now: "walk", "" (without the inventory) or None (not at all).
+    `automatic` is how automatic looks are taken now: "walk", or None where none are taken.
     """
 
     time: float

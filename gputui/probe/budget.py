@@ -17,13 +17,15 @@ from gputui.protocol import pauses
 
 RESERVE = 0.2
 """The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
-MAP_WITH_TENSORS = 0.5
-"""A map that takes a larger part of a stop than this gets a stop of its own."""
+LARGEST_PART = 0.5
+"""The largest part of a stop for one call. A map that takes longer gets a stop of its own; others are left out."""
 
 EXPECTED_MAP_MS = (0.3, 0.0003)
 """Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
 LISTING_MS = 1e-5
 """Milliseconds of a list of all Python objects per block of Python's memory; there are about four to an object."""
+WALK_MS = 2e-5
+"""Milliseconds of the search among all Python objects for users of memory pools, per block of Python's memory."""
 COLD = 0.1
 """The first map runs code and touches memory for the first time: later ones may cost this fraction of it."""
 
@@ -47,6 +49,8 @@ class Plan(NamedTuple):
     method: str
     has_map: bool = True
     is_map_apart: bool = False
+    may_walk: bool = False
+    """See `PoolWatch.look`."""
     problems: tuple[str | dict[str, str], ...] = ()
 
 
@@ -78,16 +82,18 @@ class Budget:
         if map_ms > pause_ms:
             text = NO_MAP.format(blocks, map_ms, "" if is_urgent else "automatic ")
             problems.append(text if map_ms > pauses.LONGEST_S * 1000 else on_request(text))
-        listing_ms = sys.getallocatedblocks() * LISTING_MS if method == "scan" else 0.0
-        if listing_ms > pause_ms * MAP_WITH_TENSORS:
+        listing_ms, walk_ms = (sys.getallocatedblocks() * block_ms for block_ms in (LISTING_MS, WALK_MS))
+        if method == "scan" and not (is_urgent and listing_ms <= pause_ms * LARGEST_PART):
             method = "walk"
-            if is_urgent:
-                problems.append(NO_SCAN.format(listing_ms))
-        if not is_urgent and method == "scan":
-            method = "walk"
+            problems += [NO_SCAN.format(listing_ms)] * is_urgent
         has_map = map_ms <= pause_ms
-        is_apart = has_map and bool(method) and map_ms > pause_ms * MAP_WITH_TENSORS
-        return Plan(method, has_map, is_apart, tuple(problems))
+        return Plan(
+            method,
+            has_map=has_map,
+            is_map_apart=has_map and bool(method) and map_ms > pause_ms * LARGEST_PART,
+            may_walk=is_urgent and walk_ms <= pause_ms * LARGEST_PART,
+            problems=tuple(problems),
+        )
 
     def _map_ms(self, blocks: int) -> float:
         return _expected_ms(blocks) * self._factor

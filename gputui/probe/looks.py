@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe import process
-from gputui.probe.budget import NOTHING_LEFT_OUT, RECORDS, RESERVE, Budget, Plan, on_request
-from gputui.probe.encoding import PAUSE_S
+from gputui.probe.budget import RECORDS, RESERVE, Budget, Plan, on_request
+from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
-from gputui.probe.mainthread_state import Watch, undisturbed
+from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
 
 if TYPE_CHECKING:
@@ -25,70 +25,14 @@ SHARE_OF_TIME = 0.01
 """How much of the program's time automatic looks may take."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
-MAX_PARTS = 10
-"""How many stops one look on request may make."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
 """How long a look waits for a backward pass to end, rather than leave out the graph."""
-_WALKS_AT_MOST = 500_000
-"""The blocks of Python's memory up to which all objects may be searched for users of memory pools: some 10 ms."""
-_SEGMENTS = 64
-"""How many segments of a map are freed between two pauses in which other threads run."""
+_HALF_A_MICROSECOND_S = 5e-7
+"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
 _NO_TORCH = "The program has not imported PyTorch yet: there is nothing to look at."
-
-
-class _Taking:
-    """A look under way: what was asked for, and what its stops have cost so far."""
-
-    def __init__(self, request: LookRequest) -> None:
-        self.request = request
-        self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
-        """Made in the first stop, which reads how many blocks there are."""
-        self.stops = 0
-        self.longest_ms = self.stopped_ms = self.cpu_ms = 0.0
-        self.before_map: dict[str, Any] | None = None
-        """The look with the inventory, where the map gets a stop of its own, which is then the last."""
-
-    def add(self, cost: dict[str, float]) -> None:
-        """Account for one stop."""
-        self.stops += 1
-        self.longest_ms = max(self.longest_ms, cost["pause_ms"])
-        self.stopped_ms += cost["pause_ms"]
-        self.cpu_ms += cost["probe_cpu_ms"]
-
-    @property
-    def method(self) -> str:
-        """The inventory that the next stop takes."""
-        return self.plan.method if self.before_map is None else ""
-
-    @property
-    def has_map(self) -> bool:
-        """Whether the next stop takes the map."""
-        return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None)
-
-    def goes_on_after(self, look: dict[str, Any]) -> bool:
-        """Whether another stop follows the one that has taken `look`."""
-        if self.before_map is not None:
-            return False
-        if self.request.is_urgent and not _is_complete(look) and self.stops < MAX_PARTS:
-            return True
-        if self.plan.is_map_apart:
-            self.before_map = look
-            return True
-        return False
-
-    def whole(self, look: dict[str, Any]) -> dict[str, Any]:
-        """The last stop's look, with what earlier stops have read and with the cost of all."""
-        earlier = self.before_map
-        if earlier is not None:
-            look["problems"] = [*earlier["problems"], *look["problems"][len(self.plan.problems) :]]
-            look["inventory"] = inventory = earlier["inventory"]
-            if inventory is not None and earlier["statistics"] != look["statistics"]:
-                inventory["is_of_one_moment"] = False
-        look["cost"] = {"pause_ms": self.longest_ms, "probe_cpu_ms": self.cpu_ms}
-        return look
 
 
 class LookRunner:
@@ -99,7 +43,7 @@ class LookRunner:
         self._counters = counters
         self._reader: TorchReader | None = None
         self._budget = Budget()
-        self._taking: _Taking | None = None
+        self._taking: LookUnderWay | None = None
         self._stopped_s = 0.0
         """How long the last look has stopped the program, all its stops together."""
         self.next_automatic_at = 0.0
@@ -118,7 +62,7 @@ class LookRunner:
     def begin(self, request: LookRequest) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own."""
         self._torch_with_reader()
-        self._taking = _Taking(request)
+        self._taking = LookUnderWay(request)
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -138,7 +82,7 @@ class LookRunner:
         if taking.goes_on_after(look):
             if self._reader is not None:
                 self._reader.keep_part(look)
-            _let_go(look)
+            let_map_go(look)
             self._begin_stop(taking)
             return None
         self._taking = None
@@ -192,17 +136,17 @@ class LookRunner:
             self._reader = torch_reader
         return torch
 
-    def _begin_stop(self, taking: _Taking) -> None:
+    def _begin_stop(self, taking: LookUnderWay) -> None:
         interrupted = _empty([_INTERRUPTED])
         take = partial(self._take, taking, in_main_thread=True)
         self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
 
-    def _completed(self, taking: _Taking, last: dict[str, Any]) -> dict[str, Any]:
+    def _completed(self, taking: LookUnderWay, last: dict[str, Any]) -> dict[str, Any]:
         look = taking.whole(last)
         self._stopped_s = taking.stopped_ms / 1000
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
-        look["stamp"] = self.stamp(look["statistics"]) if _is_complete(look) else None
+        look["stamp"] = self.stamp(look["statistics"]) if is_complete(look) else None
         return look
 
     def _plan(self, torch: ModuleType, request: LookRequest) -> Plan:
@@ -223,14 +167,18 @@ class LookRunner:
             self._reader.describe(look)
         look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
-    def _take(self, taking: _Taking, *, in_main_thread: bool) -> dict[str, Any]:
-        """One stop, in the calling thread, with garbage collection held off meanwhile."""
+    def _take(self, taking: LookUnderWay, *, in_main_thread: bool) -> dict[str, Any]:
+        """One stop, in the calling thread: no garbage is collected meanwhile.
+
+        No other thread runs Python either, except one that waits for its turn already.
+        """
         began, began_cpu = perf_counter(), thread_time()
         meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         look = _empty([])
-        torch, was_collecting = process.loaded_torch(), gc.isenabled()
+        torch, was_collecting, switch_interval_s = process.loaded_torch(), gc.isenabled(), sys.getswitchinterval()
         try:
             gc.disable()
+            sys.setswitchinterval(2 * taking.request.pause_ms / 1000)
             if torch is None or self._reader is None:
                 look["problems"].append(_NO_TORCH)
             elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
@@ -244,25 +192,27 @@ class LookRunner:
                     taking.method,
                     look,
                     meter,
-                    may_walk=taking.request.is_urgent and sys.getallocatedblocks() < _WALKS_AT_MOST,
+                    may_walk=taking.plan.may_walk,
                     has_map=taking.has_map,
                     in_main_thread=in_main_thread,
                 )
         finally:
-            if was_collecting:
-                gc.enable()
+            try:  # a signal handler of the program may raise an exception after each call
+                sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+            finally:
+                if was_collecting:
+                    gc.enable()
         look["cost"]["pause_ms"] = (perf_counter() - began) * 1000
         look["cost"]["probe_cpu_ms"] = (thread_time() - began_cpu) * 1000
         return look
 
-    def _take_here(self, taking: _Taking) -> dict[str, Any]:
+    def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
         """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
         tries = 0
         while True:
             tries += 1
             watch = Watch()
-            with undisturbed(2 * taking.request.pause_ms / 1000):
-                look = self._take(taking, in_main_thread=False)
+            look = self._take(taking, in_main_thread=False)
             has_moved = watch.has_moved()
             inventory = look["inventory"]
             if inventory is None or tries == TRIES or not (has_moved or not inventory["is_of_one_moment"]):
@@ -270,23 +220,11 @@ class LookRunner:
             taking.add(look["cost"])
             if self._reader is not None:
                 self._reader.keep_part(look)
-            _let_go(look)
+            let_map_go(look)
             sleep(look["cost"]["pause_ms"] / 1000)
         if inventory is not None and has_moved:
             inventory["is_of_one_moment"] = False
         return look
-
-
-def _is_complete(look: dict[str, Any]) -> bool:
-    return look["inventory"] is None or bool(look["inventory"]["is_complete"])
-
-
-def _let_go(look: dict[str, Any]) -> None:
-    """Free the map of a stop that another follows, a few segments at a time, so that other threads run."""
-    segments = look["map"].segments if look["map"] is not None else []
-    while segments:
-        del segments[-_SEGMENTS:]
-        sleep(PAUSE_S)
 
 
 def _program_records(torch: ModuleType) -> bool:

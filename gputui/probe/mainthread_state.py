@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from gputui.probe import process
 
@@ -24,8 +22,6 @@ ABSENT_AFTER_S = 0.05
 """A main thread that has not come back to Python for this long is absent."""
 BUSY_S = 0.5
 """How long to wait for a main thread that may be in a device allocation, once in each absence: most take less."""
-_HALF_A_MICROSECOND_S = 5e-7
-"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 
 
 def is_in_backward() -> bool:
@@ -46,19 +42,6 @@ def is_waiting() -> bool:
     task = _task()
     call = "".join(_lines(f"{task}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
     return _is_asleep(task) and call in _WAITING_CALLS.get(os.uname().machine, "").split()
-
-
-@contextmanager
-def undisturbed(for_s: float) -> Iterator[None]:
-    """Let no other thread run Python for up to `for_s`, except one that has waited for its turn already."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(for_s)
-    during_s = sys.getswitchinterval()
-    try:
-        yield
-    finally:
-        if sys.getswitchinterval() == during_s:  # otherwise the program has set it meanwhile
-            sys.setswitchinterval(before_s + _HALF_A_MICROSECOND_S)
 
 
 class Watch:

@@ -11,7 +11,8 @@ from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
 from gputui.probe.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
-from gputui.probe.looks import MAX_PARTS
+from gputui.probe.look_stops import MAX_PARTS
+from gputui.probe.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
@@ -63,10 +64,26 @@ def test_an_automatic_scan_becomes_a_walk():
 
 
 def test_a_scan_of_too_many_objects_becomes_a_walk_that_says_why(monkeypatch: pytest.MonkeyPatch):
-    assert Budget().plan("scan", 100, LONGEST_MS, is_urgent=True) == Plan("scan")
+    assert Budget().plan("scan", 100, LONGEST_MS, is_urgent=True) == Plan("scan", may_walk=True)
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: 50_000_000)
     plan = Budget().plan("scan", 100, LONGEST_MS, is_urgent=True)
     assert (plan.method, plan.problems) == ("walk", (NO_SCAN.format(500),))
+
+
+@pytest.mark.parametrize(
+    ("fields", "pause_ms"),
+    [
+        ({"when": "changed"}, 25.0),
+        ({"when": "changed", "pause_ms": 5}, 5.0),
+        ({"when": "changed", "pause_ms": 0}, 1.0),
+        ({"when": "changed", "pause_ms": 1e6}, 100.0),
+        ({"when": "now"}, 100.0),
+        ({"when": "now", "pause_ms": 25}, 25.0),
+        ({}, 100.0),
+    ],
+)
+def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], pause_ms: float):
+    assert read_request({"type": "look", **fields})[1].pause_ms == pause_ms
 
 
 def automatic_look(client: ProbeClient) -> Look:

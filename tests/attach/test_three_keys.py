@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -61,9 +60,6 @@ def desk(cuda_path: str, tmp_path: Path, sockets: Path, request: pytest.FixtureR
     desk.end()
 
 
-ON_REQUEST = "Press u to look now."
-"""Shown when a look takes more than 5 ms of processor time, which on a slow machine may be any program."""
-
 BAD_PROGRAMS = {
     "fragment": (
         8.0,
@@ -95,21 +91,7 @@ def test_why_names_the_cause_and_the_remedy(desk: Desk, arguments: tuple[str, ..
     terminal = desk.attach(str(program.pid))
     terminal.send("2")
     for words in sentences:
-        wait_for_sentence(terminal, words)
-
-
-def wait_for_sentence(terminal: PtySession, words: str) -> None:
-    """Wait until the screen shows the words; if looks are taken on request only, request one a second."""
-    asked_at = time.monotonic()
-
-    def is_shown() -> bool:
-        nonlocal asked_at
-        if ON_REQUEST in terminal.words and time.monotonic() > asked_at + 1.0:
-            asked_at = time.monotonic()
-            terminal.send("u")
-        return words in terminal.words
-
-    terminal.wait(is_shown, words)
+        terminal.wait(lambda words=words: words in terminal.words, words)
 
 
 def test_of_eight_ranks_the_odd_one_is_named_with_its_extra_memory(desk: Desk) -> None:

@@ -57,6 +57,7 @@ GARBAGE = {
     "an unknown request": (HELLO + frame({"type": "eval", "code": "1"}), "type is 'eval'"),
     "an interval that is not a number": (HELLO + frame({"type": "statistics", "interval_s": "1"}), "interval_s is '1'"),
     "an unknown kind of look": (HELLO + frame({"type": "look", "how": "all"}), "how is 'all'"),
+    "a pause that is not a number": (HELLO + frame({"type": "look", "pause_ms": "5"}), "pause_ms is '5'"),
     "an unknown action": (HELLO + frame({"type": "action", "name": "eval"}), "name is 'eval'"),
     "an action whose name is a list": (HELLO + frame({"type": "action", "name": ["collect"]}), "name is"),
     "an action's wait that is not a number": (
