@@ -16,6 +16,7 @@ from gputui.probe.encoding import action_result_frame, look_frame
 from gputui.probe.looks import LookRunner
 from gputui.probe.probe_thread import Waker
 from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
+from gputui.probe.untraced import leave_thread_untraced
 from gputui.probe.viewer import Viewer
 from gputui.protocol import frames
 
@@ -139,6 +140,7 @@ class Server:
             return
         if socket is None:
             return
+        leave_thread_untraced()
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
         self._viewers.append(viewer)
         if not sockets.is_allowed(socket):
