@@ -12,10 +12,13 @@ from time import thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, blockmap, inventory, mainthread, process
+from gputui.probe import allocator, blockmap, inventory, mainthread, process, stacks
 from gputui.probe.pools import PoolWatch
 
 THE_MAP = "The allocator's map"
+FREEING = (
+    "The program was freeing an object at that moment, in which tensors cannot be read safely: look again to see them."
+)
 
 
 class TorchReader:
@@ -39,7 +42,9 @@ class TorchReader:
             look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
-        if method:
+        if method and stacks.is_freeing():
+            problems.append(FREEING)
+        elif method:
             look["inventory"] = attempt("Tensors", problems, inventory.take_inventory, torch, method)
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)
