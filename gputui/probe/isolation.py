@@ -27,12 +27,20 @@ def isolated(torch: Torch, function: Callable[[], Result]) -> Result:
     """
     core = torch._C
     graph = core._get_tracing_state()
-    try:
-        core._set_tracing_state(None)
-        with core.DisableTorchFunction(), _backends_only(core):
-            return _unrecorded(core, function)
-    finally:
-        core._set_tracing_state(graph)
+    if graph is None:
+        return _outside_modes(core, function)
+    tracer = core._parse_dispatch_key("Tracer")
+    with core._SetExcludeDispatchKeyGuard(tracer, False):  # while it is excluded, PyTorch refuses the change below
+        try:
+            core._set_tracing_state(None)
+            return _outside_modes(core, function)
+        finally:
+            core._set_tracing_state(graph)
+
+
+def _outside_modes(core: AnyObject, function: Callable[[], Result]) -> Result:
+    with core.DisableTorchFunction(), _backends_only(core):
+        return _unrecorded(core, function)
 
 
 def _backends_only(core: AnyObject) -> AnyObject:

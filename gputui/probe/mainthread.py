@@ -14,6 +14,8 @@ from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from gputui.probe.untraced import UntracedCall
+
 _alive: list[PendingCall] = []
 """Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
@@ -28,6 +30,7 @@ class PendingCall:
     def __init__(self) -> None:
         self._function: Callable[[], None] | None = None
         self._is_queued = False
+        self._untraced: UntracedCall | None = None
         _alive.append(self)
 
     @property
@@ -74,7 +77,9 @@ class PendingCall:
 
     def _add(self) -> bool:
         add, is_true = _functions()
-        return bool(add(is_true, id(self)) == 0)
+        if self._untraced is None:  # late, as it imports ctypes
+            self._untraced = UntracedCall(self.__bool__)
+        return bool(add(is_true, id(self._untraced)) == 0)
 
 
 def _is_inside(frame: FrameType | None) -> bool:

@@ -17,6 +17,7 @@ from gputui.probe.looks import LookRunner
 from gputui.probe.mainthread_call import MainThread
 from gputui.probe.probe_thread import Waker
 from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
+from gputui.probe.untraced import leave_thread_untraced
 from gputui.probe.viewer import Viewer
 from gputui.protocol import frames
 
@@ -141,6 +142,7 @@ class Server:
             return
         if socket is None:
             return
+        leave_thread_untraced()
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
         self._viewers.append(viewer)
         if not sockets.is_allowed(socket):

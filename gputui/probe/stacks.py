@@ -14,8 +14,9 @@ import threading
 from collections.abc import Iterator
 from types import CellType, CodeType, FrameType
 from typing import Any, NamedTuple
+from weakref import ref
 
-CO_OPTIMIZED = 0x1
+CO_OPTIMIZED, CO_VARARGS = 0x1, 0x4
 PROBE = "gputui.probe"
 
 
@@ -79,6 +80,30 @@ def is_in_backward(top: FrameType) -> bool:
         frame.f_code.co_name == "_engine_run_backward" or frame.f_globals.get("__name__") == "torch.autograd"
         for frame in _upwards(top)
     )
+
+
+def is_freeing() -> bool:
+    """Whether a thread runs Python code for an object that is being freed: `__del__`, or a weak reference's callback.
+
+    If that object is a tensor which PyTorch was holding (a gradient, a saved tensor), PyTorch still leads to it.
+    """
+    return any(map(_is_destructor, _outermost_first()))
+
+
+def _is_destructor(frame: FrameType) -> bool:
+    code = frame.f_code
+    if code.co_name == "__del__":
+        return True
+    number = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)
+    values = variables(frame) if number else {}
+    arguments = [values.get(name) for name in code.co_varnames[:number]]
+    rest = arguments[-1] if arguments and type(arguments[-1]) is tuple else ()
+    return any(map(_is_dead, [*arguments, *rest]))
+
+
+def _is_dead(value: object) -> bool:
+    """Whether this is a weak reference to an object that is gone, as the callback of a weak reference gets."""
+    return issubclass(type(value), ref) and ref.__call__(value) is None  # type: ignore[arg-type]
 
 
 def variables(frame: FrameType) -> dict[str, Any]:

@@ -24,6 +24,9 @@ BACKWARD_ENDANGERED = (
     "A thread was in its backward pass, during which PyTorch before 2.10 does not allow another thread to read tensors:"
     " look again when it has ended."
 )
+FREEING = (
+    "The program was freeing an object at that moment, in which tensors cannot be read safely: look again to see them."
+)
 
 
 class TorchReader:
@@ -60,7 +63,9 @@ class TorchReader:
                 look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
-        if method and not in_main_thread and _is_backward_endangered(torch):
+        if method and stacks.is_freeing():
+            problems.append(FREEING)
+        elif method and not in_main_thread and _is_backward_endangered(torch):
             problems.append(BACKWARD_ENDANGERED)
         elif method:
             look["inventory"] = attempt(

@@ -1,5 +1,6 @@
 """Reading the variables of running functions, without the dictionary that `frame.f_locals` leaves in a frame."""
 
+import gc
 import sys
 import weakref
 
@@ -73,3 +74,43 @@ def test_a_generator_and_a_comprehension_are_frames_as_well():
         yield [space.variables["inside"] is inside for space in stacks.namespaces() if "inside" in space.variables]
 
     assert next(generator()) == [True]
+
+
+def test_a_callback_of_a_weak_reference_runs_while_an_object_is_freed():
+    seen = []
+    held = Held()
+    assert not stacks.is_freeing()
+    references = [
+        weakref.ref(held, lambda _: seen.append(stacks.is_freeing())),
+        weakref.ref(held, lambda *_: seen.append(stacks.is_freeing())),
+    ]
+    del held
+    assert seen == [True] * len(references)
+
+
+def test_a_destructor_runs_while_an_object_is_freed():
+    class WithDestructor:
+        def __del__(self):
+            seen.append(stacks.is_freeing())
+
+    seen = []
+    WithDestructor()
+    assert seen == [True]
+
+
+def test_a_living_weak_reference_as_an_argument_frees_nothing():
+    def function(_reference):
+        return stacks.is_freeing()
+
+    held = Held()
+    assert function(weakref.ref(held)) is False
+
+
+def test_reading_stacks_leaves_no_garbage():
+    gc.collect()
+    gc.disable()
+    stacks.is_freeing()
+    stacks.namespaces()
+    garbage = gc.collect()
+    gc.enable()
+    assert garbage == 0

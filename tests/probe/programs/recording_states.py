@@ -2,7 +2,9 @@
 
 import json
 import os
+import weakref
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -99,6 +101,48 @@ def saved_tensor_hooks(look):
     counts = len(packed), len(unpacked)
     result.sum().backward()
     return {"packed and unpacked": counts, "gradients": model.gradients(), "kept": len(kept)}
+
+
+class LooksWhenFreed:
+    """Held by a tensor, with which it is freed."""
+
+    def __init__(self, look):
+        self.look = look
+
+    def __del__(self):
+        self.look()
+
+
+def watched(tensors, look):
+    """Weak references to the tensors, whose callbacks take looks."""
+    callbacks = [lambda _: look(), lambda *_: look(), partial(lambda first, reference: look(), 1)]
+    return [weakref.ref(tensor, callback) for tensor, callback in zip(tensors, callbacks, strict=True)]
+
+
+@state
+def backward_pass_that_frees_tensors(look):
+    """Looks while a node releases the tensors that it has saved."""
+    leaf = torch.ones(4, requires_grad=True)  # on the host, where the main thread makes the backward pass
+    factors = [torch.arange(4.0) + number for number in range(4)]
+    references = watched(factors[:3], look)
+    factors[3].attribute = LooksWhenFreed(look)
+    result = leaf
+    while factors:
+        result = result * factors.pop()
+    result.sum().backward()
+    return {"gradient": values(leaf.grad), "alive": [reference() is not None for reference in references]}
+
+
+@state
+def gradients_that_are_freed(look):
+    """Looks while `grad = None` frees the gradients of parameters."""
+    parameters = [torch.nn.Parameter(torch.ones(4)) for _ in range(4)]
+    sum(parameter.sum() for parameter in parameters).backward()
+    references = watched([parameter.grad for parameter in parameters[:3]], look)
+    parameters[3].grad.attribute = LooksWhenFreed(look)
+    for parameter in parameters:
+        parameter.grad = None
+    return {"alive": [reference() is not None for reference in references]}
 
 
 @state

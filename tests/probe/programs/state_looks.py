@@ -1,18 +1,20 @@
 """Shared by the programs about states: looks in the middle of what a program does, and the outcome with and without."""
 
+import gc
 import sys
 import threading
 import warnings
 from collections import Counter
 from queue import SimpleQueue
 from time import perf_counter
+from typing import ClassVar
 
 warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from looking import print_json  # noqa: E402
 
-from gputui.probe import mainthread  # noqa: E402
+from gputui.probe import mainthread, untraced  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
 from gputui.probe.torch_reader import torch_reader  # noqa: E402
 
@@ -55,6 +57,7 @@ class Looks:
                 pass
 
     def _ask(self):
+        untraced.leave_thread_untraced()
         while True:
             method = self._requests.get()
             self._request(lambda method=method: self._read(method))
@@ -131,7 +134,7 @@ class Model(torch.nn.Module):
 class CallsItsDispatch(torch.Tensor):
     """A tensor with memory of its own, for which PyTorch asks the program's code for device, layout and shape."""
 
-    calls: Counter = Counter()
+    calls: ClassVar[Counter] = Counter()
 
     @staticmethod
     def __new__(cls, data):
@@ -164,8 +167,10 @@ def values(tensor):
 def main():
     function = STATES[sys.argv[1]]
     function(no_look)  # once before: the first run in a process allocates workspaces and fills caches
+    gc.collect()  # so that no run frees what is left of the last one
     without = function(no_look)
     looks = Looks()
+    gc.collect()
     with_looks = function(looks)
     report = {"looks": len(looks.storages), "in_compilation": looks.in_compilation, "empty": looks.storages.count(0)}
     print_json({"without": without, "with": with_looks, "problems": sorted(looks.problems), **report})

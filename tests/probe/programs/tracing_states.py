@@ -20,6 +20,21 @@ def jit_trace(look):
 
 
 @state
+def jit_trace_of_a_custom_operation(look):
+    """The operation runs where PyTorch's tracer is switched off for the thread."""
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        look()
+        return x * 2
+
+    with torch.library._scoped_library("gputui_states", "FRAGMENT") as library:
+        library.define("double(Tensor x) -> Tensor")
+        library.impl("double", double, "CompositeExplicitAutograd")
+        traced = torch.jit.trace(lambda x: torch.ops.gputui_states.double(x) + 1, (example(),), check_trace=False)
+        return {"graph": str(traced.graph), "result": values(traced(example()))}
+
+
+@state
 def torch_export(look):
     model = Model(look)
     exported = torch.export.export(model, (example(),), strict=False)
