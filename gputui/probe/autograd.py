@@ -5,6 +5,7 @@ Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "View
 VIEWS_AND_COPIES = VIEWS | {COPY}
 EMBEDDING = "EmbeddingBackward0"
 LEAF = "AccumulateGrad"
+RELEASED_AFTER = 24
+"""If so many nodes that could have saved tensors have none, a backward pass has released them."""
 SPECIAL = VIEWS_AND_COPIES | {EMBEDDING, LEAF}
 
 
@@ -74,29 +77,57 @@ class Graph:
         self._attributes = attributes
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
+        self._found = 0
+        """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
         self._seen: dict[int, Any] = {}
         self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
 
-    def walk(self, root: Node, meter: Meter) -> Iterator[Saved]:
-        """Every tensor saved by the nodes that are reachable from this one and were not visited before."""
-        seen, spend = self._seen, meter.spend
+    def walk(self, root: Node, meter: Meter, *, is_thorough: bool = True) -> Iterator[Saved]:
+        """Every tensor saved by the nodes that are reachable from this one and were not visited before.
+
+        A backward pass releases what its nodes have saved, but the nodes stay for as long as the program has the loss.
+        Unless it is thorough, a walk ends where the first nodes have released everything.
+        """
+        released = 0
+        seen, spend, plans, inputs_of = self._seen, meter.spend, self._plans, self.inputs
         stack = [] if root is None else [root]
         while stack:
             node = stack.pop()
-            if id(node) in seen:
+            ident = id(node)
+            if ident in seen:
                 continue
             if not spend():
                 return
-            seen[id(node)] = node
-            plan = self._plans.get(type(node)) or self._plan(type(node))
-            for argument, read in plan.saved:
-                yield from self._read(node, plan.operation, argument, read)
+            seen[ident] = node
+            plan = plans.get(type(node)) or self._plan(type(node))
+            if plan.saved:
+                found = self._found
+                yield from self._saved(node, plan)
+                released = released + 1 if self._found == found else -sys.maxsize
+                if released == RELEASED_AFTER and not is_thorough:
+                    return
             if plan.is_special:
                 self._note(node, plan)
             inputs = [source for source, _ in plan.edges(node) if source is not None]
-            self.inputs[id(node)] = [id(source) for source in inputs]
+            inputs_of[ident] = list(map(id, inputs))
             stack += inputs
+
+    def _saved(self, node: Node, plan: _Plan) -> Iterator[Saved]:
+        for argument, read in plan.saved:
+            try:
+                value = read(node)
+            except UNREADABLE:  # a list of tensors that backward has released
+                continue
+            for saved in value if type(value) is tuple else (value,):
+                data = getattr(saved, "data", None)
+                if data is None:
+                    continue
+                self._found += 1
+                if issubclass(type(data), self._tensor):
+                    yield Saved(data, node, plan.operation, argument)
+                else:
+                    self._packed.append(Packed(node, [data, saved.unpack_hook]))
 
     def _note(self, node: Node, plan: _Plan) -> None:
         """Keep what the kind of a node says beside the tensors that it saves."""
@@ -123,20 +154,6 @@ class Graph:
             node = node.next_functions[0][0]
         return node.variable if is_copy and node is not None and type(node).__name__ == LEAF else None
 
-    def _read(self, node: Node, operation: str, argument: str, read: Callable[[Any], Any]) -> Iterator[Saved]:
-        try:
-            argument_value = read(node)
-        except UNREADABLE:  # a list of tensors that backward has released
-            return
-        for saved in argument_value if type(argument_value) is tuple else (argument_value,):
-            data = getattr(saved, "data", None)
-            if data is None:
-                continue
-            if issubclass(type(data), self._tensor):
-                yield Saved(data, node, operation, argument)
-            else:
-                self._packed.append(Packed(node, [data, saved.unpack_hook]))
-
     def _plan(self, cls: type) -> _Plan:
         is_python = issubclass(cls, self._python_node)
         base: AnyObject = self._python_node if is_python else cls
@@ -145,8 +162,9 @@ class Graph:
             for name, getter in vars(base).items()
             if name.startswith(RAW) and self.is_readable
         ]
+        is_special = is_python or cls.__name__ in SPECIAL
         edges = base.next_functions.__get__ if is_python else _edges
-        plan = self._plans[cls] = _Plan(cls.__name__, is_python, edges, saved)
+        plan = self._plans[cls] = _Plan(cls.__name__, is_python, edges, saved, is_special)
         if not is_python:
             _plans_of_cpp_nodes[cls] = plan
         return plan
@@ -159,11 +177,8 @@ class _Plan(NamedTuple):
     is_python: bool
     edges: Callable[[Any], Any]
     saved: list[tuple[str, Callable[[Any], Any]]]
-
-    @property
-    def is_special(self) -> bool:
-        """Whether `Graph` keeps more of it than what it saves."""
-        return self.is_python or self.operation in SPECIAL
+    is_special: bool
+    """Whether `Graph` keeps more of it than what it saves."""
 
 
 def _edges(node: Node) -> AnyObject:

@@ -89,9 +89,8 @@ class _InventoryRun:
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
         is_scan = method == SCAN
-        self._search = VariableSearch(
-            classifier, self._attributes, memory.search, is_thorough=is_scan or memory.is_thorough_due
-        )
+        is_thorough = is_scan or memory.is_thorough_due
+        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
         self._ledger = Ledger(
@@ -105,7 +104,15 @@ class _InventoryRun:
         self._model_states = ModelStates(
             torch, self._ledger, self._gradients, meter, reads_gradients=self._is_graph_at_rest
         )
-        self._saved = SavedTensors(torch, self._attributes, self._ledger, self._gradients, self._model_states, meter)
+        self._saved = SavedTensors(
+            torch,
+            self._attributes,
+            self._ledger,
+            self._gradients,
+            self._model_states,
+            meter,
+            is_thorough=is_thorough,
+        )
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)

@@ -31,34 +31,35 @@ class Meter:
         self._ends_at = clock() + limit_s
         self._max_steps = max_steps
         self._whole = whole
-        self._until_check = 0
-        self.steps = 0
-        """How many steps were taken."""
+        self._parts: list[Meter] = []
+        self._granted = 0
+        """How many steps may be taken until the clock is read again, and were taken before."""
+        self._left = 0
+        """How many of these are left; this many make `spend` cheap."""
         self.is_over = False
         """Whether there is no time left."""
         self.is_complete = True
         """Whether nothing was left out."""
 
+    @property
+    def steps(self) -> int:
+        """How many steps were taken, those of its parts included."""
+        return self._granted - self._left + sum(part.steps for part in self._parts)
+
     def part(self, share: float) -> Meter:
         """A meter for one piece of the work, with this share of the time and the steps that are left."""
         left_s = max(0.0, self._ends_at - self._clock())
         left_steps = max(0, self._max_steps - self.steps)
-        return Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock, whole=self)
+        part = Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock, whole=self)
+        self._parts.append(part)
+        return part
 
     def spend(self, steps: int = 1) -> bool:
         """Account for the next steps; False if they must be left out."""
-        if self.is_over:
-            return False
-        self._until_check -= steps
-        if self._until_check <= 0:
-            self._until_check = STEPS_BETWEEN_CHECKS
-            if self._clock() > self._ends_at:
-                self._end()
-        if self.steps + steps > self._max_steps or (steps > STEPS_BETWEEN_CHECKS and steps > self.affordable_steps()):
-            self._end()
-        if not self.is_over:
-            self._count(steps)
-        return not self.is_over
+        if steps <= self._left:
+            self._left -= steps
+            return True
+        return self._grant(steps)
 
     def affordable_steps(self) -> int:
         """How many steps there is time for, about."""
@@ -71,11 +72,16 @@ class Meter:
         if self._whole is not None:
             self._whole.leave_out()
 
-    def _end(self) -> None:
-        self.is_over = True
-        self.leave_out()
-
-    def _count(self, steps: int) -> None:
-        self.steps += steps
-        if self._whole is not None:
-            self._whole._count(steps)
+    def _grant(self, steps: int) -> bool:
+        """Read the clock, and allow these steps and some more where there is time."""
+        taken = self.steps
+        is_large = steps > STEPS_BETWEEN_CHECKS
+        has_time = self._clock() <= self._ends_at and (not is_large or steps <= self.affordable_steps())
+        if self.is_over or not has_time or taken + steps > self._max_steps:
+            self.is_over = True
+            self._granted, self._left = self._granted - self._left, 0
+            self.leave_out()
+            return False
+        more = steps if is_large else min(STEPS_BETWEEN_CHECKS, self._max_steps - taken)
+        self._granted, self._left = self._granted - self._left + more, more - steps
+        return True

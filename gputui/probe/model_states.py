@@ -38,12 +38,13 @@ class ModelStates:
     def record_modules(self, modules: Iterable[KnownModule]) -> list[tuple[KnownModule, Module]]:
         """Record what the modules own, as far as the meter allows; returns those that were alive."""
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
-        parameters = [tensor for known, module in alive for tensor in self._record_parameters(known, module)]
+        owners = [(known, module) for known, module in alive if known.has_tensors]
+        parameters = [tensor for known, module in owners for tensor in self._record_parameters(known, module)]
         for tensor in parameters:
             if self._meter.is_over:
                 return alive
             self.record_gradient(tensor, self._names[id(tensor)])
-        for known, module in alive:
+        for known, module in owners:
             if self._meter.is_over:
                 return alive
             for key, tensor in registered(module, "_buffers"):

@@ -25,13 +25,15 @@ BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
 class KnownModule:
     """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
 
-    __slots__ = ("children", "found", "is_mere_wrapper", "name", "names", "reference", "variable")
+    __slots__ = ("children", "found", "has_tensors", "is_mere_wrapper", "name", "names", "reference", "variable")
 
     def __init__(self, module: Module) -> None:
         self.reference = weakref.ref(module)
         self.children: tuple[tuple[str, int], ...] = ()
         self.is_mere_wrapper = False
         """Whether it has one child and no parameters of its own."""
+        self.has_tensors = False
+        """Whether it has parameters or buffers of its own."""
         self.found = AS_CHILD
         self.variable = type(module).__name__
         """The name it was found under, if it was found other than as a child."""
@@ -119,7 +121,9 @@ class ModuleTrees:
         is_changed = children != known.children
         if is_changed:
             known.children = children
-        known.is_mere_wrapper = len(children) == 1 and not registered(module, "_parameters")
+        parameters = registered(module, "_parameters")
+        known.is_mere_wrapper = len(children) == 1 and not parameters
+        known.has_tensors = bool(parameters or registered(module, "_buffers"))
         return is_changed
 
     def _name(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.autograd import Graph, Saved
+from gputui.probe.autograd import INPUTS, Graph, Saved
 from gputui.probe.gradients import GradientReader
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
@@ -33,12 +33,15 @@ class SavedTensors:
         gradients: GradientReader,
         model_states: ModelStates,
         meter: Meter,
+        *,
+        is_thorough: bool,
     ) -> None:
         self.unnamed: set[int] = set()
         self._ledger = ledger
         self._gradients = gradients
         self._model_states = model_states
         self._meter = meter
+        self._is_thorough = is_thorough
         self._graph = Graph(torch, attributes)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
@@ -88,7 +91,7 @@ class SavedTensors:
         tensors = [root]
         while tensors and not meter.is_over:
             for tensor in tensors:
-                for saved in self._graph.walk(self._gradients.node(tensor), meter):
+                for saved in self._graph.walk(self._gradients.node(tensor), meter, is_thorough=self._is_thorough):
                     self._record_one(saved)
             tensors = []
             for packed in self._graph.take_packed():
@@ -102,9 +105,13 @@ class SavedTensors:
         self._mark(entry, CHECKPOINTED, "", node)
 
     def _record_one(self, saved: Saved) -> None:
+        entry = self._ledger.entry_of(saved.tensor)
+        if entry is not None:  # it has a better name, or another node keeps it, too
+            self._mark(entry, "", saved.operation, id(saved.node))
+            return
         owner = f"{saved.argument} of {saved.operation}"
         entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
-        if entry is not None and entry["owner"] is owner:
+        if entry is not None and saved.operation in INPUTS:
             source = self._model_states.name_of(self._graph.copied_from(saved))
             if source is not None:
                 entry["owner"] = f"{source} ({entry['dtype']} copy)"

@@ -88,6 +88,13 @@ class Ledger:
         self.entries[address] = entry
         return entry
 
+    def entry_of(self, tensor: Tensor) -> dict[str, Any] | None:
+        """The entry of the tensor's storage, None if it has none yet or no memory of its own."""
+        try:
+            return self.entries.get(self._address(tensor))
+        except UNREADABLE:
+            return None
+
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""
         try:
