@@ -25,12 +25,10 @@ class Meter:
         *,
         max_steps: int = sys.maxsize,
         clock: Callable[[], float] = perf_counter,
-        whole: Meter | None = None,
     ) -> None:
         self._clock = clock
         self._ends_at = clock() + limit_s
         self._max_steps = max_steps
-        self._whole = whole
         self._parts: list[Meter] = []
         self._granted = 0
         """How many steps may be taken until the clock is read again, and were taken before."""
@@ -38,19 +36,23 @@ class Meter:
         """How many of these are left; this many make `spend` cheap."""
         self.is_over = False
         """Whether there is no time left."""
-        self.is_complete = True
-        """Whether nothing was left out."""
+        self._has_left_out = False
 
     @property
     def steps(self) -> int:
         """How many steps were taken, those of its parts included."""
         return self._granted - self._left + sum(part.steps for part in self._parts)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out."""
+        return not self._has_left_out and all(part.is_complete for part in self._parts)
+
     def part(self, share: float) -> Meter:
         """A meter for one piece of the work, with this share of the time and the steps that are left."""
         left_s = max(0.0, self._ends_at - self._clock())
         left_steps = max(0, self._max_steps - self.steps)
-        part = Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock, whole=self)
+        part = Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock)
         self._parts.append(part)
         return part
 
@@ -68,9 +70,7 @@ class Meter:
 
     def leave_out(self) -> None:
         """Note that something was left out, although other work may go on."""
-        self.is_complete = False
-        if self._whole is not None:
-            self._whole.leave_out()
+        self._has_left_out = True
 
     def _grant(self, steps: int) -> bool:
         """Read the clock, and allow these steps and some more where there is time."""
