@@ -55,6 +55,10 @@ class PendingCall:
             self._is_queued = self._add()
         return self._is_queued
 
+    def forget(self) -> None:
+        """Count the entry as gone: a signal handler of the program raised an exception right before it ran."""
+        self._is_queued = False
+
     def withdraw(self) -> bool:
         """Drop the request; False if the main thread has taken it already."""
         has_begun = self._function is None

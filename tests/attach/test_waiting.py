@@ -226,6 +226,41 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
         assert child.expect("tries") == "5"
 
 
+def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    from _thread import get_ident
+    from gputui.probe import inventory, mainthread, mainthread_call
+    original, mainthread_call.LOST_AFTER_S, threads = mainthread.PendingCall.__bool__, 0.1, []
+    take, main = inventory.take_inventory, get_ident()
+
+    def lost(call):
+        mainthread.PendingCall.__bool__ = original
+        raise TimeoutError  # as a signal handler does between the queue and the first instruction
+
+    def noted(torch, how, meter):
+        threads.append(get_ident())
+        return take(torch, how, meter)
+
+    inventory.take_inventory, mainthread.PendingCall.__bool__ = noted, lost
+    import os
+    while main not in threads:
+        try:
+            step()
+        except TimeoutError:
+            pass
+    print("back", threads[0] == main, flush=True)
+    input()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(8):
+            client.look()
+        assert child.expect("back") == "False"
+
+
 def test_own_thread_looks_leave_the_interpreter_as_it_was(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
