@@ -96,11 +96,10 @@ class LookRunner:
         torch = self._torch_with_reader()
         return RECORDS if torch is not None and _program_records(torch) else ""
 
-    def account(self, cost_s: float, *, is_urgent: bool) -> None:
-        """Put off the next automatic look, so that what these looks cost stays within `SHARE_OF_TIME`."""
-        cost_s = 0.0 if is_urgent else max(cost_s, self._stopped_s)
-        next_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
-        self.next_automatic_at = max(self.next_automatic_at, next_at)
+    def account(self, cost_s: float) -> None:
+        """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
+        cost_s = max(cost_s, self._stopped_s)
+        self.next_automatic_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""

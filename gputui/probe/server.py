@@ -241,7 +241,8 @@ class Server:
         method, is_urgent, stamp = look.pop("method"), look.pop("is_urgent"), look.pop("stamp")
         waiting = [viewer for viewer in self._viewers if _is_answered(viewer.look_request, method, is_urgent=is_urgent)]
         pieces, cost_s = look_frame(look)
-        self._look_runner.account(cost_s, is_urgent=is_urgent)
+        if not is_urgent:
+            self._look_runner.account(cost_s)
         for viewer in waiting:
             viewer.look_request, viewer.stamp = None, stamp
             self._attempt(viewer, lambda receiver: receiver.connection.send(*pieces))
