@@ -98,9 +98,9 @@ def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> 
     from gputui.probe import inventory
     original, threads = inventory.take_inventory, []
 
-    def noted(torch, how, meter):
+    def noted(*arguments):
         threads.append("main" if get_ident() == main else "own")
-        return original(torch, how, meter)
+        return original(*arguments)
 
     main, inventory.take_inventory = get_ident(), noted
     input()
@@ -202,13 +202,13 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
     from gputui.probe import inventory
     original, wakings, gate = inventory.take_inventory, 0, threading.Semaphore(0)
 
-    def waking(torch, how, meter):
+    def waking(*arguments):
         global wakings
         wakings += 1
         if wakings in (1, 3, 4, 5):
             gate.release()
             time.sleep(0.01)  # the main thread runs meanwhile
-        return original(torch, how, meter)
+        return original(*arguments)
 
     inventory.take_inventory = waking
     for number in range(4):
