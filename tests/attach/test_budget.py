@@ -97,9 +97,9 @@ IN_PARTS = """
     from gputui.probe import inventory
     original, parts, steps = inventory.take_inventory, [], 0
 
-    def incomplete(*arguments):
+    def incomplete(torch, how, meter):
         parts.append(steps)
-        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0}
+        return original(torch, how, meter) | {"is_complete": len(parts) % {parts} == 0}
 
     inventory.take_inventory = incomplete
     import os
