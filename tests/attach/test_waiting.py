@@ -200,26 +200,29 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
         + """
     import os, threading, time
     from gputui.probe import inventory
-    original, calls, gate = inventory.take_inventory, 0, threading.Semaphore(0)
+    original, calls, turns, gate = inventory.take_inventory, 0, 0, threading.Semaphore(0)
 
     def waking(*arguments):
         global calls
         calls += 1
-        if calls == 1 or os.path.exists("always"):
+        if (calls == 1 or os.path.exists("always")) and threading.get_ident() != threading.main_thread().ident:
+            before = turns
             gate.release()
-            time.sleep(0.01)  # the main thread runs meanwhile
+            while turns == before:
+                time.sleep(0.001)
         return original(*arguments)
 
     inventory.take_inventory = waking
     while True:
         gate.acquire()
+        turns += 1
     """
     )
     child.expect("ready")
     with child.attach() as client:
         assert client.look().inventory.is_of_one_moment  # the second try
         (torch_python.folder / "always").touch()
-        assert not client.look().inventory.is_of_one_moment
+        assert not all(client.look().inventory.is_of_one_moment for _ in range(20))
 
 
 def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Python) -> None:
