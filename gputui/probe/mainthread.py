@@ -62,6 +62,10 @@ class PendingCall:
             self._is_queued = False
         return is_added
 
+    def forget(self) -> None:
+        """Count the entry as gone: a signal handler of the program raised an exception right before it ran."""
+        self._is_queued = False
+
     def withdraw(self) -> bool:
         """Drop the request; False if the main thread has taken it already."""
         has_begun = self._function is None

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Generic, TypeVar, cast
 
 from gputui.probe import mainthread
-from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_in_backward, is_waiting
+from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_in_backward, is_waiting, place
 
 Result = TypeVar("Result")
 Entry = Callable[[], None]
@@ -22,6 +22,10 @@ Entry = Callable[[], None]
 _CHECK_AGAIN_S = 0.005
 """When to look again whether the main thread has left an entry: it takes longer than this only under a profiler."""
 _LONGEST_CHECK_S = 1.0
+LOST_AFTER_S = 2.0
+"""How long an entry waits before it may count as lost: a main thread that runs Python comes to it at once."""
+MAX_LOST = 8
+"""How many entries may count as lost, as those that are not lost after all would fill the interpreter's queue."""
 
 
 class MainThread:
@@ -38,6 +42,9 @@ class MainThread:
         self._current: Entry | None = None
         """The entry in the interpreter's queue."""
         self._queued_at = 0.0
+        self._seen_at: tuple[int, int] | None = None
+        """Where the absent main thread was last: if it has moved on since, the entry is lost."""
+        self._lost = 0
         self._is_running = False
         self._free_at = 0.0
         """When (`perf_counter`) the program has run for as long as the last call stopped it."""
@@ -81,12 +88,24 @@ class MainThread:
         """Hand the next entry to the interpreter if it is time for that."""
         if not self._line:
             return
+        if self._pending.is_queued and self._is_lost():
+            self._pending.forget()
         if self._pending.is_queued:
             if not self._pending.has_function:  # the entry before was withdrawn, and its place in the queue is free
                 self._hand_over()
         elif self.is_free and self._pending.is_left:
             self._queued_at = perf_counter()
             self._hand_over()
+
+    def _is_lost(self) -> bool:
+        """Whether the main thread runs Python and has passed over the entry."""
+        if self.absent_for_s < LOST_AFTER_S:
+            self._seen_at = None
+            return False
+        seen_at, self._seen_at = self._seen_at, place()
+        is_lost = seen_at not in (None, self._seen_at) and self._lost < MAX_LOST
+        self._lost += is_lost
+        return is_lost
 
     def _hand_over(self) -> None:
         entry = self._current = self._line[0]

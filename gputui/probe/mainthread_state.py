@@ -51,16 +51,16 @@ class Watch:
         task = _task()
         self._is_asleep = _is_asleep(task)
         self._switches = _context_switches(task)
-        self._place = _place()  # last: reading the files above lets other threads run
+        self._place = place()  # last: reading the files above lets other threads run
 
     def has_moved(self) -> bool:
         """Whether it has run Python code or, if it was asleep, anything at all."""
-        if _place() != self._place:
+        if place() != self._place:
             return True
         return self._is_asleep and _context_switches(_task()) != self._switches
 
 
-def _place() -> tuple[int, int] | None:
+def place() -> tuple[int, int] | None:
     """The main thread's innermost frame and the last instruction in it."""
     frame = process.main_thread_frame()
     return None if frame is None else (id(frame), frame.f_lasti)

@@ -98,9 +98,9 @@ def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> 
     from gputui.probe import inventory
     original, threads = inventory.take_inventory, []
 
-    def noted(torch, how, meter):
+    def noted(*arguments):
         threads.append("main" if get_ident() == main else "own")
-        return original(torch, how, meter)
+        return original(*arguments)
 
     main, inventory.take_inventory = get_ident(), noted
     input()
@@ -198,32 +198,68 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
     child = torch_python.fork(
         TRAINING
         + """
-    import threading, time
+    import os, threading, time
     from gputui.probe import inventory
-    original, wakings, gate = inventory.take_inventory, 0, threading.Semaphore(0)
+    original, calls, turns, gate = inventory.take_inventory, 0, 0, threading.Semaphore(0)
 
-    def waking(torch, how, meter):
-        global wakings
-        wakings += 1
-        if wakings in (1, 3, 4, 5):
+    def waking(*arguments):
+        global calls
+        calls += 1
+        if (calls == 1 or os.path.exists("always")) and threading.get_ident() != threading.main_thread().ident:
+            before = turns
             gate.release()
-            time.sleep(0.01)  # the main thread runs meanwhile
-        return original(torch, how, meter)
+            while turns == before:
+                time.sleep(0.001)
+        return original(*arguments)
 
     inventory.take_inventory = waking
-    for number in range(4):
+    while True:
         gate.acquire()
-    input()
-    print("tries", wakings, flush=True)
-    input()
+        turns += 1
     """
     )
     child.expect("ready")
     with child.attach() as client:
         assert client.look().inventory.is_of_one_moment  # the second try
-        assert not client.look().inventory.is_of_one_moment  # no try without a move
-        child.say("go on")
-        assert child.expect("tries") == "5"
+        (torch_python.folder / "always").touch()
+        assert not all(client.look().inventory.is_of_one_moment for _ in range(20))
+
+
+def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    from _thread import get_ident
+    from gputui.probe import inventory, mainthread, mainthread_call
+    original, mainthread_call.LOST_AFTER_S, threads = mainthread.PendingCall.__bool__, 0.1, []
+    take, main = inventory.take_inventory, get_ident()
+
+    def lost(call, losses=[]):
+        if not losses:
+            losses.append(call)
+            raise TimeoutError  # as a signal handler does between the queue and the first instruction
+        return original(call)
+
+    def noted(*arguments):
+        threads.append(get_ident())
+        return take(*arguments)
+
+    inventory.take_inventory, mainthread.PendingCall.__bool__ = noted, lost
+    import os
+    while main not in threads:
+        try:
+            step()
+        except TimeoutError:
+            pass
+    print("back", threads[0] == main, flush=True)
+    input()
+    """
+    )
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(8):
+            client.look()
+        assert child.expect("back") == "False"
 
 
 def test_own_thread_looks_leave_the_interpreter_as_it_was(torch_python: Python) -> None:
