@@ -6,7 +6,8 @@ Everything is read through the descriptors of PyTorch's base class, so that neit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ class Ledger:
     ) -> None:
         self._attributes = attributes
         self.entries: dict[int, dict[str, Any]] = {}
+        self._keeper = self._kept_where = ""
         self._earlier = earlier or {}
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
@@ -55,6 +57,15 @@ class Ledger:
         self._dtype = base.dtype.__get__
         self._is_pinned = base.is_pinned if asks_pinned else None
         self._dtype_names: dict[Any, str] = {}
+
+    @contextmanager
+    def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
+        """Everything that is recorded meanwhile is alive only because of this keeper; `where` becomes part of its name."""
+        self._keeper, self._kept_where = keeper, where
+        try:
+            yield
+        finally:
+            self._keeper = self._kept_where = ""
 
     def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
         """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
@@ -83,7 +94,9 @@ class Ledger:
         if entry is not None:
             return entry
         entry = self._earlier.get(address)
-        if entry is None or entry["owner"] != owner or entry["category"] != category:
+        if entry is None or entry["category"] != category or entry["keeper"] != self._keeper:
+            return self.record(tensor, category, owner)
+        if entry["owner"] != self._owner(owner):
             return self.record(tensor, category, owner)
         self.entries[address] = entry
         return entry
@@ -106,7 +119,8 @@ class Ledger:
             "address": address,
             "size_bytes": size_bytes,
             "category": category,
-            "owner": owner,
+            "owner": self._owner(owner),
+            "keeper": self._keeper,
             "type": type(tensor).__name__,
             "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
@@ -115,6 +129,9 @@ class Ledger:
         }
         self.entries[address] = entry
         return entry
+
+    def _owner(self, owner: str) -> str:
+        return f"{owner} ({self._kept_where})" if self._kept_where else owner
 
     def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
         """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
