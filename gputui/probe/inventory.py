@@ -225,8 +225,12 @@ class _InventoryRun:
         for named in self._search.tensors:
             if not self._meter.spend():
                 return
-            with self._ledger.kept_by(named.keeper):
+            if not named.keeper:
                 self._record_variable(named)
+        for named in self._search.tensors:
+            if named.keeper and self._meter.spend():
+                with self._ledger.kept_by(named.keeper):
+                    self._record_variable(named)
 
     def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)

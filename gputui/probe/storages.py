@@ -37,7 +37,8 @@ class Ledger:
     ) -> None:
         self._attributes = attributes
         self.entries: dict[int, dict[str, Any]] = {}
-        self._keeper = self._kept_where = ""
+        self.keeper = ""
+        self._kept_where = ""
         self._earlier = earlier or {}
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
@@ -61,11 +62,12 @@ class Ledger:
     @contextmanager
     def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
         """Everything that is recorded meanwhile is alive only because of this keeper; `where` becomes part of its name."""
-        self._keeper, self._kept_where = keeper, where
+        before = self.keeper, self._kept_where
+        self.keeper, self._kept_where = keeper, where
         try:
             yield
         finally:
-            self._keeper = self._kept_where = ""
+            self.keeper, self._kept_where = before
 
     def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
         """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
@@ -94,7 +96,7 @@ class Ledger:
         if entry is not None:
             return entry
         entry = self._earlier.get(address)
-        if entry is None or entry["category"] != category or entry["keeper"] != self._keeper:
+        if entry is None or entry["category"] != category or entry["keeper"] != self.keeper:
             return self.record(tensor, category, owner)
         if entry["owner"] != self._owner(owner):
             return self.record(tensor, category, owner)
@@ -120,7 +122,7 @@ class Ledger:
             "size_bytes": size_bytes,
             "category": category,
             "owner": self._owner(owner),
-            "keeper": self._keeper,
+            "keeper": self.keeper,
             "type": type(tensor).__name__,
             "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
