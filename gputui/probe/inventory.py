@@ -183,9 +183,7 @@ class _InventoryRun:
         roots = [named for named in self._search.modules if named.keeper]
         if not roots:
             return {}
-        live = {
-            id(known) for named in self._search.modules if not named.keeper for known in trees.below(named.value)
-        }
+        live = {id(known) for named in self._search.modules if not named.keeper for known in trees.below(named.value)}
         kept: dict[int, tuple[NamedValue, KnownModule]] = {}
         for root in roots:
             for known in trees.below(root.value):

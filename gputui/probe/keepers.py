@@ -56,7 +56,9 @@ class Keepers:
         self._attributes = attributes
         shells = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shells, "InteractiveShell", object).__dict__.get("_instance")
-        self._variables = _as_dict(self._of_shell("_user_ns") or self._of_shell("user_ns"))  # before and since IPython 9
+        self._variables = _as_dict(
+            self._of_shell("_user_ns") or self._of_shell("user_ns")
+        )  # before and since IPython 9
         self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
         cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
         self._cells = {name: f"cell {number}" for name, number in cells.items() if type(number) is int}

@@ -61,7 +61,7 @@ class Ledger:
 
     @contextmanager
     def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
-        """Everything that is recorded meanwhile is alive only because of this keeper; `where` becomes part of its name."""
+        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the names."""
         before = self.keeper, self._kept_where
         self.keeper, self._kept_where = keeper, where
         try:

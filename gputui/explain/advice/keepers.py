@@ -36,7 +36,7 @@ _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
 _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
 
-def exception(situation: Situation) -> Finding | None:
+def kept_by_exception(situation: Situation) -> Finding | None:
     """An exception keeps the local variables of every function it came through."""
     blockers = _kept(situation, (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.EXCEPTION))
     if not blockers:
@@ -53,7 +53,7 @@ def exception(situation: Situation) -> Finding | None:
     )
 
 
-def output(situation: Situation) -> Finding | None:
+def kept_by_output(situation: Situation) -> Finding | None:
     """A notebook, or Python's prompt, keeps the values that it has displayed."""
     blockers = _kept(situation, (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT))
     if not blockers:
@@ -68,7 +68,7 @@ def output(situation: Situation) -> Finding | None:
     return _finding("kept_by_output", f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'}", blockers, cure)
 
 
-def optimizer(situation: Situation) -> Finding | None:
+def kept_by_optimizer(situation: Situation) -> Finding | None:
     """A model was created again, and the optimizer keeps the parameters of the old one."""
     layout, blockers = situation.device.layout, _kept(situation, (Keeper.OPTIMIZER,))
     if layout is None or not blockers:
