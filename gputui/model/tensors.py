@@ -39,6 +39,8 @@ class Keeper(str, Enum):
     """Python keeps the last exception of an interactive session: `sys.last_value`."""
     NOTEBOOK_EXCEPTION = "notebook_exception"
     """IPython keeps it too."""
+    LOST_EXCEPTION = "lost_exception"
+    """No variable leads to the exception: most often it is in a reference cycle, and waits for a garbage collection."""
     NOTEBOOK_OUTPUT = "notebook_output"
     """IPython keeps what the cells of a notebook have displayed: `Out[7]`, `_`, `_7`."""
     INTERPRETER_OUTPUT = "interpreter_output"

@@ -30,7 +30,7 @@ from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import Tensor, Torch
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
+from gputui.probe.variables import EXCEPTION, MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
 
 WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER, KV_CACHE = "activation", "other", "gradient", "parameter", "kv_cache"
@@ -145,16 +145,16 @@ class _InventoryRun:
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
         self._search.search(self._keepers.variables(), meter)
-        self._search.explore(self._keepers.values(self._search.exceptions), meter)
-        self._search.explore(memory.search.optimizers(), meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
+        self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
+        self._search.explore(memory.search.optimizers(), meter)
         self._search.explore([NamedValue(value, type(value).__name__, "") for value in groups[OPTIMIZER]], meter)
         memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
     def _objects(self) -> dict[int, list[Any]]:
-        """Tensors, modules and optimizers among Python's objects: all for a scan, otherwise the young ones."""
+        """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
         if self._method != SCAN and not self._memory.is_scan_due:
             return self._heap.young()
         if gc.get_freeze_count():
@@ -208,11 +208,12 @@ class _InventoryRun:
             kept_ids = {id(named.value) for named in kept}
             in_containers = [named.value for named in live if "[" in named.name]
             others = [named.value for named in live if "[" not in named.name]
-            others += [tensor for tensor in self._loose if id(tensor) not in kept_ids]
             self._saved.record(others, in_containers, self._search, self._memory)
             for named in kept:
                 with self._ledger.kept_by(named.keeper):
                     self._saved.record([named.value], [], self._search, self._memory)
+            loose = [tensor for tensor in self._loose if id(tensor) not in kept_ids]
+            self._saved.record(loose, [], self._search, self._memory)
 
     def _record_variables(self) -> None:
         caches = [named for named in self._search.tensors if KEYS_AND_VALUES.search(named.name)]

@@ -17,16 +17,19 @@ from typing import Any, NamedTuple
 
 from gputui.probe import stacks
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue
 
 # The values of `gputui.model.tensors.Keeper`.
 EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"
-NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT, OPTIMIZER = "notebook_output", "interpreter_output", "optimizer"
+LOST_EXCEPTION, NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT = "lost_exception", "notebook_output", "interpreter_output"
+OPTIMIZER = "optimizer"
+EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCEPTION})
 
 FRAMES_AT_MOST = 256
-"""An endless recursion ends with a thousand frames: the outermost and the innermost are read."""
+"""Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
 EXCEPTIONS_AT_MOST = 64
 OUTPUTS_AT_MOST = 2000
 """IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
@@ -77,12 +80,15 @@ class Keepers:
         holders = [self._shell, self._variables.get("_oh"), *map(self._of_shell, names)]
         return [holder for holder in holders if holder is not None]
 
-    def values(self, exceptions: Iterable[NamedValue]) -> list[NamedValue]:
+    def values(
+        self, in_variables: Iterable[NamedValue], among_objects: list[BaseException], meter: Meter
+    ) -> list[NamedValue]:
         """What they keep, by name: outputs, then variables of functions that ended with an exception.
 
-        `exceptions` are those that variables hold.
+        The exceptions are those that variables hold, and those among Python's objects.
         """
-        return [*self._outputs(), *self._locals([*self._last_exceptions(), *_in_variables(exceptions)])]
+        kept = [*self._last_exceptions(), *_in_variables(in_variables), *self._lost_exceptions(among_objects)]
+        return [*self._outputs(), *self._locals(kept, meter)]
 
     def _outputs(self) -> Iterator[NamedValue]:
         if self._shell is None:
@@ -114,24 +120,31 @@ class Keepers:
         values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
         for value in values:
             if isinstance(value, (BaseException, TracebackType)):
-                yield _Kept(value, self._label(value), keeper)
+                yield _Kept(value, self._label(value, "last"), keeper)
         for thread, handled in sys._current_exceptions().items():
             value = handled[1] if isinstance(handled, tuple) else handled  # a tuple before Python 3.12
             if value is not None and thread != _probe_thread():
                 yield _Kept(value, "exception being handled", EXCEPTION)
 
-    def _label(self, value: AnyObject) -> str:
+    def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
+        """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
+        for value in exceptions[-EXCEPTIONS_AT_MOST:]:
+            yield _Kept(value, self._label(value, "lost"), LOST_EXCEPTION)
+
+    def _label(self, value: AnyObject, kind: str) -> str:
         """ "exception of cell 12", or "last exception" outside notebooks."""
         files = (frame.f_code.co_filename for frame, _ in _frames(value))
         cell = next((self._cells[name] for name in files if name in self._cells), None)
-        return f"exception of {cell}" if cell else "last exception"
+        return f"exception of {cell}" if cell else f"{kind} exception"
 
-    def _locals(self, kept: Iterable[_Kept]) -> Iterator[NamedValue]:
+    def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
         seen: set[int] = set()
         for value, label, keeper in kept:
             for name, attribute in self._attributes.read(value).items() if isinstance(value, BaseException) else ():
                 yield NamedValue(attribute, name, label, keeper)
-            for frame, line in _frames(value):
+            for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
+                if not meter.spend():
+                    return
                 if id(frame) in seen or not frame.f_code.co_flags & stacks.CO_OPTIMIZED or stacks.is_of_notebook(frame):
                     continue
                 seen.add(id(frame))

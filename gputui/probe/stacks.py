@@ -171,6 +171,11 @@ def _is_library(module: dict[str, Any]) -> bool:
     return name in {"torch", *NOTEBOOK_LIBRARIES} or (name in sys.stdlib_module_names and name != "__main__")
 
 
+def is_of_library(frame: FrameType) -> bool:
+    """Whether the frame is of PyTorch, the standard library or a library that runs notebooks."""
+    return _is_library(frame.f_globals)
+
+
 def is_of_notebook(frame: FrameType) -> bool:
     """Whether the frame is of a library that runs the cells of a notebook."""
     return _package(frame.f_globals) in NOTEBOOK_LIBRARIES

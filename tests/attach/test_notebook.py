@@ -123,7 +123,7 @@ def test_outputs_that_only_ipython_keeps_are_named_after_its_variables(kernel: K
 def test_the_cure_for_outputs_frees_them(kernel: Kernel, cure: str) -> None:
     kernel.run("torch.empty(1 << 28, device='cuda')")
     finding = findings(kernel)["kept_by_output"]
-    assert finding["title"] == "Out[2] keeps: 1.0 GiB."
+    assert finding["title"] == "Out[2] keeps 1.0 GiB."
     assert cure in finding["remedy"]
     kernel.run(cure)
     assert allocated_bytes(kernel) == 0
@@ -165,6 +165,25 @@ def test_the_exception_that_an_exception_was_raised_from_keeps_its_locals_too(ke
     assert allocated_bytes(kernel) == 0
 
 
+def test_what_an_earlier_exception_keeps_after_the_next_one_has_a_name_too(kernel: Kernel) -> None:
+    kernel.run(TRAIN)
+    kernel.run("train(None)")
+    with kernel.attach() as client:
+        assert large(client.look()).keys() == {
+            "hidden (exception of cell 3, cell 2:3 in train)",
+            "scratch (exception of cell 3, cell 2:7 in step)",
+        }
+        kernel.run("raise ValueError")
+        lost = large(client.look())
+        scanned = large(client.look("scan"))
+        kernel.run("import gc; gc.collect()")
+        freed = large(client.look())
+    assert {owner.partition(" (exception of cell 3")[0] for owner in lost} == {"hidden", "scratch"}
+    assert {storage.keeper for storage in (lost | scanned).values()} == {Keeper.LOST_EXCEPTION}
+    assert scanned.keys() == lost.keys()
+    assert freed == {}
+
+
 def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: Kernel) -> None:
     kernel.run(
         """
@@ -196,7 +215,7 @@ def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: K
 @pytest.mark.parametrize(
     ("cell", "kind", "title"),
     [
-        ("model = Net(); model", "kept_by_output", "Out[3] keeps: 256 MiB."),
+        ("model = Net(); model", "kept_by_output", "Out[3] keeps 256 MiB."),
         ("optimizer = optimizer or SGD(model.parameters()); model = Net()", "kept_by_optimizer", "optimizer keeps"),
     ],
 )

@@ -134,7 +134,7 @@ RULE_CASES = {
     ),
     "kept_by_output": (
         kept_alive(Keeper.NOTEBOOK_OUTPUT, "Out[7]", "Out[8].fc.weight", "_ (IPython's own copy)"),
-        ["Out[7], Out[8] and _ keep: 300 MiB.", "%xdel _7 frees Out[7]", "user_ns_hidden.update", "ends with ;"],
+        ["Out[7], Out[8] and _ keep 300 MiB.", "%xdel _7 frees Out[7]", "user_ns_hidden.update", "ends with ;"],
         {
             "a variable holds it": kept_alive(Keeper.NONE, "y"),
             "it is little": kept_alive(Keeper.NOTEBOOK_OUTPUT, "Out[7]", mib=20),
@@ -302,6 +302,7 @@ def test_every_rule_has_cases():
     [
         (Keeper.LAST_EXCEPTION, "x (last exception, a.py:5 in f)", "The last exception keeps", "sys.last_exc = None"),
         (Keeper.EXCEPTION, "x (exception errors[3], a.py:5 in f)", "The exception errors[3] keeps", "clear_frames"),
+        (Keeper.LOST_EXCEPTION, "x (lost exception, a.py:5 in f)", "The lost exception keeps", "gc.collect()"),
         (Keeper.INTERPRETER_OUTPUT, "_", "_ keeps", "Display another value"),
     ],
 )

@@ -14,6 +14,7 @@ from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category, Keeper
 from gputui.units import format_bytes
 
+EXCEPTIONS = (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.LOST_EXCEPTION, Keeper.EXCEPTION)
 EVIDENCE = 4
 """How many of the largest tensors a finding names."""
 
@@ -24,6 +25,8 @@ CURES = {
     Keeper.LAST_EXCEPTION: f"To free them: {FORGET_LAST}; gc.collect()",
     Keeper.EXCEPTION: "Leave the except block before you try again, or drop the variable that holds the exception;"
     " traceback.clear_frames(error.__traceback__) frees the locals and keeps the message.",
+    Keeper.LOST_EXCEPTION: "No variable leads to it, so it most likely waits for a garbage collection: import gc;"
+    " gc.collect() frees them.",
     Keeper.INTERPRETER_OUTPUT: "Display another value, such as 0: Python keeps only the last one.",
     Keeper.OPTIMIZER: "Create the optimizer again after the model: it still trains the old parameters, and not the new"
     " ones.",
@@ -38,7 +41,7 @@ _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
 def kept_by_exception(situation: Situation) -> Finding | None:
     """An exception keeps the local variables of every function it came through."""
-    blockers = _kept(situation, (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.EXCEPTION))
+    blockers = _kept(situation, EXCEPTIONS)
     if not blockers:
         return None
     places = [place(blocker.owner.name).partition(", ") for blocker in blockers]
@@ -47,7 +50,7 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     keeps = f"The {labels[0]} keeps" if len(labels) == 1 else f"{counted(len(labels), 'exception')} keep"
     return _finding(
         "kept_by_exception",
-        f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}",
+        f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
         CURES[blockers[0].owner.keeper],
     )
@@ -82,7 +85,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     if not old or not all((owner.shape, owner.dtype) in new for owner in old):
         return None  # parameters of modules that were not found
     names = dict.fromkeys(_OPTIMIZER.sub("", owner.name) for owner in old)
-    title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced"
+    title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
     return _finding("kept_by_optimizer", title, blockers, CURES[Keeper.OPTIMIZER])
 
 
@@ -106,7 +109,7 @@ def _finding(kind: str, title: str, blockers: Sequence[Blocker], remedy: str) ->
     return Finding(
         kind=kind,
         weight=Weight.ADVICE,
-        title=f"{title}: {format_bytes(kept_bytes)}.",
+        title=f"{title} {format_bytes(kept_bytes)}.",
         evidence=(*evidence, *([f"Others: {format_bytes(rest)}."] if rest else [])),
         remedy=remedy,
         bytes=kept_bytes,
