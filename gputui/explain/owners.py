@@ -45,6 +45,7 @@ def owner_of(storage: Storage) -> Owner:
         storage.dtype,
         saved_by=storage.saved_by,
         module=storage.module,
+        keeper=storage.keeper,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gputui.model.allocator import AllocatorStatistics, Block, Segment
 from gputui.model.reading import Absent, Reading
 from gputui.model.target import ActionName
-from gputui.model.tensors import Category
+from gputui.model.tensors import Category, Keeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Owner:
     dtype: str = ""
     saved_by: str = ""
     module: str = ""
+    keeper: Keeper = Keeper.NONE
 
 
 @dataclass(frozen=True, slots=True)

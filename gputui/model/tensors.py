@@ -29,6 +29,26 @@ class Category(str, Enum):
         return "KV cache" if self is Category.KV_CACHE else self.value.replace("_", " ")
 
 
+class Keeper(str, Enum):
+    """What keeps a storage alive that no variable of the program leads to."""
+
+    NONE = ""
+    EXCEPTION = "exception"
+    """An exception that is being handled or that a variable holds keeps the locals of the functions it came through."""
+    LAST_EXCEPTION = "last_exception"
+    """Python keeps the last exception of an interactive session: `sys.last_value`."""
+    NOTEBOOK_EXCEPTION = "notebook_exception"
+    """IPython keeps it too."""
+    LOST_EXCEPTION = "lost_exception"
+    """No variable leads to the exception: most often it is in a reference cycle, and waits for a garbage collection."""
+    NOTEBOOK_OUTPUT = "notebook_output"
+    """IPython keeps what the cells of a notebook have displayed: `Out[7]`, `_`, `_7`."""
+    INTERPRETER_OUTPUT = "interpreter_output"
+    """Python keeps the last value that an interactive session has displayed: `_`."""
+    OPTIMIZER = "optimizer"
+    """An optimizer keeps its parameters, although no module has them any more."""
+
+
 HOST = -1
 """The device number of storages in host memory."""
 
@@ -41,6 +61,7 @@ class Storage:
     `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
     it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
     "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it.
+    `keeper` says what keeps it alive if nothing else does.
     """
 
     device: int
@@ -54,6 +75,7 @@ class Storage:
     saved_by: str = ""
     is_pinned: bool = False
     module: str = ""
+    keeper: Keeper = Keeper.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any
 
 from gputui.probe.meter import Meter
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.variables import ATOM, EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 
 YOUNG_AT_MOST = 10_000
 """Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
@@ -25,7 +25,7 @@ TOO_MANY = (
 
 
 class _FindTypes(dict[type, int]):
-    """TENSOR, MODULE or OPTIMIZER by type, 0 for all others; a lookup that C code can do for a million objects."""
+    """TENSOR, MODULE and so on by type, 0 for what is no find; a lookup that C code can do for a million objects."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
         super().__init__()
@@ -33,12 +33,12 @@ class _FindTypes(dict[type, int]):
 
     def __missing__(self, cls: type) -> int:
         kind = self._kinds[cls]
-        self[cls] = kind if kind in (TENSOR, MODULE, OPTIMIZER) else 0
+        self[cls] = kind if kind <= OPTIMIZER else ATOM
         return self[cls]
 
 
 class Heap:
-    """Finds tensors, modules and optimizers among Python's objects."""
+    """Finds tensors, modules, exceptions and optimizers among Python's objects."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
         self._types = _FindTypes(classifier)
@@ -74,7 +74,7 @@ class Heap:
         return is_affordable
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
-        kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], OPTIMIZER: []}
+        kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}
         types = self._types
         for value in compress(objects, map(types.__getitem__, map(type, objects))):
             kinds[types[type(value)]].append(value)

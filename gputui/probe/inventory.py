@@ -11,6 +11,8 @@ import gc
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from gputui.probe import known_sizes, stacks
@@ -18,15 +20,17 @@ from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
+from gputui.probe.keepers import Keepers
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
+from gputui.probe.modules import KnownModule
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import Tensor, Torch
-from gputui.probe.variables import MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
+from gputui.probe.variables import EXCEPTION, MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
 
 WALK, SCAN = "walk", "scan"
 ACTIVATION, OTHER, GRADIENT, PARAMETER, KV_CACHE = "activation", "other", "gradient", "parameter", "kv_cache"
@@ -88,6 +92,7 @@ class _InventoryRun:
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
+        self._keepers = Keepers(self._attributes)
         is_scan = method == SCAN
         is_thorough = is_scan or memory.is_thorough_due
         self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
@@ -145,16 +150,18 @@ class _InventoryRun:
             self._problems.append(VARIABLES_UNKNOWN)
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
-        self._search.search(stacks.namespaces(), meter)
-        self._search.explore(memory.search.optimizers(), meter)
+        self._search.leave_out(self._keepers.holders())
+        self._search.search(self._keepers.variables(), meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
+        self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
+        self._search.explore(memory.search.optimizers(), meter)
         self._search.explore([NamedValue(value, type(value).__name__, "") for value in groups[OPTIMIZER]], meter)
         memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
     def _objects(self) -> dict[int, list[Any]]:
-        """Tensors, modules and optimizers among Python's objects: all for a scan, otherwise the young ones."""
+        """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
         meter = self._meter.part(SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
             return self._heap.young()
@@ -171,15 +178,37 @@ class _InventoryRun:
         memory, meter = self._memory, self._meter
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
-        alive = self._model_states.record_modules(modules[start:] + modules[:start])
+        kept = self._kept_modules()
+        self._record_modules([known for known in modules[start:] + modules[:start] if id(known) not in kept])
+        for root, tree in groupby(kept.values(), key=itemgetter(0)):
+            with self._ledger.kept_by(root.keeper, root.where):
+                self._record_modules([known for _, known in tree], root)
         memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
-        for known, module in alive:
-            if meter.is_over:
-                break
-            self._search.module_attributes(module, known.name, meter)
         variables = {id(named.value): named for named in self._search.tensors}
         for optimizer in self._search.optimizers:
-            self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
+            with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
+                self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
+
+    def _kept_modules(self) -> dict[int, tuple[NamedValue, KnownModule]]:
+        """Modules that no variable of the program leads to, with the root by which they are kept, by the id of both."""
+        trees = self._memory.trees
+        roots = [named for named in self._search.modules if named.keeper]
+        if not roots:
+            return {}
+        live = {id(known) for named in self._search.modules if not named.keeper for known in trees.below(named.value)}
+        kept: dict[int, tuple[NamedValue, KnownModule]] = {}
+        for root in roots:
+            for known in trees.below(root.value):
+                if id(known) not in live:
+                    kept.setdefault(id(known), (root, known))
+        return kept
+
+    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
+        where, keeper = (root.where, root.keeper) if root else ("", "")
+        for known, module in self._model_states.record_modules(modules):
+            if self._meter.is_over:
+                return
+            self._search.module_attributes(NamedValue(module, known.name, where, keeper), self._meter)
 
     def _record_saved(self) -> None:
         if not self._saved.is_readable:
@@ -188,19 +217,33 @@ class _InventoryRun:
             self._meter.leave_out()
             self._problems.append(IN_BACKWARD)
         else:
-            in_containers = [named.value for named in self._search.tensors if "[" in named.name]
-            others = [named.value for named in self._search.tensors if "[" not in named.name]
-            self._saved.record(others + self._loose, in_containers, self._search, self._memory)
+            kept = [named for named in self._search.tensors if named.keeper]
+            live = [named for named in self._search.tensors if not named.keeper]
+            kept_ids = {id(named.value) for named in kept}
+            in_containers = [named.value for named in live if "[" in named.name]
+            others = [named.value for named in live if "[" not in named.name]
+            self._saved.record(others, in_containers, self._search, self._memory)
+            for named in kept:
+                with self._ledger.kept_by(named.keeper):
+                    self._saved.record([named.value], [], self._search, self._memory)
+            loose = [tensor for tensor in self._loose if id(tensor) not in kept_ids]
+            self._saved.record(loose, [], self._search, self._memory)
 
     def _record_variables(self) -> None:
         caches = [named for named in self._search.tensors if KEYS_AND_VALUES.search(named.name)]
         for named in caches:
             if not self._gradients.requires_grad(named.value):
-                self._ledger.record(named.value, KV_CACHE, named.label)
+                with self._ledger.kept_by(named.keeper):
+                    self._ledger.record(named.value, KV_CACHE, named.label)
         for named in self._search.tensors:
             if not self._meter.spend():
                 return
-            self._record_variable(named)
+            if not named.keeper:
+                self._record_variable(named)
+        for named in self._search.tensors:
+            if named.keeper and self._meter.spend():
+                with self._ledger.kept_by(named.keeper):
+                    self._record_variable(named)
 
     def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)

@@ -7,6 +7,7 @@ from time import sleep
 from typing import Any
 
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.search import SearchMemory
 
@@ -48,10 +49,16 @@ class Memory:
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
 
-        A storage counts as unchanged if a live block of its address has the size that was requested for it.
+        A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
+        exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """
         found = {storage["address"]: storage for storage in inventory["storages"]}
-        earlier = self.entries if not inventory["is_complete"] else {}
+        lost = {
+            address: storage | {"keeper": LOST_EXCEPTION}
+            for address, storage in self.entries.items()
+            if storage["keeper"] in EXCEPTIONS
+        }
+        earlier = lost if inventory["is_complete"] else self.entries | lost
         if described_map is None:
             self.entries = {**earlier, **found}
             return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gputui.probe.gradients import GradientReader
+from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule, registered
 from gputui.probe.storages import Ledger, tensor_base
@@ -30,6 +32,8 @@ class ModelStates:
         """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
         self._names: dict[int, str] = {}
+        self._orphans: set[int] = set()
+        """The ids of parameters that only an optimizer leads to."""
         self._modules: dict[int, list[str]] = {}
         """The names of the modules that own a parameter, by its id: several for a tied weight."""
         self._half_shapes: set[tuple[int, ...]] = set()
@@ -80,7 +84,11 @@ class ModelStates:
         for parameter, value in list(dict.items(state)):
             if not self._meter.spend():
                 return
-            self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
+            with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
+                self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
+
+    def _kept_by_optimizer(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._ledger.keeper else self._ledger.kept_by(OPTIMIZER)
 
     def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         for key, value in list(dict.items(group)):
@@ -92,9 +100,15 @@ class ModelStates:
             if not self._meter.spend():
                 return
             variable = variables.get(id(tensor))
-            tensor_name = variable.name if variable else f"{name}.params[{number}]"
-            self._record_parameter(tensor, tensor_name, OPTIMIZER_STATE if self._is_master(tensor) else PARAMETER)
-            self.record_gradient(tensor, tensor_name)
+            if variable or self._is_master(tensor):
+                tensor_name = variable.name if variable else f"{name}.params[{number}]"
+                self._record_parameter(tensor, tensor_name, OPTIMIZER_STATE if self._is_master(tensor) else PARAMETER)
+                self.record_gradient(tensor, tensor_name)
+            else:
+                self._orphans.add(id(tensor))
+                with self._kept_by_optimizer():
+                    self._record_parameter(tensor, f"{name}.params[{number}]", PARAMETER)
+                    self.record_gradient(tensor, f"{name}.params[{number}]")
 
     def _record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
         self._names[id(tensor)] = name

@@ -71,6 +71,17 @@ class ModuleTrees:
             self._is_changed = False
             self._name()
 
+    def below(self, module: Module) -> list[KnownModule]:
+        """The known modules of a tree, its root included."""
+        pending, tree = [id(module)], dict[int, KnownModule]()
+        while pending:
+            ident = pending.pop()
+            known = self._known.get(ident)
+            if known is not None and ident not in tree:
+                tree[ident] = known
+                pending += [child for _, child in known.children]
+        return list(tree.values())
+
     def _find(self, module: Module, found: int, name: str) -> bool:
         """Note how a module was found; returns whether that changes names."""
         known = self._known.get(id(module))

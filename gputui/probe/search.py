@@ -13,8 +13,9 @@ from typing import Any
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
-from gputui.probe.torch_types import AnyObject, Module
+from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import (
+    EXCEPTION,
     MODULE,
     OPTIMIZER,
     TENSOR,
@@ -99,6 +100,7 @@ class VariableSearch:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
+        self.exceptions: list[NamedValue] = []
         self._kinds = classifier.kinds
         self._reader = ContentReader(classifier, attributes)
         self._memory = memory
@@ -109,39 +111,38 @@ class VariableSearch:
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
         """Search these variables."""
-        kinds = self._kinds
         level = [
-            NamedValue(value, name, space.where)
-            for space in namespaces
-            for name, value in space.variables.items()
-            if kinds[type(value)]
+            NamedValue(value, name, space.where) for space in namespaces for name, value in space.variables.items()
         ]
         self.explore(level, meter)
 
     def explore(self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS) -> None:
         """Search these values and what they hold, level by level."""
         trail = _Trail()
-        level = [(named, -1) for named in roots]
+        level = [(named, -1) for named in roots if self._kinds[type(named.value)]]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
         trail.let_rest(self._memory)
 
-    def module_attributes(self, module: Module, name: str, meter: Meter) -> None:
+    def leave_out(self, values: Iterable[AnyObject]) -> None:
+        """Do not search what these values hold."""
+        self._seen.update((id(value), value) for value in values)
+
+    def module_attributes(self, module: NamedValue, meter: Meter) -> None:
         """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
-        if not self._is_thorough and self._memory.led_to_nothing(module, 0):
+        if not self._is_thorough and self._memory.led_to_nothing(module.value, 0):
             return
         if not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)
-        self.explore(self._reader.module_attributes(module, name), meter, levels=1)
+        self.explore(self._reader.module_attributes(module), meter, levels=1)
         if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
-            self._memory.let_rest(module, 0)
+            self._memory.let_rest(module.value, 0)
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
         """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
         known = len(self.tensors)
-        level = [NamedValue(value, "", "") for value in values if self._kinds[type(value)]]
-        self.explore(level, meter, LEVELS_OF_HOOKS)
+        self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS)
         held = self.tensors[known:]
         del self.tensors[known:]
         return held
@@ -174,14 +175,15 @@ class VariableSearch:
         return deeper
 
     def _take(self, named: NamedValue, kind: int) -> None:
-        {TENSOR: self.tensors, MODULE: self.modules, OPTIMIZER: self.optimizers}[kind].append(named)
+        finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
+        finds[kind].append(named)
 
     def _inside(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
         starts, value, kinds = self._memory.starts, named.value, self._kinds
         contents = self._reader.read(value, kind, starts.get(id(value), 0))
         meter.spend(len(contents.items) // ELEMENTS_PER_STEP)
         inside = [
-            NamedValue(element, join(named.name, key), named.where)
+            NamedValue(element, join(named.name, key), named.where, named.keeper)
             for key, element in contents.items
             if kinds[type(element)]
         ]

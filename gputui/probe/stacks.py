@@ -11,13 +11,15 @@ import ctypes
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CellType, CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import ref
 
 CO_OPTIMIZED, CO_VARARGS = 0x1, 0x4
 PROBE = "gputui.probe"
+NOTEBOOK_LIBRARIES = frozenset({"IPython", "ipykernel", "traitlets"})
+"""What runs the cells of a notebook: its variables lead to the program's by names that nobody has written."""
 
 
 class Namespace(NamedTuple):
@@ -49,10 +51,11 @@ FRAME_LAYOUTS = {
 """From CPython's frameobject.h and pycore_frame.h on 64-bit machines; verified on each frame before use."""
 
 
-def namespaces() -> list[Namespace]:
+def namespaces(files: Mapping[str, str]) -> list[Namespace]:
     """`__main__`'s globals, then every thread's frames from the outermost inwards, each after its module's globals.
 
-    The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's.
+    The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's. `files`
+    has names for the files of some frames, such as "cell 12".
     """
     main = sys.modules.get("__main__")
     spaces = [] if main is None else [Namespace("", is_function=False, variables=dict(vars(main)))]
@@ -63,8 +66,9 @@ def namespaces() -> list[Namespace]:
             seen.add(id(module))
             if not _is_library(module):
                 spaces.append(Namespace("", is_function=False, variables=dict(module)))
-        if frame.f_code.co_flags & CO_OPTIMIZED:
-            spaces.append(Namespace(_where(frame), is_function=True, variables=variables(frame)))
+        if frame.f_code.co_flags & CO_OPTIMIZED and not is_of_notebook(frame):
+            where = place(frame, frame.f_lineno, files)
+            spaces.append(Namespace(where, is_function=True, variables=variables(frame)))
     return spaces
 
 
@@ -188,10 +192,26 @@ def _is_probe(frame: FrameType) -> bool:
 
 
 def _is_library(module: dict[str, Any]) -> bool:
-    name = str(module.get("__name__", "")).partition(".")[0]
-    return name == "torch" or (name in sys.stdlib_module_names and name != "__main__")
+    name = _package(module)
+    return name in {"torch", *NOTEBOOK_LIBRARIES} or (name in sys.stdlib_module_names and name != "__main__")
 
 
-def _where(frame: FrameType) -> str:
+def is_of_library(frame: FrameType) -> bool:
+    """Whether the frame is of PyTorch, the standard library or a library that runs notebooks."""
+    return _is_library(frame.f_globals)
+
+
+def is_of_notebook(frame: FrameType) -> bool:
+    """Whether the frame is of a library that runs the cells of a notebook."""
+    return _package(frame.f_globals) in NOTEBOOK_LIBRARIES
+
+
+def _package(module: dict[str, Any]) -> str:
+    return str(module.get("__name__", "")).partition(".")[0]
+
+
+def place(frame: FrameType, line: int, files: Mapping[str, str]) -> str:
+    """ "train.py:23 in step"; `files` has names for some files, such as "cell 12"."""
     code = frame.f_code
-    return f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno} in {code.co_name}"
+    file = files.get(code.co_filename) or code.co_filename.rpartition("/")[2]
+    return f"{file}:{line} in {code.co_name}"

@@ -6,7 +6,8 @@ Everything is read through the descriptors of PyTorch's base class, so that neit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,8 @@ class Ledger:
     ) -> None:
         self._attributes = attributes
         self.entries: dict[int, dict[str, Any]] = {}
+        self.keeper = ""
+        self._kept_where = ""
         self._earlier = earlier or {}
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
@@ -55,6 +58,16 @@ class Ledger:
         self._dtype = base.dtype.__get__
         self._is_pinned = base.is_pinned if asks_pinned else None
         self._dtype_names: dict[Any, str] = {}
+
+    @contextmanager
+    def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
+        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the names."""
+        before = self.keeper, self._kept_where
+        self.keeper, self._kept_where = keeper, where
+        try:
+            yield
+        finally:
+            self.keeper, self._kept_where = before
 
     def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
         """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
@@ -83,7 +96,9 @@ class Ledger:
         if entry is not None:
             return entry
         entry = self._earlier.get(address)
-        if entry is None or entry["owner"] != owner or entry["category"] != category:
+        if entry is None or entry["category"] != category or entry["keeper"] != self.keeper:
+            return self.record(tensor, category, owner)
+        if entry["owner"] != self._owner(owner):
             return self.record(tensor, category, owner)
         self.entries[address] = entry
         return entry
@@ -113,7 +128,8 @@ class Ledger:
             "address": address,
             "size_bytes": size_bytes,
             "category": category,
-            "owner": owner,
+            "owner": self._owner(owner),
+            "keeper": self.keeper,
             "type": type(tensor).__name__,
             "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
@@ -122,6 +138,9 @@ class Ledger:
         }
         self.entries[address] = entry
         return entry
+
+    def _owner(self, owner: str) -> str:
+        return f"{owner} ({self._kept_where})" if self._kept_where else owner
 
     def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
         """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.stacks import is_filled
-from gputui.probe.torch_types import AnyObject, Module, Torch
+from gputui.probe.torch_types import AnyObject, Torch
 
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
@@ -35,7 +35,7 @@ OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
 """Attributes that every optimizer has, recorded by `model_states` as well."""
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
-ATOM, TENSOR, MODULE, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(9)
+ATOM, TENSOR, MODULE, EXCEPTION, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(10)
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
@@ -45,11 +45,15 @@ ATOMS = (
 
 
 class NamedValue(NamedTuple):
-    """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global."""
+    """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global.
+
+    `keeper` says what keeps it alive if no variable of the program does: see `keepers`.
+    """
 
     value: AnyObject
     name: str
     where: str
+    keeper: str = ""
 
     @property
     def label(self) -> str:
@@ -82,6 +86,7 @@ class TypeClassifier:
                 (MODULE, torch.nn.Module),
                 (OPTIMIZER, torch.optim.Optimizer),
                 (SAVED, saved),
+                (EXCEPTION, BaseException),
                 (MAPPING, dict),
                 (SEQUENCE, SEQUENCES),
                 (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
@@ -121,12 +126,12 @@ class ContentReader:
         """What is inside; of a large container, a part from element `start` on, and its newest elements."""
         return _READERS[kind](self, value, start)
 
-    def module_attributes(self, module: Module, name: str) -> list[NamedValue]:
+    def module_attributes(self, module: NamedValue) -> list[NamedValue]:
         """The attributes of a module beside its parameters, buffers, children and simple values."""
         kind_of = self._classifier.kind_of
-        attributes = object.__getattribute__(module, "__dict__").copy()
+        attributes = object.__getattribute__(module.value, "__dict__").copy()
         return [
-            NamedValue(value, f"{name}.{key}", "")
+            NamedValue(value, f"{module.name}.{key}", module.where, module.keeper)
             for key, value in attributes.items()
             if kind_of(value) and key not in MODULE_INTERNALS
         ]

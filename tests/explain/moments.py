@@ -13,7 +13,7 @@ from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
-from gputui.model.tensors import Category, Inventory, Storage
+from gputui.model.tensors import Category, Inventory, Keeper, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -29,6 +29,7 @@ class Tensor:
     category: Category = Category.ACTIVATION
     saved_by: str = ""
     dtype: str = "float32"
+    keeper: Keeper = Keeper.NONE
 
 
 def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
@@ -41,6 +42,7 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
             Storage(
                 device=0, address=at, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
                 shape=(size // (4 if tensor.dtype == "float32" else 2),), dtype=tensor.dtype, saved_by=tensor.saved_by,
+                keeper=tensor.keeper,
             )
         )  # fmt: skip
         at += size

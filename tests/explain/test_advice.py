@@ -10,7 +10,7 @@ from gputui.explain.advice import RULES
 from gputui.explain.advice.situation import situation_of
 from gputui.model.finding import Weight
 from gputui.model.process import Workers
-from gputui.model.tensors import Category
+from gputui.model.tensors import Category, Keeper
 from tests.explain.maps import pool, segment
 from tests.explain.moments import Tensor, moment, row, story, text_of
 
@@ -83,6 +83,13 @@ def loading(count: int, cpu: float, utilization: float):
     return story(moment(), workers=workers, utilization_percent=utilization)
 
 
+def kept_alive(keeper: Keeper, *names: str, mib: float = 100, category: Category = X, beside=()):
+    """A look at tensors that only `keeper` keeps alive."""
+    return story(moment(row(*(Tensor(mib, name, category, keeper=keeper) for name in names), *beside)))
+
+
+IN_TRAIN, IN_STEP = "hidden (exception of cell 12, cell 7:5 in train)", "x (exception of cell 12, cell 7:8 in step)"
+OLD = "opt.param_groups[0].params[0]"
 GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}
 EXPANDABLE = {"keywords": {"is_expandable": True}}
 POOL = {"pool_id": (1, 0)}
@@ -110,6 +117,35 @@ RULE_CASES = {
             "garbage_collection_threshold is set": story(
                 *(moment(time=100.0 + s, num_device_alloc=9 * s, num_device_free=9 * s, **GC) for s in range(9))
             ),
+        },
+    ),
+    "kept_by_exception": (
+        kept_alive(Keeper.NOTEBOOK_EXCEPTION, IN_TRAIN, IN_STEP),
+        [
+            "The exception of cell 12 keeps the locals of train() and step(): 200 MiB.",
+            "hidden (cell 7:5 in train): 100 MiB",
+            "get_ipython().InteractiveTB.tb",
+        ],
+        {
+            "a variable holds it": kept_alive(Keeper.NONE, "hidden (train.py:5 in train)"),
+            "it is little": kept_alive(Keeper.NOTEBOOK_EXCEPTION, IN_TRAIN, mib=20),
+            "an output": kept_alive(Keeper.NOTEBOOK_OUTPUT, "Out[7]"),
+        },
+    ),
+    "kept_by_output": (
+        kept_alive(Keeper.NOTEBOOK_OUTPUT, "Out[7]", "Out[8].fc.weight", "_ (IPython's own copy)"),
+        ["Out[7], Out[8] and _ keep 300 MiB.", "%xdel _7 frees Out[7]", "user_ns_hidden.update", "ends with ;"],
+        {
+            "a variable holds it": kept_alive(Keeper.NONE, "y"),
+            "it is little": kept_alive(Keeper.NOTEBOOK_OUTPUT, "Out[7]", mib=20),
+        },
+    ),
+    "kept_by_optimizer": (
+        kept_alive(Keeper.OPTIMIZER, OLD, category=P, beside=[Tensor(100, "model.weight", P)]),
+        ["opt keeps the parameters of a model that was replaced: 100 MiB.", "Create the optimizer again"],
+        {
+            "no model like it is alive": kept_alive(Keeper.OPTIMIZER, OLD, category=P),
+            "it is little": kept_alive(Keeper.OPTIMIZER, OLD, category=P, mib=9, beside=[Tensor(9, "m.w", P)]),
         },
     ),
     "scattered": (
@@ -259,6 +295,23 @@ def test_a_rule_that_does_not_hold_gives_no_finding(kind, moments):
 
 def test_every_rule_has_cases():
     assert {rule.__name__ for rule in RULES} == set(RULE_CASES)
+
+
+@pytest.mark.parametrize(
+    ("keeper", "name", "title", "remedy"),
+    [
+        (Keeper.LAST_EXCEPTION, "x (last exception, a.py:5 in f)", "The last exception keeps", "sys.last_exc = None"),
+        (Keeper.EXCEPTION, "x (exception errors[3], a.py:5 in f)", "The exception errors[3] keeps", "clear_frames"),
+        (Keeper.LOST_EXCEPTION, "x (lost exception, a.py:5 in f)", "The lost exception keeps", "gc.collect()"),
+        (Keeper.INTERPRETER_OUTPUT, "_", "_ keeps", "Display another value"),
+    ],
+)
+def test_what_is_kept_outside_notebooks_has_its_own_remedy(keeper, name, title, remedy):
+    (finding,) = [
+        finding for kind, finding in kept_alive(keeper, name).findings().items() if kind.startswith("kept_by")
+    ]
+    assert finding.title.startswith(title)
+    assert remedy in finding.remedy
 
 
 def test_findings_are_sorted_by_weight():

@@ -56,14 +56,14 @@ def test_a_dictionary_from_locals_is_not_written_to():
     mine = locals()
     keys = set(mine)
     later = held
-    stacks.namespaces()
+    stacks.namespaces({})
     assert set(mine) == keys
     assert later is held
 
 
 def test_a_place_names_file_line_and_function():
     held = Held()
-    places = [space.where for space in stacks.namespaces() if space.variables.get("held") is held]
+    places = [space.where for space in stacks.namespaces({}) if space.variables.get("held") is held]
     line = sys._getframe().f_lineno - 1
     assert places == [f"test_stacks.py:{line} in test_a_place_names_file_line_and_function"]
 
@@ -71,7 +71,7 @@ def test_a_place_names_file_line_and_function():
 def test_a_generator_and_a_comprehension_are_frames_as_well():
     def generator():
         inside = Held()
-        yield [space.variables["inside"] is inside for space in stacks.namespaces() if "inside" in space.variables]
+        yield [space.variables["inside"] is inside for space in stacks.namespaces({}) if "inside" in space.variables]
 
     assert next(generator()) == [True]
 

@@ -9,6 +9,7 @@ from gputui.explain.advice.cache import churn, release
 from gputui.explain.advice.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.failures import out_of_memory, retries, room
 from gputui.explain.advice.growth import leak
+from gputui.explain.advice.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
 from gputui.explain.advice.situation import Situation, situation_of
 from gputui.explain.advice.stuck import scattered, split, stuck
 from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
@@ -22,6 +23,9 @@ Rule = Callable[[Situation], "Finding | None"]
 RULES: tuple[Rule, ...] = (
     out_of_memory,
     leak,
+    kept_by_exception,
+    kept_by_output,
+    kept_by_optimizer,
     churn,
     scattered,
     split,

@@ -12,6 +12,7 @@ _INDEX = re.compile(r"\[\d+\]")
 _LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
 _PLACE = re.compile(r" \([^()]*\)$")
 _ELEMENT = re.compile(r"^([^\[\]]+)\[\d+\]")
+_KEPT = re.compile(r" \(exception ([^\[\](), ]+)\[\d+\], ")
 
 
 def family(name: str) -> str:
@@ -20,9 +21,15 @@ def family(name: str) -> str:
 
 
 def container(name: str) -> str:
-    """`losses` for `losses[3] (train.py:23)`; "" for what is not an element of a variable."""
-    element = _ELEMENT.match(name)
+    """`losses` for `losses[3] (train.py:23)`, `errors` for `x (exception errors[3], ...)`; "" for other names."""
+    element = _KEPT.search(name) or _ELEMENT.match(name)
     return element[1] if element else ""
+
+
+def place(name: str) -> str:
+    """`train.py:23 in step` for `losses[3] (train.py:23 in step)`; "" for a name without a place."""
+    note = _PLACE.search(name)
+    return note[0][2:-1] if note else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,0 +1,198 @@
+"""What keeps tensors alive that no variable of the program holds: exceptions, and the outputs of notebook cells.
+
+An exception keeps its traceback, and so every local variable of every function it came through. Python and IPython keep
+the last one. IPython also keeps what each cell has displayed, in more places than `Out`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from gputui.probe import stacks
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.meter import Meter
+from gputui.probe.stacks import Namespace
+from gputui.probe.torch_types import AnyObject
+from gputui.probe.variables import NamedValue
+
+# The values of `gputui.model.tensors.Keeper`.
+EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"
+LOST_EXCEPTION, NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT = "lost_exception", "notebook_output", "interpreter_output"
+OPTIMIZER = "optimizer"
+EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCEPTION})
+
+FRAMES_AT_MOST = 256
+"""Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
+EXCEPTIONS_AT_MOST = 64
+OUTPUTS_AT_MOST = 2000
+"""IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
+
+COPY = "IPython's own copy"
+_OUTPUT = re.compile(r"_{1,3}|_\d+|_oh|Out")
+"""The variables in which IPython keeps outputs."""
+_LAST_OUTPUTS = ("_", "__", "___")
+
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+
+
+class _Kept(NamedTuple):
+    """An exception, or a traceback alone, with its part of the owner's name: "exception of cell 12"."""
+
+    value: AnyObject
+    label: str
+    keeper: str
+
+
+class Keepers:
+    """Belongs to one inventory."""
+
+    def __init__(self, attributes: AttributeReader) -> None:
+        self._attributes = attributes
+        shells = sys.modules.get("IPython.core.interactiveshell")
+        self._shell = getattr(shells, "InteractiveShell", object).__dict__.get("_instance")
+        self._variables = _as_dict(
+            self._of_shell("_user_ns") or self._of_shell("user_ns")
+        )  # before and since IPython 9
+        self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
+        cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
+        self._cells = {name: f"cell {number}" for name, number in cells.items() if type(number) is int}
+
+    def variables(self) -> list[Namespace]:
+        """The variables of the program itself, without those in which IPython keeps outputs."""
+        spaces = stacks.namespaces(self._cells)
+        if self._shell is None or not spaces:
+            return spaces
+        own = {name: value for name, value in spaces[0].variables.items() if not self._is_output(name, value)}
+        return [spaces[0]._replace(variables=own), *spaces[1:]]
+
+    def holders(self) -> list[AnyObject]:
+        """IPython's objects that keep outputs or exceptions, which would otherwise be found by names of its own."""
+        names = ("user_ns_hidden", "displayhook", "history_manager", "last_execution_result", "InteractiveTB")
+        holders = [self._shell, self._variables.get("_oh"), *map(self._of_shell, names)]
+        return [holder for holder in holders if holder is not None]
+
+    def values(
+        self, in_variables: Iterable[NamedValue], among_objects: list[BaseException], meter: Meter
+    ) -> list[NamedValue]:
+        """What they keep, by name: outputs, then variables of functions that ended with an exception.
+
+        The exceptions are those that variables hold, and those among Python's objects.
+        """
+        kept = [*self._last_exceptions(), *_in_variables(in_variables), *self._lost_exceptions(among_objects)]
+        return [*self._outputs(), *self._locals(kept, meter)]
+
+    def _outputs(self) -> Iterator[NamedValue]:
+        if self._shell is None:
+            if "_" in vars(builtins):
+                yield NamedValue(vars(builtins)["_"], "_", "", INTERPRETER_OUTPUT)
+            return
+        by_number = _as_dict(self._variables.get("_oh"))
+        for number, value in islice(reversed(list(by_number.items())), OUTPUTS_AT_MOST):
+            yield NamedValue(value, f"Out[{number}]", "", NOTEBOOK_OUTPUT)
+        display = self._of_shell("displayhook")
+        copies = {name: self._own(display, name) for name in _LAST_OUTPUTS}
+        for where, variables in (("", self._variables), (COPY, self._hidden), (COPY, copies)):
+            for name, value in list(variables.items()):
+                if type(name) is str and (where or self._is_output(name, value)) and _OUTPUT.fullmatch(name):
+                    yield NamedValue(value, name, where, NOTEBOOK_OUTPUT)
+
+    def _is_output(self, name: AnyObject, value: AnyObject) -> bool:
+        """Whether a variable is IPython's, and the program has not put a value of its own there."""
+        if type(name) is not str or not _OUTPUT.fullmatch(name):
+            return False
+        return self._hidden.get(name) is value or value is self._variables.get("_oh")
+
+    def _last_exceptions(self) -> Iterator[_Kept]:
+        """What Python and IPython keep of the last exception, and what threads are handling now."""
+        keeper = LAST_EXCEPTION if self._shell is None else NOTEBOOK_EXCEPTION
+        result = self._of_shell("last_execution_result")
+        values = [vars(sys).get(name) for name in ("last_exc", "last_value", "last_traceback")]
+        values += [self._own(self._of_shell("InteractiveTB"), "tb")]
+        values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
+        for value in values:
+            if isinstance(value, (BaseException, TracebackType)):
+                yield _Kept(value, self._label(value, "last"), keeper)
+        for thread, handled in sys._current_exceptions().items():
+            value = handled[1] if isinstance(handled, tuple) else handled  # a tuple before Python 3.12
+            if value is not None and thread != _probe_thread():
+                yield _Kept(value, "exception being handled", EXCEPTION)
+
+    def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
+        """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
+        for value in exceptions[-EXCEPTIONS_AT_MOST:]:
+            yield _Kept(value, self._label(value, "lost"), LOST_EXCEPTION)
+
+    def _label(self, value: AnyObject, kind: str) -> str:
+        """ "exception of cell 12", or "last exception" outside notebooks."""
+        files = (frame.f_code.co_filename for frame, _ in _frames(value))
+        cell = next((self._cells[name] for name in files if name in self._cells), None)
+        return f"exception of {cell}" if cell else f"{kind} exception"
+
+    def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
+        seen: set[int] = set()
+        for value, label, keeper in kept:
+            for name, attribute in self._attributes.read(value).items() if isinstance(value, BaseException) else ():
+                yield NamedValue(attribute, name, label, keeper)
+            for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
+                if not meter.spend():
+                    return
+                if id(frame) in seen or not frame.f_code.co_flags & stacks.CO_OPTIMIZED or stacks.is_of_notebook(frame):
+                    continue
+                seen.add(id(frame))
+                where = f"{label}, {stacks.place(frame, line, self._cells)}"
+                for name, local in stacks.variables(frame).items():
+                    yield NamedValue(local, name, where, keeper)
+
+    def _of_shell(self, name: str) -> AnyObject:
+        return self._own(self._shell, name)
+
+    def _own(self, owner: AnyObject, name: str) -> AnyObject:
+        """An attribute of an IPython object, or None; traits are kept in a dictionary of their own."""
+        own = _as_dict(None if owner is None else self._attributes.own_dict(owner))
+        return own[name] if name in own else _as_dict(own.get("_trait_values")).get(name)
+
+
+def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
+    for named in islice(exceptions, EXCEPTIONS_AT_MOST):
+        yield _Kept(named.value, f"exception {named.name}", EXCEPTION)
+
+
+def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:
+    """The frames of an exception and of those it was raised from, each with its line, the outermost first."""
+    pending, seen, frames = [value], set[int](), list[tuple[FrameType, int]]()
+    while pending and len(seen) < EXCEPTIONS_AT_MOST:
+        value = pending.pop(0)
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, BaseException):
+            pending += [_cause_of(value), _context_of(value)]
+            value = _traceback_of(value)
+        frames += _of_traceback(value)
+    half = FRAMES_AT_MOST // 2
+    return frames if len(frames) <= FRAMES_AT_MOST else frames[:half] + frames[-half:]
+
+
+def _of_traceback(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _probe_thread() -> int | None:
+    """This thread, if it is the probe's: what it handles is none of the program's."""
+    thread = threading.current_thread()
+    return None if thread is threading.main_thread() else threading.get_ident()
+
+
+def _as_dict(value: AnyObject) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
