@@ -1,8 +1,8 @@
 """Which module an activation belongs to: the one in whose forward its graph node was made.
 
 A node that uses a parameter belongs to the module of that parameter. Any other node lies between a producer and a
-consumer that have some: it belongs to the deepest module that both are in. Where they are in different branches, the
-operation follows its producer (a dropout after the last layer of a block), so the producer's parent has it.
+consumer that have some: it belongs to the deepest module that both are in. Where that is the whole model, or neither
+of their modules, the operation follows its producer (a dropout after the last layer of a block).
 
 Works on the ids of nodes and the names of modules alone, in the probe's thread, after the look.
 """
@@ -74,7 +74,7 @@ class _Layers:
         if before is None or after is None:
             return before or after or ""
         both = _common([before, after]) or ""
-        return before if both not in (before, after) else both
+        return both if both == before or (both == after and "." in both) else before
 
     def _nearest(self, node: int, neighbours: Inputs) -> list[str]:
         """The modules of the nearest nodes with parameters in one direction."""
