@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from gputui.probe import known_sizes, stacks
@@ -217,17 +217,19 @@ class _InventoryRun:
             self._meter.leave_out()
             self._problems.append(IN_BACKWARD)
         else:
-            kept = [named for named in self._search.tensors if named.keeper]
-            live = [named for named in self._search.tensors if not named.keeper]
-            kept_ids = {id(named.value) for named in kept}
-            in_containers = [named.value for named in live if "[" in named.name]
-            others = [named.value for named in live if "[" not in named.name]
-            self._saved.record(others, in_containers, self._search, self._memory)
-            for named in kept:
-                with self._ledger.kept_by(named.keeper):
-                    self._saved.record([named.value], [], self._search, self._memory)
-            loose = [tensor for tensor in self._loose if id(tensor) not in kept_ids]
-            self._saved.record(loose, [], self._search, self._memory)
+            self._walk_graphs()
+
+    def _walk_graphs(self) -> None:
+        record = partial(self._saved.record, search=self._search, memory=self._memory)
+        kept = [named for named in self._search.tensors if named.keeper]
+        live = [named for named in self._search.tensors if not named.keeper]
+        record("variables", [named.value for named in live if "[" not in named.name])
+        record("containers", [named.value for named in live if "[" in named.name])
+        for keeper, group in groupby(kept, key=attrgetter("keeper")):
+            with self._ledger.kept_by(keeper):
+                record("kept", [named.value for named in group])
+        kept_ids = {id(named.value) for named in kept}
+        record("objects", [tensor for tensor in self._loose if id(tensor) not in kept_ids])
 
     def _record_variables(self) -> None:
         caches = [named for named in self._search.tensors if KEYS_AND_VALUES.search(named.name)]

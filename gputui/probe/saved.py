@@ -17,8 +17,8 @@ from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
 ACTIVATION, PARAMETER = "activation", "parameter"
-FIRST_SHARE = 0.5
-"""What share of the time the graphs of tensors outside containers may take."""
+SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 1.0}
+"""What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
 CHECKPOINTED = "kept by a saved-tensor hook"
 
 
@@ -56,12 +56,11 @@ class SavedTensors:
         """The parameters and other leaves that the graph leads to."""
         return self._graph.leaves.values()
 
-    def record(self, first: list[Tensor], others: list[Tensor], search: VariableSearch, memory: Memory) -> None:
-        """Walk the graphs of the `first` tensors, then those of the `others`, from where the last look stopped."""
-        starts = memory.roots_starts
-        for which, tensors, share in (("first", first, FIRST_SHARE), ("others", others, 1.0)):
-            roots = [tensor for tensor in tensors if self._gradients.requires_grad(tensor)]
-            starts[which] = self._walk_all(roots, starts.get(which, 0), search, self._meter.part(share))
+    def record(self, which: str, tensors: list[Tensor], search: VariableSearch, memory: Memory) -> None:
+        """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
+        roots = [tensor for tensor in tensors if self._gradients.requires_grad(tensor)]
+        start = memory.roots_starts.get(which, 0)
+        memory.roots_starts[which] = self._walk_all(roots, start, search, self._meter.part(SHARES[which]))
 
     def _walk_all(self, roots: list[Tensor], start: int, search: VariableSearch, meter: Meter) -> int:
         """Walk the graphs of these tensors from number `start` on; returns where to go on, 0 if all were visited."""
