@@ -27,10 +27,13 @@ WAITING = {
 
 
 def automatic_look(client: ProbeClient) -> Look:
-    client.ask_look(when="changed")
-    while not isinstance(message := client.receive(60), Look):
-        assert isinstance(message, Statistics)
-    return message
+    """The first automatic look that is complete: on a busy machine, one stop may not be long enough."""
+    while True:
+        client.ask_look(when="changed")
+        while not isinstance(look := client.receive(60), Look):
+            assert isinstance(look, Statistics)
+        if look.inventory is None or look.inventory.is_complete:
+            return look
 
 
 def names(look: Look) -> set[str]:
