@@ -70,7 +70,8 @@ def _task() -> str:
     """The folder of the main thread in /proc."""
     threading = sys.modules.get("threading")
     native_id = None if threading is None else threading.main_thread().native_id
-    return f"/proc/self/task/{native_id or os.getpid()}"
+    folder = f"/proc/self/task/{native_id}"  # in a forked process, Python before 3.13 keeps the parent's number
+    return folder if os.path.exists(folder) else f"/proc/self/task/{os.getpid()}"
 
 
 def _is_asleep(task: str) -> bool:

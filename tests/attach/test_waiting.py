@@ -27,10 +27,13 @@ WAITING = {
 
 
 def automatic_look(client: ProbeClient) -> Look:
-    client.ask_look(when="changed")
-    while not isinstance(message := client.receive(60), Look):
-        assert isinstance(message, Statistics)
-    return message
+    """The first automatic look that is complete: on a busy machine, one stop may not be long enough."""
+    while True:
+        client.ask_look(when="changed")
+        while not isinstance(look := client.receive(60), Look):
+            assert isinstance(look, Statistics)
+        if look.inventory is None or look.inventory.is_complete:
+            return look
 
 
 def names(look: Look) -> set[str]:
@@ -283,3 +286,32 @@ def test_own_thread_looks_leave_the_interpreter_as_it_was(torch_python: Python) 
         child.say("wake up")
         child.expect("awake")
         assert child.expect("True") == ""
+
+
+def test_the_main_thread_is_found_in_a_forked_process(torch_python: Python) -> None:
+    child = torch_python.fork(
+        TRAINING
+        + """
+    import threading, time
+    from gputui.probe import mainthread_state
+
+    def watch():
+        while not mainthread_state.is_waiting():
+            time.sleep(0.001)
+        one = mainthread_state.Watch()
+        print("moved", one.has_moved(), flush=True)
+        while not one.has_moved():
+            time.sleep(0.001)
+        print("moved", one.has_moved(), flush=True)
+
+    threading.Thread(target=watch).start()
+    while input() != "end":
+        pass
+    """
+    )
+    child.expect("ready")
+    assert child.expect("moved") == "False"
+    child.say("go on")
+    assert child.expect("moved") == "True"
+    child.say("end")
+    assert child.ended() == 0
