@@ -19,7 +19,7 @@ FROZEN = "The program has called gc.freeze(): objects created before it are foun
 
 
 class _FindTypes(dict[type, int]):
-    """TENSOR, MODULE, EXCEPTION or OPTIMIZER by type, 0 for others: a lookup that C code can do for a million objects."""
+    """TENSOR, MODULE, EXCEPTION or OPTIMIZER by type, else 0: a lookup that C code can do for a million objects."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
         super().__init__()
