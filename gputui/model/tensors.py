@@ -48,6 +48,22 @@ class Keeper(str, Enum):
     OPTIMIZER = "optimizer"
     """An optimizer keeps its parameters, although no module has them any more."""
 
+    @property
+    def words(self) -> str:
+        """The keeper in a sentence, "" for none."""
+        return _KEEPER_WORDS.get(self, "")
+
+
+_KEEPER_WORDS = {
+    Keeper.EXCEPTION: "an exception",
+    Keeper.LAST_EXCEPTION: "the last exception",
+    Keeper.NOTEBOOK_EXCEPTION: "the last exception",
+    Keeper.LOST_EXCEPTION: "an exception without a variable",
+    Keeper.NOTEBOOK_OUTPUT: "the notebook's outputs",
+    Keeper.INTERPRETER_OUTPUT: "the last displayed value",
+    Keeper.OPTIMIZER: "an optimizer alone",
+}
+
 
 HOST = -1
 """The device number of storages in host memory."""

@@ -292,3 +292,22 @@ def test_a_kept_exception_is_found_in_any_program(torch_python: Python) -> None:
         },
         {("lost (last exception, train.py:7 in fail)", Keeper.LAST_EXCEPTION)},
     ]
+
+
+def test_the_cures_for_a_python_prompt_free_its_last_exception_and_its_last_value(torch_python: Python) -> None:
+    child = torch_python.run([torch_python.path, "-i", "-q", "-c", "import gputui.probe, gc, weakref, torch"])
+
+    def names() -> dict[str, Keeper]:
+        child.say("print('ready', flush=True)")
+        child.expect("ready")
+        with child.attach() as client:
+            return {storage.owner: storage.keeper for storage in client.look().inventory.storages}
+
+    child.say("torch.ones(1 << 20)")
+    assert names() == {"_": Keeper.INTERPRETER_OUTPUT}
+    child.say("0")
+    child.say("exec('def fail():\\n lost = torch.ones(1 << 20)\\n raise ValueError')")
+    child.say("fail()")
+    assert names() == {"lost (last exception, <string>:3 in fail)": Keeper.LAST_EXCEPTION}
+    child.say(CURES[Keeper.LAST_EXCEPTION].removeprefix("To free them: "))
+    assert names() == {}

@@ -314,6 +314,12 @@ def test_what_is_kept_outside_notebooks_has_its_own_remedy(keeper, name, title, 
     assert remedy in finding.remedy
 
 
+@pytest.mark.parametrize(("num_ooms", "weight"), [(0, Weight.ADVICE), (1, Weight.PROBLEM)])
+def test_a_kept_exception_is_a_problem_after_memory_ran_out(num_ooms, weight):
+    kept_tensor = Tensor(100, IN_TRAIN, X, keeper=Keeper.NOTEBOOK_EXCEPTION)
+    assert story(moment(row(kept_tensor), num_ooms=num_ooms)).findings()["kept_by_exception"].weight is weight
+
+
 def test_findings_are_sorted_by_weight():
     tight = held(4, used_mib=600, num_ooms=1)
     weights = [finding.weight for finding in tight.findings().values()]

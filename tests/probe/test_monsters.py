@@ -1,5 +1,7 @@
 """No stop exceeds its limit, whatever the program holds: counted in steps, and in calls of functions for each step."""
 
+from itertools import pairwise
+
 import pytest
 
 STEPS = 5000
@@ -26,7 +28,7 @@ def test_no_look_takes_more_than_its_steps(run_once, program):
 def test_each_look_goes_on_where_the_last_one_stopped(run_once, program):
     looks = run_once("monsters.py")[program]
     found = [look["all_storages"] for look in looks]
-    assert all(later >= earlier + 1000 for earlier, later in zip(found, found[1:], strict=False)), found
+    assert all(later >= earlier + 1000 for earlier, later in pairwise(found)), found
     assert not any(look["is_complete"] for look in looks)
 
 

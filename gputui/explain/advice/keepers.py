@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gputui.explain.advice.names import counted, family, listed, place
 from gputui.explain.advice.situation import Situation
-from gputui.explain.advice.thresholds import PART_BYTES
+from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.model.analysis import Blocker
 from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category, Keeper
@@ -47,12 +47,15 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     places = [place(blocker.owner.name).partition(", ") for blocker in blockers]
     labels = list(dict.fromkeys(label for label, _, line in places if line))
     functions = dict.fromkeys(f"{line.rpartition(' in ')[2]}()" for _, _, line in places if line)
+    statistics = situation.device.statistics
+    is_missed = bool(statistics.num_ooms) and _bytes(blockers) > TIGHT_SHARE * statistics.allocated_bytes
     keeps = f"The {labels[0]} keeps" if len(labels) == 1 else f"{counted(len(labels), 'exception')} keep"
     return _finding(
         "kept_by_exception",
         f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
         CURES[blockers[0].owner.keeper],
+        Weight.PROBLEM if is_missed else Weight.ADVICE,
     )
 
 
@@ -94,12 +97,17 @@ def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
     layout = situation.device.layout
     segments = layout.release.segments if layout else ()
     kept = [blocker for segment in segments for blocker in segment.blockers if blocker.owner.keeper in keepers]
-    is_much = sum(blocker.block.size_bytes for blocker in kept) >= PART_BYTES
-    return sorted(kept, key=lambda blocker: -blocker.block.size_bytes) if is_much else []
+    return sorted(kept, key=lambda blocker: -blocker.block.size_bytes) if _bytes(kept) >= PART_BYTES else []
 
 
-def _finding(kind: str, title: str, blockers: Sequence[Blocker], remedy: str) -> Finding:
-    kept_bytes = sum(blocker.block.size_bytes for blocker in blockers)
+def _bytes(blockers: Sequence[Blocker]) -> int:
+    return sum(blocker.block.size_bytes for blocker in blockers)
+
+
+def _finding(
+    kind: str, title: str, blockers: Sequence[Blocker], remedy: str, weight: Weight = Weight.ADVICE
+) -> Finding:
+    kept_bytes = _bytes(blockers)
     sizes: Counter[str] = Counter()
     for blocker in blockers:
         sizes[_what(blocker)] += blocker.block.size_bytes
@@ -108,7 +116,7 @@ def _finding(kind: str, title: str, blockers: Sequence[Blocker], remedy: str) ->
     evidence = [f"{what}: {format_bytes(size)}." for what, size in largest]
     return Finding(
         kind=kind,
-        weight=Weight.ADVICE,
+        weight=weight,
         title=f"{title} {format_bytes(kept_bytes)}.",
         evidence=(*evidence, *([f"Others: {format_bytes(rest)}."] if rest else [])),
         remedy=remedy,

@@ -3,7 +3,6 @@
 Prints for each model how many of the saved bytes are in the right block of layers, in the right module, and in all.
 """
 
-import json
 import re
 import warnings
 
@@ -11,6 +10,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from gpt import GPT  # noqa: E402
+from looking import print_json  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from unet import UNet  # noqa: E402
 
@@ -86,15 +86,13 @@ def checked(model, *inputs):
 
 def main():
     tokens, images = torch.zeros(4, 64, dtype=torch.long), torch.zeros(2, 3, 32, 32)
-    print(
-        json.dumps(
-            {
-                "gpt": checked(GPT(), tokens),
-                "gpt_with_checkpointing": checked(GPT(checkpointed=True), tokens),
-                "resnet": checked(ResNet(), images),
-                "unet": checked(UNet(), images),
-            }
-        )
+    print_json(
+        {
+            "gpt": checked(GPT(), tokens),
+            "gpt_with_checkpointing": checked(GPT(checkpointed=True), tokens),
+            "resnet": checked(ResNet(), images),
+            "unet": checked(UNet(), images),
+        }
     )
 
 

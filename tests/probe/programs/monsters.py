@@ -5,13 +5,13 @@ all looks so far, and whether the look was complete. No clock decides anything: 
 """
 
 import gc
-import json
 import sys
 import warnings
 
 warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
+from looking import print_json  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
@@ -108,4 +108,4 @@ def looks_at(make):
 
 
 if __name__ == "__main__":
-    print(json.dumps({make.__name__: looks_at(make) for make in MONSTERS}))
+    print_json({make.__name__: looks_at(make) for make in MONSTERS})

@@ -153,6 +153,8 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
         facts.append(f"saved for backward by {owner.saved_by}")
     if owner.module:
         facts.append(f"in {owner.module}")
+    if owner.keeper.words:
+        facts.append(f"kept by {owner.keeper.words}")
     name = owner.name or "a block with an unknown owner"
     return f"{name}  ({owner.category.words})", ", ".join(facts)
 
