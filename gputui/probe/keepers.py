@@ -59,9 +59,7 @@ class Keepers:
         self._attributes = attributes
         shells = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shells, "InteractiveShell", object).__dict__.get("_instance")
-        self._variables = _as_dict(
-            self._of_shell("_user_ns") or self._of_shell("user_ns")
-        )  # before and since IPython 9
+        self._variables = _as_dict(self._of_shell("_user_ns") or self._of_shell("user_ns"))  # since IPython 9, before
         self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
         cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
         self._cells = {name: f"cell {number}" for name, number in cells.items() if type(number) is int}
@@ -119,11 +117,11 @@ class Keepers:
         values += [self._own(self._of_shell("InteractiveTB"), "tb")]
         values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
         for value in values:
-            if isinstance(value, (BaseException, TracebackType)):
+            if issubclass(type(value), (BaseException, TracebackType)):
                 yield _Kept(value, self._label(value, "last"), keeper)
         for thread, handled in sys._current_exceptions().items():
-            value = handled[1] if isinstance(handled, tuple) else handled  # a tuple before Python 3.12
-            if value is not None and thread != _probe_thread():
+            value = handled[1] if type(handled) is tuple else handled  # a tuple before Python 3.12
+            if value is not None and not _is_probe_thread(thread):
                 yield _Kept(value, "exception being handled", EXCEPTION)
 
     def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
@@ -140,7 +138,7 @@ class Keepers:
     def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
         seen: set[int] = set()
         for value, label, keeper in kept:
-            for name, attribute in self._attributes.read(value).items() if isinstance(value, BaseException) else ():
+            for name, attribute in self._attributes.read(value).items() if _is_exception(value) else ():
                 yield NamedValue(attribute, name, label, keeper)
             for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
                 if not meter.spend():
@@ -174,7 +172,7 @@ def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:
         if value is None or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, BaseException):
+        if _is_exception(value):
             pending += [_cause_of(value), _context_of(value)]
             value = _traceback_of(value)
         frames += _of_traceback(value)
@@ -188,11 +186,14 @@ def _of_traceback(traceback: TracebackType | None) -> Iterator[tuple[FrameType, 
         traceback = traceback.tb_next
 
 
-def _probe_thread() -> int | None:
-    """This thread, if it is the probe's: what it handles is none of the program's."""
-    thread = threading.current_thread()
-    return None if thread is threading.main_thread() else threading.get_ident()
+def _is_probe_thread(ident: int) -> bool:
+    """Whether a thread is the probe's own: a look is taken there or in the main thread."""
+    return ident == threading.get_ident() != threading.main_thread().ident
+
+
+def _is_exception(value: AnyObject) -> bool:
+    return issubclass(type(value), BaseException)  # `isinstance` would run the code of proxies
 
 
 def _as_dict(value: AnyObject) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else {}
+    return value if issubclass(type(value), dict) else {}
