@@ -67,18 +67,26 @@ class _Layers:
         return None
 
     def _module_between(self, node: int) -> str:
-        producers = [_parent(name) for name in self._nearest(node, self._inputs)]
-        consumers = [_parent(name) for name in self._nearest(node, self._outputs)]
-        before = _common(producers)
-        after = _common(consumers)
+        before = self._common_module(self._inputs.get(node, []), self._inputs)
+        if node not in self._outputs:
+            return self._common_module(self._siblings(node), self._outputs) or before or ""
+        after = self._common_module(self._outputs[node], self._outputs)
         if before is None or after is None:
             return before or after or ""
         both = _common([before, after]) or ""
         return both if both == before or (both == after and "." in both) else before
 
-    def _nearest(self, node: int, neighbours: Inputs) -> list[str]:
-        """The modules of the nearest nodes with parameters in one direction."""
-        level, seen = list(neighbours.get(node, ())), {node}
+    def _siblings(self, node: int) -> list[int]:
+        """The other nodes with the same inputs: of a checkpoint, whose inputs are saved apart, the layer itself."""
+        sources = self._inputs.get(node, ())
+        return [other for source in sources for other in self._outputs.get(source, ()) if other != node]
+
+    def _common_module(self, level: list[int], neighbours: Inputs) -> str | None:
+        """The deepest module around the nearest nodes with parameters, from these nodes on in one direction."""
+        return _common([_parent(name) for name in self._nearest(level, neighbours)])
+
+    def _nearest(self, level: list[int], neighbours: Inputs) -> list[str]:
+        seen: set[int] = set()
         for _ in range(FARTHEST_STEPS):
             names = [name for other in level if (name := self._own_module(other))]
             if names or not level or len(seen) > VISITS_AT_MOST:
