@@ -12,8 +12,11 @@ from time import sleep, thread_time
 from typing import Any
 
 from gputui.protocol import frames
+from gputui.protocol.tables import with_tables
 
 _ITEMS = 256
+VALUES = 4
+"""So many values of a row weigh as much as one item."""
 _CHARACTERS = 16 * 1024
 PAUSE_S = 0.0002
 """How long the probe's thread sleeps between pieces, so that other threads run."""
@@ -23,7 +26,7 @@ def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
     """A look as the pieces of a frame, and what it cost in seconds: the larger of pause and processor time."""
     began = thread_time()
     cost = look.pop("cost")
-    pieces = encode_in_pieces(look)
+    pieces = encode_in_pieces(with_tables(look))
     cost["probe_cpu_ms"] += (thread_time() - began) * 1000
     pieces[-1:] = [b',"cost":', *encode_in_pieces(cost), b"}"]
     if _size(pieces) > frames.MAX_REPLY_BYTES:
@@ -35,7 +38,7 @@ def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
 def action_result_frame(result: dict[str, Any]) -> list[bytes]:
     """The result of an action as the pieces of a frame, without its map if that makes it too large."""
     without_map = result | {"map": None, "devices": list(result["devices"])}
-    pieces = encode_in_pieces(result)
+    pieces = encode_in_pieces(with_tables(result))
     return _frame(pieces if _size(pieces) <= frames.MAX_REPLY_BYTES else encode_in_pieces(without_map))
 
 
@@ -97,4 +100,4 @@ def _pop_batch(items: list[Any]) -> list[Any]:
 def _weight(item: Any) -> int:  # noqa: ANN401
     if isinstance(item, dict):
         return 1 + sum(len(part) for part in item.values() if isinstance(part, list))
-    return 1 + len(item) if isinstance(item, list) else 1
+    return 1 + len(item) // VALUES if isinstance(item, (list, tuple)) else 1

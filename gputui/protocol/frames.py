@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from struct import Struct
 
-VERSION = 1
+from gputui.protocol.tables import TableError, without_tables
+
+VERSION = 2
 """Changes when a viewer and a probe no longer understand each other; the two `hello` messages never change."""
 
 MAX_REQUEST_BYTES = 64 * 1024
@@ -55,7 +57,11 @@ def decode(payload: bytes) -> dict[str, object]:
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         cause = "not a message: an object with a type is expected"
         raise FrameError(cause)
-    return message
+    try:
+        return without_tables(message)
+    except TableError as error:
+        cause = "a table whose rows do not fit its columns"
+        raise FrameError(cause) from error
 
 
 class Unpacker:
