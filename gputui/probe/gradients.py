@@ -29,6 +29,13 @@ class GradientReader:
             return self._grad(tensor)
         return None
 
+    def of_leaves(self, tensors: list[Tensor]) -> list[Tensor] | None:
+        """The gradients of all these tensors; None unless all are leaves, and have one."""
+        if not all(map(self._is_leaf, tensors)):
+            return None
+        gradients = list(map(self._grad, tensors))
+        return None if any(gradient is None for gradient in gradients) else gradients
+
     def node(self, tensor: Tensor) -> Node:
         """The node that made the tensor, None for a leaf.
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from gputui.probe import known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
@@ -107,7 +108,12 @@ class _InventoryRun:
         self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or _is_in_backward_here(torch)
         self._gradients = GradientReader(torch)
         self._model_states = ModelStates(
-            torch, self._ledger, self._gradients, meter, reads_gradients=self._is_graph_at_rest
+            torch,
+            self._ledger,
+            self._gradients,
+            meter,
+            Batches() if is_scan else memory.batches,
+            reads_gradients=self._is_graph_at_rest,
         )
         self._saved = SavedTensors(
             torch,
@@ -187,7 +193,8 @@ class _InventoryRun:
         variables = {id(named.value): named for named in self._search.tensors}
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
-                self._model_states.record_optimizer(optimizer.name, self._attributes.read(optimizer.value), variables)
+                attributes = self._attributes.read(optimizer.value)
+                self._model_states.record_optimizer(optimizer.name, attributes, variables, memory.trees.version)
 
     def _kept_modules(self) -> dict[int, tuple[NamedValue, KnownModule]]:
         """Modules that no variable of the program leads to, with the root by which they are kept, by the id of both."""
@@ -205,10 +212,11 @@ class _InventoryRun:
 
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
         where, keeper = (root.where, root.keeper) if root else ("", "")
-        for known, module in self._model_states.record_modules(modules):
+        for known, module in self._model_states.record_modules(modules, self._memory.trees.version):
             if self._meter.is_over:
                 return
-            self._search.module_attributes(NamedValue(module, known.name, where, keeper), self._meter)
+            if not self._search.may_skip(module):
+                self._search.module_attributes(NamedValue(module, known.name, where, keeper), self._meter)
 
     def _record_saved(self) -> None:
         if not self._saved.is_readable:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from time import sleep
 from typing import Any
 
+from gputui.probe.batches import Batches
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
@@ -25,6 +26,7 @@ class Memory:
     def __init__(self) -> None:
         self.search = SearchMemory()
         self.trees = ModuleTrees()
+        self.batches = Batches()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self.roots_starts: dict[str, int] = {}

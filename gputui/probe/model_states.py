@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any
 
+from gputui.probe.batches import Batch, Batches, add_missing
 from gputui.probe.gradients import GradientReader
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
@@ -16,18 +18,28 @@ from gputui.probe.variables import NamedValue
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 HALF_BYTES = 2
+RECALLED_PER_STEP = 8
+"""So many tensors of the last look are recognised in the time of one step."""
 
 
 class ModelStates:
     """Records them in the ledger, and remembers the names of parameters, after which optimizer states are named."""
 
     def __init__(
-        self, torch: Torch, ledger: Ledger, gradients: GradientReader, meter: Meter, *, reads_gradients: bool
+        self,
+        torch: Torch,
+        ledger: Ledger,
+        gradients: GradientReader,
+        meter: Meter,
+        batches: Batches,
+        *,
+        reads_gradients: bool,
     ) -> None:
         self._tensor = torch.Tensor
         self._ledger = ledger
         self._gradients = gradients
         self._meter = meter
+        self._batches = batches
         self._reads_gradients = reads_gradients
         """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
@@ -39,22 +51,84 @@ class ModelStates:
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
-    def record_modules(self, modules: Iterable[KnownModule]) -> list[tuple[KnownModule, Module]]:
-        """Record what the modules own, as far as the meter allows; returns those that were alive."""
+    def record_modules(self, modules: Iterable[KnownModule], version: object) -> list[tuple[KnownModule, Module]]:
+        """Record what the modules own, as far as the meter allows; returns those that were alive.
+
+        `version` changes with the names of the modules.
+        """
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
         owners = [(known, module) for known, module in alive if known.has_tensors]
+        self._record_gradients(self._record_all_parameters(owners, version), version)
+        buffers = [tensor for _, module in owners for _, tensor in registered(module, "_buffers") if tensor is not None]
+        if self._recall("buffers", version, buffers) is None:
+            for known, module in owners:
+                for key, tensor in registered(module, "_buffers"):
+                    if tensor is not None and self._meter.spend():
+                        self._ledger.record_again(tensor, BUFFER, known.name_of(key))
+            self._remember("buffers", version, buffers)
+        return alive
+
+    def _record_all_parameters(self, owners: list[tuple[KnownModule, Module]], version: object) -> list[Tensor]:
+        """Record the parameters of these modules; returns each once."""
+        registrations = [registered(module, "_parameters") for _, module in owners]
+        tensors = [tensor for group in registrations for _, tensor in group if tensor is not None]
+        batch = self._recall("parameters", version, tensors)
+        if batch is not None:
+            names, modules, half_shapes = batch.learned
+            self._names |= names
+            self._modules |= modules
+            self._half_shapes |= half_shapes
+            return list({id(tensor): tensor for tensor in tensors}.values())
         parameters = [tensor for known, module in owners for tensor in self._record_parameters(known, module)]
+        self._remember("parameters", version, tensors, (dict(self._names), dict(self._modules), set(self._half_shapes)))
+        return parameters
+
+    def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
+        if not self._reads_gradients:
+            return
+        gradients = self._gradients.of_leaves(parameters)
+        if gradients is not None and self._recall("gradients", version, gradients, has_own_objects=False) is not None:
+            return
         for tensor in parameters:
             if self._meter.is_over:
-                return alive
+                return
             self.record_gradient(tensor, self._names[id(tensor)])
-        for known, module in owners:
-            if self._meter.is_over:
-                return alive
-            for key, tensor in registered(module, "_buffers"):
-                if tensor is not None and self._meter.spend():
-                    self._ledger.record_again(tensor, BUFFER, known.name_of(key))
-        return alive
+        self._remember("gradients", version, gradients or [], has_own_objects=False)
+
+    def _recall(
+        self, kind: str, version: object, tensors: list[Tensor], *, has_own_objects: bool = True
+    ) -> Batch | None:
+        """Record all of these if they are those of the last look; None if they have to be recorded one by one.
+
+        Gradients are told by their addresses alone: PyTorch may make a new Python object each time one is read.
+        """
+        signature = self._signature(tensors, has_own_objects=has_own_objects)
+        if signature is None or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
+            return None
+        batch = self._batches.unchanged(kind, version, *signature)
+        if batch is not None:
+            add_missing(self._ledger.entries, batch)
+        return batch
+
+    def _remember(
+        self,
+        kind: str,
+        version: object,
+        tensors: list[Tensor],
+        learned: object = None,
+        *,
+        has_own_objects: bool = True,
+    ) -> None:
+        signature = None if self._meter.is_over else self._signature(tensors, has_own_objects=has_own_objects)
+        if signature is not None:
+            self._batches.keep(kind, version, *signature, self._ledger.entries, learned)
+
+    def _signature(self, tensors: list[Tensor], *, has_own_objects: bool) -> tuple[list[int], list[int]] | None:
+        """The ids and addresses by which a batch is recognised; None where it must not be taken for a known one."""
+        if self._ledger.keeper or not tensors:
+            return None
+        addresses = self._ledger.addresses(tensors)
+        return None if addresses is None else (list(map(id, tensors)) if has_own_objects else [], addresses)
 
     def _record_parameters(self, known: KnownModule, module: Module) -> Iterator[Tensor]:
         """Record the parameters of one module; yields those that no other module had."""
@@ -73,19 +147,39 @@ class ModelStates:
         if gradient is not None and self._meter.spend():
             self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
-    def record_optimizer(self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue]) -> None:
-        """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id."""
+    def record_optimizer(
+        self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue], version: object
+    ) -> None:
+        """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id.
+
+        `version` changes with the names of the modules.
+        """
         groups = attributes.get("param_groups")
         for number, group in enumerate(list(groups) if isinstance(groups, list) else []):
             self._record_group(f"{name}.param_groups[{number}]", group, variables)
         state = attributes.get("state")
         if not isinstance(state, dict):
             return
+        tensors = None if self._orphans else self._plain_tensors(state)
+        version = (version, name)
+        if tensors and self._recall(f"states of {name}", version, tensors) is not None:
+            return
         for parameter, value in list(dict.items(state)):
             if not self._meter.spend():
                 return
             with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
                 self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
+        self._remember(f"states of {name}", version, tensors or [])
+
+    def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
+        """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
+        values = list(dict.values(state))
+        if set(map(type, values)) != {dict}:
+            return None
+        entries = list(chain.from_iterable(map(dict.values, values)))
+        if not set(map(type, entries)) <= {self._tensor, int, float, bool, type(None)}:
+            return None
+        return [entry for entry in entries if type(entry) is self._tensor]
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
         return nullcontext() if self._ledger.keeper else self._ledger.kept_by(OPTIMIZER)

@@ -55,6 +55,8 @@ class ModuleTrees:
     def __init__(self) -> None:
         self.named: list[KnownModule] = []
         """All that are known, parents before children."""
+        self.version = 0
+        """Changes whenever names were given."""
         self._known: dict[int, KnownModule] = {}
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
@@ -154,6 +156,7 @@ class ModuleTrees:
         for ident in (*roots, *self._known):  # the second for those below a module that is gone
             self._name_tree(ident, self._known[ident].variable, named)
         self.named = list(named.values())
+        self.version += 1
 
     def _inner(self) -> tuple[set[int], set[int]]:
         """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""

@@ -13,7 +13,7 @@ from typing import Any
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
-from gputui.probe.torch_types import AnyObject
+from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import (
     EXCEPTION,
     MODULE,
@@ -128,10 +128,12 @@ class VariableSearch:
         """Do not search what these values hold."""
         self._seen.update((id(value), value) for value in values)
 
+    def may_skip(self, module: Module) -> bool:
+        """Whether an earlier look found nothing in the attributes of a module."""
+        return not self._is_thorough and self._memory.led_to_nothing(module, 0)
+
     def module_attributes(self, module: NamedValue, meter: Meter) -> None:
         """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
-        if not self._is_thorough and self._memory.led_to_nothing(module.value, 0):
-            return
         if not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)

@@ -110,6 +110,14 @@ class Ledger:
         except UNREADABLE:
             return None
 
+    def addresses(self, tensors: list[Tensor]) -> list[int] | None:
+        """The addresses of the storages of these tensors; None if one has no memory of its own."""
+        try:
+            addresses = list(map(self._address, tensors))
+        except UNREADABLE:
+            return None
+        return addresses if all(addresses) else None
+
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""
         try:

@@ -231,6 +231,49 @@ def walks_name_what_an_earlier_scan_found():
 
 
 @check
+def later_looks_notice_what_was_replaced():
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (torch.nn.Linear(160 + n, 3, bias=False, device=DEVICE) for n in range(2))
+            self.register_buffer("seen", zeros(162, 1))
+
+    model, memory = Two(), Memory()
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+
+    def step():
+        model.first(zeros(1, 160)).sum().backward()
+        model.second(zeros(1, 161)).sum().backward()
+        optimizer.step()
+
+    def names():
+        found = take_inventory(torch, memory=memory)
+        memory.complete(found, None)
+        return {s["owner"]: s["category"] for s in found["storages"]}
+
+    step()
+    for _ in range(3):
+        before = names()
+    assert before["model.first.weight"] == "parameter"
+    assert before["model.first.weight.grad"] == "gradient"
+    assert before["optimizer.state[model.first.weight].momentum_buffer"] == "optimizer_state"
+    model.third, model.first = model.first, torch.nn.Linear(163, 3, bias=False, device=DEVICE)
+    model.seen = zeros(164, 1)
+    model.zero_grad(set_to_none=True)
+    optimizer.state[model.second.weight]["momentum_buffer"] = zeros(3, 161)
+    for _ in range(2):
+        after = names()
+    assert "model.first.weight.grad" not in after
+    assert "model.third.weight" in after
+    assert "optimizer.state[model.third.weight].momentum_buffer" in after
+    assert after["model.first.weight"] == "parameter"
+    shapes = {s["owner"]: s["shape"] for s in take_inventory(torch, memory=memory)["storages"]}
+    assert shapes["model.first.weight"] == [3, 163]
+    assert shapes["model.seen"] == [164, 1]
+    assert shapes["model.third.weight"] == [3, 160]
+
+
+@check
 def a_scan_names_tensors_that_no_variable_leads_to():
     deep = Deep({"kept": zeros(120, 1)}, 8)
     assert look("scan")[120, 1] == ("['kept'] of a dict", "other")
