@@ -87,6 +87,8 @@ class Tree:
     rows: tuple[Row, ...] = ()
     allocated_bytes: int = 0
     """The sum of all live blocks of the device."""
+    named_bytes: int = 0
+    """The sum of those that have an owner."""
 
     @property
     def shown(self) -> tuple[int, int]:
@@ -116,7 +118,9 @@ def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
         nodes = _nodes(request, blocks, on_host)
         branches = frozenset(branch_keys(nodes))
     opened = branches - request.closed if request.filter_text else request.opened
-    return Tree(request, blocks, on_host, nodes, branches, rows_of(nodes, opened), sum(block.bytes for block in blocks))
+    allocated = sum(block.bytes for block in blocks)
+    named = sum(block.bytes for block in blocks if block.owner.category is not Category.UNATTRIBUTED)
+    return Tree(request, blocks, on_host, nodes, branches, rows_of(nodes, opened), allocated, named)
 
 
 def _nodes(request: TreeRequest, blocks: Iterable[LiveBlock], on_host: Iterable[LiveBlock]) -> tuple[Node, ...]:

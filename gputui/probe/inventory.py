@@ -163,7 +163,7 @@ class _InventoryRun:
         self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
         self._search.explore(memory.search.optimizers(), meter)
         self._search.explore([NamedValue(value, type(value).__name__, "") for value in groups[OPTIMIZER]], meter)
-        memory.search.remember_optimizers(self._search.optimizers)
+        self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
     def _objects(self) -> dict[int, list[Any]]:

@@ -72,10 +72,21 @@ class SearchMemory:
         until = self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
         self._rests[_key(value, size)] = until
 
-    def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> None:
-        """Know these optimizers in later looks too, even if no variable on a stack leads to them then."""
-        for named in optimizers:
-            self._optimizers.setdefault(id(named.value), (weakref.ref(named.value), named.name))
+    def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> list[NamedValue]:
+        """Know these optimizers in later looks too, even if no variable on a stack leads to them then.
+
+        Returns them with the names that they had in earlier looks: which variable leads to one depends on the moment.
+        """
+        return [named._replace(name=self._lasting_name(named)) for named in optimizers]
+
+    def _lasting_name(self, named: NamedValue) -> str:
+        """The first name but `self`, which is the optimizer's own method; for that, the name of its class."""
+        reference, name = self._optimizers.get(id(named.value), (None, ""))
+        cls = type(named.value).__name__
+        if reference is None or reference() is not named.value or name == cls:
+            name = cls if named.name == "self" else named.name
+            self._optimizers[id(named.value)] = weakref.ref(named.value), name
+        return name
 
     def optimizers(self) -> list[NamedValue]:
         """The optimizers of earlier looks that are still alive."""

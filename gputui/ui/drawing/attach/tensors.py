@@ -112,13 +112,20 @@ def _cut(pieces: list[Piece], width: int, appearance: Appearance) -> Line:
     return join((*cut, (" " * left, "plain")))
 
 
+NAMED_WELL = 0.99
+"""Below this share of named bytes, the summary gives it."""
+
+
 def draw_summary(view: TensorView, width: int) -> Line:
     """How many blocks there are, how they are grouped and sorted, and how many match the filter."""
     left: list[Piece] = [
         (f" {format_bytes(view.allocated_bytes)}", "title"),
         (f" allocated in {view.count:,} blocks", "plain"),
     ]
-    filter_text = view.tree.request.filter_text
+    tree = view.tree
+    if tree.named_bytes < NAMED_WELL * tree.allocated_bytes:
+        left.append((f", {tree.named_bytes / tree.allocated_bytes:.0%} named", "plain"))
+    filter_text = tree.request.filter_text
     if filter_text:
         count, size = view.shown
         left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (filter_text, "accent")]
