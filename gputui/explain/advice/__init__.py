@@ -10,6 +10,7 @@ from gputui.explain.advice.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.failures import out_of_memory, retries, room
 from gputui.explain.advice.growth import leak
 from gputui.explain.advice.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
+from gputui.explain.advice.kv_cache import kv_cache
 from gputui.explain.advice.situation import Situation, situation_of
 from gputui.explain.advice.stuck import scattered, split, stuck
 from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     retries,
     optimizer_states,
     one_worker,
+    kv_cache,
     pools,
     pending,
     rounding,
