@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gputui.probe import known_sizes, stacks
+from gputui.probe import containers, known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, Heap
@@ -85,6 +85,8 @@ class _InventoryRun:
         self._meter = meter
         self._memory = memory
         self._problems: list[str] = []
+        self._containers: list[dict[str, Any]] = []
+        self._roots: list[containers.Root] = []
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
@@ -92,6 +94,7 @@ class _InventoryRun:
         self._search = VariableSearch(
             classifier, self._attributes, memory.search, is_thorough=is_scan or memory.is_thorough_due
         )
+        self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
         self._ledger = Ledger(
@@ -114,6 +117,7 @@ class _InventoryRun:
         self._attempt(self._record_variables)
         self._attempt(self._record_leaves)
         self._attempt(self._record_loose)
+        self._attempt(self._describe_containers)
         storages = list(self._ledger.entries.values())
         return {
             "storages": storages,
@@ -122,6 +126,9 @@ class _InventoryRun:
             "is_complete": self._meter.is_complete,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
             "graph": self._saved.modules(),
+            "containers": self._containers,
+            "roots": self._roots,
+            "nodes_by_root": self._saved.nodes_by_label,
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -138,7 +145,8 @@ class _InventoryRun:
             self._problems.append(VARIABLES_UNKNOWN)
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
-        self._search.search(stacks.namespaces(), meter)
+        self._namespaces = stacks.namespaces()
+        self._search.search(self._namespaces, meter)
         self._search.explore(memory.search.optimizers(), meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
@@ -174,6 +182,7 @@ class _InventoryRun:
             self._meter.leave_out()
             self._problems.append(IN_BACKWARD)
         else:
+            self._saved.labels = {id(named.value): named.label for named in self._search.tensors}
             in_containers = [named.value for named in self._search.tensors if "[" in named.name]
             others = [named.value for named in self._search.tensors if "[" not in named.name]
             self._saved.record(others + self._loose, in_containers, self._search, self._memory)
@@ -232,6 +241,15 @@ class _InventoryRun:
             entry = entries[ident]
             if entry is not None:
                 entry["owner"] = name
+
+    def _describe_containers(self) -> None:
+        if not self._search.containers:
+            return
+        self._containers = containers.describe(self._search.containers, self._namespaces)
+        has_graph = self._gradients.has_graph
+        self._roots = [
+            (named.where, named.name, has_graph(named.value)) for named in self._search.tensors if "[" in named.name
+        ]
 
     def _category(self, tensor: Tensor) -> str:
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
@@ -40,6 +40,11 @@ class SavedTensors:
         self._graph = Graph(torch, attributes, meter)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
+        self.labels: Mapping[int, str] = {}
+        """The variables of the tensors whose graphs are walked, by the id of the tensor."""
+        self.nodes_by_label: dict[str, int] = {}
+        """How many nodes were first visited from the graph of a tensor, leaves left out, by its variable."""
+        self._keeper = ""
 
     @property
     def is_readable(self) -> bool:
@@ -78,6 +83,8 @@ class SavedTensors:
         }
 
     def _walk(self, root: Tensor, search: VariableSearch) -> None:
+        self._keeper = self.labels.get(id(root), "")
+        before = self._graph.operations
         tensors = [root]
         while tensors and not self._meter.is_over:
             for tensor in tensors:
@@ -89,6 +96,8 @@ class SavedTensors:
                 for named in held:
                     self._record_packed(named, id(packed.node))
                 tensors += [named.value for named in held]
+        if self._keeper and self._graph.operations > before:
+            self.nodes_by_label[self._keeper] = self._graph.operations - before
 
     def _record_packed(self, named: NamedValue, node: int) -> None:
         entry = self._ledger.record(named.value, ACTIVATION, CHECKPOINTED)
@@ -109,5 +118,6 @@ class SavedTensors:
         self._nodes.setdefault(entry["address"], node)
         if not entry["saved_by"]:
             entry["saved_by"] = operation
+            entry["kept_by"] = entry["kept_by"] or self._keeper
             if entry["owner"] is owner:
                 self.unnamed.add(entry["address"])

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject, Module
@@ -99,6 +100,8 @@ class VariableSearch:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
+        self.containers: list[Container] = []
+        """Those that may hold tensors, the nearest to a variable first."""
         self._kinds = classifier.kinds
         self._reader = ContentReader(classifier, attributes)
         self._memory = memory
@@ -170,7 +173,10 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                deeper += [(inside, place) for inside in self._inside(named, kind, meter)]
+                inside = self._inside(named, kind, meter)
+                deeper += [(element, place) for element in inside]
+                if size >= SHORTEST and inside and len(self.containers) < DESCRIBED_AT_MOST:
+                    self.containers.append(Container(named, size, trail.value_at(holder)))
         return deeper
 
     def _take(self, named: NamedValue, kind: int) -> None:
@@ -206,6 +212,10 @@ class _Trail:
         self._holders.append(holder)
         self._leads_somewhere.append(False)
         return len(self._values) - 1
+
+    def value_at(self, place: int) -> AnyObject:
+        """The object at this place, None at -1."""
+        return self._values[place][0] if place >= 0 else None
 
     def find(self, holder: int) -> None:
         """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
