@@ -40,8 +40,8 @@ class Storage:
     `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
     `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
     it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
-    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `kept_by` is the variable through whose
-    autograd graph alone the storage stays alive, "losses[3] (train.py:31 in main)": without that graph it would be freed.
+    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `kept_by` is the variable whose autograd
+    graph keeps the storage, "losses[3] (train.py:31 in main)", if no variable holds the storage itself.
     """
 
     device: int

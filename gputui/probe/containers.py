@@ -1,6 +1,6 @@
-"""The lists, dictionaries, sets and deques that hold tensors: how large each is, where it is, how many graphs it keeps.
+"""The containers of tensors: how many elements each has, where it is, and how many graphs it keeps.
 
-A length is exact in every look, also where a look has time for a few of the elements only: by it the viewer sees growth.
+A length is exact even in a look that has time for a few of the elements only: by it the viewer sees growth.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Elements:
 
 def _limit(value: AnyObject) -> int:
     """The most elements that a deque keeps; 0 without a limit."""
-    return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0  # type: ignore[attr-defined]
+    return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
 
 
 def _file_of_global(named: NamedValue, namespaces: list[Namespace]) -> str:

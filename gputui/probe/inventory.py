@@ -147,6 +147,7 @@ class _InventoryRun:
         memory = self._memory
         self._namespaces = stacks.namespaces()
         self._search.search(self._namespaces, meter)
+        self._namespaces += memory.program_modules.search(self._search, meter)
         self._search.explore(memory.search.optimizers(), meter)
         groups = self._objects()
         self._loose = groups[TENSOR]

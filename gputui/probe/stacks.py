@@ -12,7 +12,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
-from types import CellType, CodeType, FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 CO_OPTIMIZED = 0x1
@@ -39,6 +39,9 @@ class FrameLayout(NamedTuple):
     variables: int
 
 
+_ATTRIBUTES_WITHOUT_DATA = (FunctionType, property, staticmethod, classmethod)
+_namespace_of = type.__dict__["__dict__"].__get__
+
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 FRAME_LAYOUTS = {
     (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
@@ -54,17 +57,28 @@ def namespaces() -> list[Namespace]:
     The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's.
     """
     main = sys.modules.get("__main__")
-    spaces = [] if main is None else [Namespace("", is_function=False, variables=dict(vars(main)))]
+    spaces = [] if main is None else [Namespace("", is_function=False, variables=global_variables(vars(main)))]
     seen = {id(vars(main))} if main is not None else set()
     for frame in _outermost_first():
         module = frame.f_globals
         if id(module) not in seen:
             seen.add(id(module))
-            if not _is_library(module):
-                spaces.append(Namespace("", is_function=False, variables=dict(module)))
+            if not is_library(module):
+                spaces.append(Namespace("", is_function=False, variables=global_variables(module)))
         if frame.f_code.co_flags & CO_OPTIMIZED:
             spaces.append(Namespace(_where(frame), is_function=True, variables=variables(frame)))
     return spaces
+
+
+def global_variables(module: dict[str, Any]) -> dict[str, Any]:
+    """A module's globals and the attributes of the classes it defines, `Logger.history`."""
+    variables = dict(module)
+    name = variables.get("__name__")
+    for value in list(variables.values()):
+        if issubclass(type(value), type) and type.__getattribute__(value, "__module__") == name:
+            attributes = list(_namespace_of(value).items())
+            variables.update((f"{value.__name__}.{key}", held) for key, held in attributes if _is_data(key, held))
+    return variables
 
 
 def another_thread_is_in_backward() -> bool:
@@ -162,9 +176,14 @@ def _is_probe(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(PROBE)
 
 
-def _is_library(module: dict[str, Any]) -> bool:
+def _is_data(name: str, value: object) -> bool:
+    return not (name[:2] == "__" or type(value) in _ATTRIBUTES_WITHOUT_DATA)
+
+
+def is_library(module: dict[str, Any]) -> bool:
+    """Whether these are the globals of PyTorch, the standard library or the probe's package."""
     name = str(module.get("__name__", "")).partition(".")[0]
-    return name == "torch" or (name in sys.stdlib_module_names and name != "__main__")
+    return name in ("torch", "gputui") or (name in sys.stdlib_module_names and name != "__main__")
 
 
 def _where(frame: FrameType) -> str:

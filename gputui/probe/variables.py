@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.stacks import is_filled
+from gputui.probe.stacks import CO_OPTIMIZED, is_filled, variables
 from gputui.probe.torch_types import AnyObject, Module, Torch
 
 SAMPLE = 16
@@ -21,6 +21,9 @@ CONTAINERS_AT_ONCE = 128
 """The same for elements that hold others: a data set in memory may have a million dictionaries."""
 FARTHEST = 1 << 18
 """No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
+
+TRACEBACKS_AT_MOST = 100
+"""How many frames of one exception's traceback are read: a recursion error has a thousand."""
 
 MODULE_INTERNALS = frozenset(
     (
@@ -35,7 +38,7 @@ OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
 """Attributes that every optimizer has, recorded by `model_states` as well."""
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
-ATOM, TENSOR, MODULE, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(9)
+ATOM, TENSOR, MODULE, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, EXCEPTION, OBJECT = range(10)
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
@@ -85,6 +88,7 @@ class TypeClassifier:
                 (MAPPING, dict),
                 (SEQUENCE, SEQUENCES),
                 (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+                (EXCEPTION, BaseException),
                 (ATOM, ATOMS),
             ]
         )
@@ -144,6 +148,22 @@ class ContentReader:
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
 
+    def exception(self, value: AnyObject, start: int) -> Contents:
+        """Also the local variables of every function that the exception went through, which its traceback keeps."""
+        items = self.object(value, start).items
+        linked = [(name, EXCEPTION_ATTRIBUTES[name].__get__(value)) for name in ("__cause__", "__context__")]
+        items += [(f".{name}", exception) for name, exception in linked if exception is not None]
+        traceback = EXCEPTION_ATTRIBUTES["__traceback__"].__get__(value)
+        for _ in range(TRACEBACKS_AT_MOST):
+            if traceback is None:
+                break
+            frame = traceback.tb_frame
+            if frame.f_code.co_flags & CO_OPTIMIZED:
+                prefix = f".__traceback__.{frame.f_code.co_name}"
+                items += [(f"{prefix}.{name}", local) for name, local in variables(frame).items()]
+            traceback = traceback.tb_next
+        return Contents(items)
+
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
         size = base.__len__(sequence)
@@ -183,6 +203,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     MAPPING: ContentReader.mapping,
     FUNCTION: ContentReader.function,
     SAVED: ContentReader.saved,
+    EXCEPTION: ContentReader.exception,
     OBJECT: ContentReader.object,
 }
 
@@ -251,3 +272,4 @@ def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 PARTIAL = vars(functools.partial)
+EXCEPTION_ATTRIBUTES: dict[str, Any] = dict(vars(BaseException))
