@@ -79,11 +79,6 @@ class Graph:
         self._seen: dict[int, Any] = {}
         self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
 
-    @property
-    def operations(self) -> int:
-        """How many nodes were visited that are not leaves."""
-        return len(self.inputs) - len(self.leaves)
-
     def walk(self, root: Node) -> Iterator[Saved]:
         """Every tensor saved by the nodes that are reachable from this one and were not visited before."""
         seen, spend = self._seen, self._meter.spend

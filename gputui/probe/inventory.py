@@ -125,10 +125,9 @@ class _InventoryRun:
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
-            "graph": self._saved.modules(),
+            "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
-            "nodes_by_root": self._saved.nodes_by_label,
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -202,6 +201,7 @@ class _InventoryRun:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
         if entry is not None and entry["address"] in self._saved.unnamed:
             self._saved.unnamed.discard(entry["address"])
+            self._saved.in_variables.add(entry["address"])
             self._ledger.rename(entry, named.value, named.label)
         self._model_states.record_gradient(named.value, named.name, named.where)
 

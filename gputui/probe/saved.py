@@ -40,11 +40,12 @@ class SavedTensors:
         self._graph = Graph(torch, attributes, meter)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
+        self._roots: dict[int, str] = {}
+        """The variables whose tensors lead to the graph, by the id of the tensor's node."""
         self.labels: Mapping[int, str] = {}
-        """The variables of the tensors whose graphs are walked, by the id of the tensor."""
-        self.nodes_by_label: dict[str, int] = {}
-        """How many nodes were first visited from the graph of a tensor, leaves left out, by its variable."""
-        self._keeper = ""
+        """The variables of tensors, by the id of the tensor."""
+        self.in_variables: set[int] = set()
+        """The addresses of saved storages that a variable holds as well."""
 
     @property
     def is_readable(self) -> bool:
@@ -67,8 +68,8 @@ class SavedTensors:
                 return
             self._walk(tensor, search)
 
-    def modules(self) -> dict[str, Any]:
-        """What `layers.assign_modules` needs: plain numbers and names, no node is kept."""
+    def graph(self) -> dict[str, Any]:
+        """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
         leaves = self._graph.leaves
         return {
             "inputs": self._graph.inputs,
@@ -80,15 +81,19 @@ class SavedTensors:
             "embeddings": self._graph.embeddings,
             "views": self._graph.views,
             "nodes": self._nodes,
+            "roots": self._roots,
+            "in_variables": self.in_variables,
         }
 
     def _walk(self, root: Tensor, search: VariableSearch) -> None:
-        self._keeper = self.labels.get(id(root), "")
-        before = self._graph.operations
+        variable = self.labels.get(id(root), "")
         tensors = [root]
         while tensors and not self._meter.is_over:
             for tensor in tensors:
-                for saved in self._graph.walk(self._gradients.node(tensor)):
+                node = self._gradients.node(tensor)
+                if variable and node is not None:
+                    self._roots.setdefault(id(node), variable)
+                for saved in self._graph.walk(node):
                     self._record_one(saved)
             tensors = []
             for packed in self._graph.take_packed():
@@ -96,8 +101,6 @@ class SavedTensors:
                 for named in held:
                     self._record_packed(named, id(packed.node))
                 tensors += [named.value for named in held]
-        if self._keeper and self._graph.operations > before:
-            self.nodes_by_label[self._keeper] = self._graph.operations - before
 
     def _record_packed(self, named: NamedValue, node: int) -> None:
         entry = self._ledger.record(named.value, ACTIVATION, CHECKPOINTED)
@@ -118,6 +121,5 @@ class SavedTensors:
         self._nodes.setdefault(entry["address"], node)
         if not entry["saved_by"]:
             entry["saved_by"] = operation
-            entry["kept_by"] = entry["kept_by"] or self._keeper
             if entry["owner"] is owner:
                 self.unnamed.add(entry["address"])

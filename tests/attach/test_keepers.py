@@ -1,4 +1,4 @@
-"""A leak names its keeper by itself: in real programs, small and large, after a few automatic looks and without a key."""
+"""A leak names its keeper by itself: in real programs of any size, after a few automatic looks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _leak(child: Child, name: str, looks: int) -> Finding | None:
     def is_over() -> bool:
         return len(look_times) >= looks or any(leak.owners[:1] == (name,) for leak in leaks)
 
-    feed = TargetFeed(child.attach(), Snapshot, take, interval_s=0.2)
+    feed = TargetFeed(child.attach(), Snapshot, take, interval_s=1.0)
     feed.start()
     wait_until(is_over, f"{looks} looks")
     feed.stop()

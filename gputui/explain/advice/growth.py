@@ -71,7 +71,8 @@ def _named(situation: Situation) -> Finding | None:
 def _title(keeper: Keeper) -> str:
     kept, container = keeper.kept, keeper.container
     size_bytes = kept.device_bytes if keeper.is_on_device else kept.freed_on_host_bytes
-    about = "" if keeper.is_on_device and kept.is_exact else "about "
+    estimate = "at least " if container is None else "about "
+    about = "" if keeper.is_on_device and kept.is_exact else estimate
     amount = f"{about}{format_bytes(size_bytes)}{'' if keeper.is_on_device else ' of host memory'}"
     if container is None:
         content = "in the graph of one tensor" if keeper.graphs else "in one tensor"
@@ -106,37 +107,44 @@ def _what_it_keeps(keeper: Keeper) -> list[str]:
     on_device = f"{format_bytes(kept.graph_bytes)} of activations on the device" if kept.graph_bytes else ""
     graphs = listed(filter(None, (on_device, on_host, operations)))
     own = format_bytes(kept.own_bytes + kept.host_own_bytes)
+    if keeper.container is None:
+        return [f"Its graph keeps {graphs}."] if graphs else []
     return [f"Its own tensors take {own}; their graphs keep {graphs}."] if graphs else []
 
 
 def _remedy(keeper: Keeper) -> str:
-    kept, container = keeper.kept, keeper.container
-    name, element = keeper.name, singular(keeper.name)
-    if kept.is_of_exceptions:
+    if keeper.kept.is_of_exceptions:
         return (
-            f"Keep str(error) instead of the exceptions in {name}: the traceback of each keeps the local variables of"
-            " every function that it went through."
+            f"Keep str(error) instead of the exceptions in {keeper.name}: the traceback of each keeps the local variables"
+            " of every function that it went through."
         )
-    if keeper.graphs:
-        is_scalar = not any(size > 1 for shape in kept.shapes for size in shape)
-        instead = f"{element}.item()" if is_scalar else f"{element}.detach()"
-        freed = _freed(keeper)
-        if container is None:
-            return f"Add the .item() of each tensor to {name}, without its graph: that would free {freed}."
-        verb = _VERBS.get(container.type, "Store")
-        return f"{verb} {instead} instead of {element}: that would free {freed}."
+    return _without_graphs(keeper) if keeper.graphs else _without_tensors(keeper)
+
+
+def _without_graphs(keeper: Keeper) -> str:
+    freed = f"that would free {_freed(keeper)}."
+    if keeper.container is None:
+        return f"Add the .item() of each tensor to {keeper.name}, without its graph: {freed}"
+    element = singular(keeper.name)
+    is_scalar = not any(size > 1 for shape in keeper.kept.shapes for size in shape)
+    verb = _VERBS.get(keeper.container.type, "Store")
+    return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+
+
+def _without_tensors(keeper: Keeper) -> str:
+    name, container = keeper.name, keeper.container
     if container is None:
         return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
     if container.limit:
-        final_bytes = kept.device_bytes * container.limit // container.elements
+        full = format_bytes(keeper.kept.device_bytes * container.limit // container.elements)
         return (
-            f"When it is full, it takes {format_bytes(final_bytes)}: choose a smaller maxlen, or keep its tensors in host"
-            " memory (.cpu())."
+            f"When it is full, it takes {full}: choose a smaller maxlen, or keep its tensors in host memory (.cpu())."
         )
-    if container.type in _MAPPINGS:
-        return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
     if container.type == "deque":
         return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
+    if container.type in _MAPPINGS:
+        return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
+    element = singular(name)
     return f"Move {element} to host memory (.cpu()) before it goes into {name}, or empty {name} when it has been used."
 
 
@@ -166,7 +174,8 @@ def _nameless(situation: Situation) -> Finding | None:
     return Finding(
         kind="leak",
         weight=Weight.PROBLEM,
-        title=f"A leak: the program keeps more and more tensors, {format_bytes(grown_bytes)} more since the first look.",
+        title="A leak: the program keeps more and more tensors,"
+        f" {format_bytes(grown_bytes)} more since the first look.",
         evidence=(_span((looks[0], looks[-1])), *map(_kind, growths[:KINDS_SHOWN])),
         remedy="See them on the Tensors screen; a scan of all Python objects may find the variable that keeps them.",
         bytes=grown_bytes,

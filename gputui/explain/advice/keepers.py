@@ -221,6 +221,7 @@ def _variable_keeper(
             graph_bytes=_bytes_on(device, saved),
             shapes=frozenset(storage.shape for storage in own),
             addresses=_addresses(device, storages),
+            is_exact=looks[1].is_complete,
         ),
         grown_bytes=sizes[-1] - sizes[0],
         graphs=1 if saved else 0,
