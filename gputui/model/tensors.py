@@ -64,9 +64,10 @@ class Container:
 
     `ident` is the same in all looks at one container; `name` can differ, as it is that of the nearest variable.
     `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the class
-    that has it as an attribute, "Metrics in callbacks.py". `elements` is its exact length, and `limit` that of a deque
-    with `maxlen` (0: none). Of its elements, `read` had tensors in this look, and `graphs` of these keep an autograd
-    graph; the graphs of `walked` of them have `nodes` operations together.
+    that has it as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds to it,
+    "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit` the
+    `maxlen` of a deque (0: none). Of its elements, `read` had tensors in this look, and `graphs` of these keep an
+    autograd graph; the graphs of `walked` of them have `nodes` operations together.
     """
 
     ident: int
@@ -75,6 +76,7 @@ class Container:
     held_by: str
     type: str
     elements: int
+    grown_at: str = ""
     limit: int = 0
     read: int = 0
     graphs: int = 0

@@ -8,9 +8,17 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
-from types import ModuleType
+from itertools import islice
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
+from gputui.probe.growing_lines import (
+    FUNCTIONS_AT_MOST,
+    functions_of,
+    line_of_growth,
+    mentioning,
+    variable_of,
+)
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue
@@ -35,19 +43,36 @@ class Container(NamedTuple):
 
 def describe(containers: Iterable[Container], namespaces: list[Namespace]) -> list[dict[str, Any]]:
     """Most fields of `gputui.model.tensors.Container` for each; `add_graphs` adds the others."""
-    return [
-        {
-            "ident": id(container.named.value),
-            "name": container.named.name,
-            "where": container.named.where or _file_of_global(container.named, namespaces),
-            "held_by": _class_of(container.holder, container.named.name),
-            "type": type(container.named.value).__name__,
-            "elements": container.elements,
-            "limit": _limit(container.named.value),
-            "variable": container.named.where,
-        }
-        for container in containers
-    ]
+    frames = [(space.where, space.code) for space in namespaces if space.code is not None]
+    described = []
+    for container in containers:
+        named, variable = container.named, variable_of(container.named.name)
+        module = None if named.where else _module_of(named, namespaces)
+        described.append(
+            {
+                "ident": id(named.value),
+                "name": named.name,
+                "where": named.where or _file_of(module),
+                "held_by": _class_of(container.holder, named.name),
+                "type": type(named.value).__name__,
+                "elements": container.elements,
+                "limit": _limit(named.value),
+                "variable": (named.where, variable),
+                "codes": [
+                    *(code for where, code in frames if where == named.where),
+                    *_nearest_functions(container, module, variable),
+                    *(code for _, code in frames),
+                ],
+            }
+        )
+    return described
+
+
+def _nearest_functions(container: Container, module: dict[str, Any] | None, variable: str) -> list[CodeType]:
+    """The functions that are likely to add to the container: of its holder's class, or of its module."""
+    held_by = [] if container.holder is None else functions_of(container.holder, variable)
+    in_module = list(islice(mentioning(module, variable), FUNCTIONS_AT_MOST)) if module else []
+    return held_by + in_module
 
 
 def add_graphs(
@@ -58,9 +83,11 @@ def add_graphs(
     `nodes` are the numbers of graph nodes that were visited from a tensor, by its label. Works on names alone, in the
     probe's thread, after the look.
     """
-    counts: dict[tuple[str, str], _Elements] = {
-        (container.pop("variable"), container["name"]): _Elements() for container in described
-    }
+    counts: dict[tuple[str, str], _Elements] = {}
+    for container in described:
+        place, variable = container.pop("variable")
+        container["grown_at"] = line_of_growth(container.pop("codes"), variable)
+        counts[place, container["name"]] = _Elements()
     for where, name, has_graph in roots:
         visited = nodes.get(NamedValue(None, name, where).label, 0) if has_graph else 0
         start = name.find("[")
@@ -102,18 +129,22 @@ def _limit(value: AnyObject) -> int:
     return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
 
 
-def _file_of_global(named: NamedValue, namespaces: list[Namespace]) -> str:
-    """The file of the module whose global variable leads to the value, without its folder."""
+def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:
+    """The globals of the module whose variable leads to the value."""
     variable = named.name.partition("[")[0].partition(".")[0]
-    files = [
-        (space.variables.get(named.name) is named.value, space.variables["__file__"])
+    modules = [
+        space.variables
         for space in namespaces
-        if not space.is_function
-        and (variable in space.variables or named.name in space.variables)
-        and type(space.variables.get("__file__")) is str
+        if not space.is_function and (variable in space.variables or named.name in space.variables)
     ]
-    files.sort(key=lambda entry: not entry[0])
-    return files[0][1].rpartition("/")[2] if files else ""
+    direct = (variables for variables in modules if variables.get(named.name) is named.value)
+    return next(direct, modules[0] if modules else None)
+
+
+def _file_of(module: dict[str, Any] | None) -> str:
+    """The file of a module without its folder, "" if there is none."""
+    file = module.get("__file__") if module else None
+    return file.rpartition("/")[2] if type(file) is str else ""
 
 
 def _class_of(holder: AnyObject, name: str) -> str:

@@ -20,11 +20,15 @@ PROBE = "gputui.probe"
 
 
 class Namespace(NamedTuple):
-    """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals."""
+    """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals.
+
+    `code` is that of a frame, unless its function belongs to a library.
+    """
 
     where: str
     is_function: bool
     variables: dict[str, Any]
+    code: CodeType | None = None
 
 
 class FrameLayout(NamedTuple):
@@ -66,7 +70,10 @@ def namespaces() -> list[Namespace]:
             if not is_library(module):
                 spaces.append(Namespace("", is_function=False, variables=global_variables(module)))
         if frame.f_code.co_flags & CO_OPTIMIZED:
-            spaces.append(Namespace(_where(frame), is_function=True, variables=variables(frame)))
+            code = None if is_library(module) else frame.f_code
+            spaces.append(Namespace(_where(frame), is_function=True, variables=variables(frame), code=code))
+        elif not is_library(module):
+            spaces.append(Namespace(_where(frame), is_function=False, variables={}, code=frame.f_code))
     return spaces
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +22,6 @@ MANY_OBJECTS = 300_000
 LOOKS_AT_MOST = 20
 """Automatic looks of the largest of these programs come every 1 to 2.5 s."""
 BEHAVES_FOR_LOOKS = 10
-
-Watch = Callable[..., Iterator["Finding | None"]]
 
 
 @pytest.fixture
@@ -62,30 +61,34 @@ def _leak(child: Child, name: str, looks: int) -> Finding | None:
     return leaks[-1] if leaks else None
 
 
+TO_HOST = "to host memory (.cpu())"
 HABITS = {
-    "outputs": ("outputs (keeper.py:", "elements, ", "Move output to host memory (.cpu())"),
-    "losses": ("losses (keeper.py:", " graphs, ", "Append loss.item() instead of loss: that would free "),
-    "cache": ("cache (keeper.py:", "elements, ", "Delete the entries of cache"),
-    "buffer": ("buffer (keeper.py:", "elements, ", "When it is full, it takes "),
-    "callback": ("trainer.callbacks[1].outputs (Metrics in keeper.py", "elements, ", "Move output to host"),
-    "deep": ("trainer.loop.state.batch.seen (Holder in keeper.py", "elements, ", "to host memory"),
-    "closure": ("kept (", "elements, ", "to host memory"),
-    "global": ("HISTORY (keeper_metrics.py", "elements, ", "to host memory"),
-    "class": ("Log.entries (keeper_metrics.py", "elements, ", "to host memory"),
-    "errors": ("errors (keeper.py:", "elements, ", "Keep str(error) instead of the exceptions in errors"),
-    "total": ("total_loss (keeper.py:", " in the graph of one tensor", "Add the .item() of each tensor to total_loss"),
-    "history": ("history (keeper.py:", " in one tensor", "Keep history in host memory"),
+    "outputs": ("outputs", " elements, ", "Move output to host memory", "outputs.append(output())"),
+    "losses": ("losses", " graphs, ", "Append loss.item() instead of loss: that would free ", "losses.append(loss())"),
+    "cache": ("cache", " elements, ", "Delete the entries of cache", "cache.update({step: output()})"),
+    "buffer": ("buffer", " elements, ", "When it is full, it takes ", "buffer.append((output(), "),
+    "callback": ("trainer.callbacks[1].outputs", " elements, ", TO_HOST, "self.outputs.append(value)"),
+    "deep": ("trainer.loop.state.batch.seen", " elements, ", TO_HOST, ".batch.seen.append(output())"),
+    "closure": ("kept", " elements, ", TO_HOST, "kept.append(value)"),
+    "global": ("HISTORY", " elements, ", TO_HOST, "HISTORY.append(value)"),
+    "class": ("Log.entries", " elements, ", TO_HOST, "Log.entries.append(value)"),
+    "errors": ("errors", " elements, ", "Keep str(error) instead of the exceptions in errors", "errors.append(error)"),
+    "total": ("total_loss", " in the graph of one tensor, ", "Add the .item() of each tensor to total_loss", ""),
+    "history": ("history", " in one tensor, ", "Keep history in host memory", ""),
 }
-"""By habit: how the title begins, words in it, and words of the remedy."""
+"""By habit: the variable, words of the title and of the remedy, and the line of the program that adds to it."""
 
 
 @pytest.mark.parametrize("objects", [0, MANY_OBJECTS], ids=["small", "large"])
 @pytest.mark.parametrize("habit", HABITS)
 def test_the_variable_is_named_after_a_few_automatic_looks(watch, habit, objects) -> None:
-    start, content, remedy = HABITS[habit]
-    leak = watch(habit, start.partition(" (")[0], objects)
+    name, content, remedy, statement = HABITS[habit]
+    leak = watch(habit, name, objects)
     assert leak is not None
-    assert leak.title.startswith(start)
+    place = re.match(rf"{re.escape(name)} \((\w+\.py):(\d+) in [\w<>]+\) grows: ", leak.title)
+    assert place is not None, leak.title
+    line = (PROGRAM.parent / place[1]).read_text().splitlines()[int(place[2]) - 1]
+    assert statement in line
     assert content in leak.title
     assert remedy in leak.remedy
 

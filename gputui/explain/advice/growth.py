@@ -56,6 +56,7 @@ def _named(situation: Situation) -> Finding | None:
         title=_title(keeper),
         evidence=(
             *_lengths(keeper),
+            *_attribute(keeper),
             *_what_it_keeps(keeper),
             _span((keeper.first, keeper.last)),
             *(f"So does {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
@@ -98,6 +99,11 @@ def _lengths(keeper: Keeper) -> list[str]:
     return [f"{sentence}; {keeper.graphs:,} of them keep an autograd graph." if keeper.graphs else f"{sentence}."]
 
 
+def _attribute(keeper: Keeper) -> list[str]:
+    held_by = keeper.container.held_by if keeper.container else ""
+    return [f"It is an attribute of {held_by}."] if held_by and held_by != keeper.place else []
+
+
 def _what_it_keeps(keeper: Keeper) -> list[str]:
     kept = keeper.kept
     if not keeper.graphs:
@@ -115,8 +121,8 @@ def _what_it_keeps(keeper: Keeper) -> list[str]:
 def _remedy(keeper: Keeper) -> str:
     if keeper.kept.is_of_exceptions:
         return (
-            f"Keep str(error) instead of the exceptions in {keeper.name}: the traceback of each keeps the local variables"
-            " of every function that it went through."
+            f"Keep str(error) instead of the exceptions in {keeper.name}: each has a traceback, which keeps the local"
+            " variables of every function that it went through."
         )
     return _without_graphs(keeper) if keeper.graphs else _without_tensors(keeper)
 

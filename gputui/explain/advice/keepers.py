@@ -132,7 +132,7 @@ def _container_keeper(run: _Run, device: int) -> Keeper:
     named = min((container for _, container in run), key=lambda container: (not container.where, len(container.name)))
     return Keeper(
         name=named.name,
-        place=now.held_by or named.where,
+        place=now.grown_at or now.held_by or named.where,
         first=first,
         last=last,
         kept=kept,
