@@ -9,11 +9,14 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from gputui.probe.growing_lines import (
+    ATTRIBUTE,
+    EITHER,
     FUNCTIONS_AT_MOST,
+    VARIABLE,
     functions_of,
     line_of_growth,
     mentioning,
@@ -57,15 +60,28 @@ def describe(containers: Iterable[Container], namespaces: list[Namespace]) -> li
                 "type": type(named.value).__name__,
                 "elements": container.elements,
                 "limit": _limit(named.value),
-                "variable": (named.where, variable),
-                "codes": [
-                    *(code for where, code in frames if where == named.where),
-                    *_nearest_functions(container, module, variable),
-                    *(code for _, code in frames),
-                ],
+                "variable": named.where,
+                "growth": (
+                    [
+                        *_nearest_functions(container, module, variable),
+                        *(code for where, code in frames if where == named.where),
+                        *(code for _, code in frames),
+                    ],
+                    variable,
+                    _loads(container),
+                ),
             }
         )
     return described
+
+
+def _loads(container: Container) -> tuple[str, ...]:
+    """How the program reads the container: as a variable or as an attribute."""
+    name, holder = container.named.name, container.holder
+    if name.endswith("]"):
+        return EITHER
+    is_of_object = holder is not None and type(holder) not in (FunctionType, MethodType)
+    return ATTRIBUTE if is_of_object or "." in name else VARIABLE
 
 
 def _nearest_functions(container: Container, module: dict[str, Any] | None, variable: str) -> list[CodeType]:
@@ -85,9 +101,8 @@ def add_graphs(
     """
     counts: dict[tuple[str, str], _Elements] = {}
     for container in described:
-        place, variable = container.pop("variable")
-        container["grown_at"] = line_of_growth(container.pop("codes"), variable)
-        counts[place, container["name"]] = _Elements()
+        container["grown_at"] = line_of_growth(*container.pop("growth"))
+        counts[container.pop("variable"), container["name"]] = _Elements()
     for where, name, has_graph in roots:
         visited = nodes.get(NamedValue(None, name, where).label, 0) if has_graph else 0
         start = name.find("[")

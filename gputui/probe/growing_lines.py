@@ -16,12 +16,15 @@ from gputui.probe.torch_types import AnyObject
 ADDS = frozenset(
     {"append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "push", "put"}
 )
+VARIABLE = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
+ATTRIBUTE = ("LOAD_ATTR",)
+EITHER = VARIABLE + ATTRIBUTE
 KNOWN_AT_MOST = 4096
 FUNCTIONS_AT_MOST = 64
 """How many functions of one class or module may be read for one container."""
 
 _INDEX = re.compile(r"\[[^\]]*\]")
-_lines: dict[tuple[str, int, str, str], str] = {}
+_lines: dict[tuple[str, int, str, str, tuple[str, ...]], str] = {}
 """What was found in a function, by its file, first line and name, and the variable; "" for nothing."""
 
 
@@ -47,21 +50,24 @@ def mentioning(namespace: Any, variable: str) -> Iterator[CodeType]:  # noqa: AN
             yield value.__code__
 
 
-def line_of_growth(codes: Iterable[CodeType], variable: str) -> str:
-    """`train.py:31 in step`: the first place in these functions that adds to the variable; "" without any."""
-    return next(filter(None, (_known_line(code, variable) for code in codes)), "")
+def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, ...]) -> str:
+    """`train.py:31 in step`: the first place in these functions that adds to the variable; "" without any.
+
+    `loads` are the instructions that count as reading it: `VARIABLE`, `ATTRIBUTE` or `EITHER`.
+    """
+    return next(filter(None, (_known_line(code, variable, loads) for code in codes)), "")
 
 
-def _known_line(code: CodeType, variable: str) -> str:
-    key = (code.co_filename, code.co_firstlineno, code.co_name, variable)
+def _known_line(code: CodeType, variable: str, loads: tuple[str, ...]) -> str:
+    key = (code.co_filename, code.co_firstlineno, code.co_name, variable, loads)
     if key not in _lines:
         if len(_lines) >= KNOWN_AT_MOST:
             _lines.clear()
-        _lines[key] = _line(code, variable)
+        _lines[key] = _line(code, variable, loads)
     return _lines[key]
 
 
-def _line(code: CodeType, variable: str) -> str:
+def _line(code: CodeType, variable: str, loads: tuple[str, ...]) -> str:
     """In this function or in one that is defined inside it."""
     if not _mentions(code, variable):
         return ""
@@ -69,12 +75,12 @@ def _line(code: CodeType, variable: str) -> str:
     for instruction in dis.get_instructions(code):
         if instruction.starts_line is not None:
             line, is_loaded = _number(instruction, line), 0
-        if instruction.opname.startswith("LOAD_") and instruction.argval == variable:
+        if instruction.argval == variable and instruction.opname.startswith(loads):
             is_loaded = 1
         elif is_loaded and _adds(instruction):
             return f"{code.co_filename.rpartition('/')[2]}:{line} in {code.co_name}"
     inner = (constant for constant in code.co_consts if type(constant) is CodeType)
-    return next(filter(None, (_line(function, variable) for function in inner)), "")
+    return next(filter(None, (_line(function, variable, loads) for function in inner)), "")
 
 
 def _number(instruction: dis.Instruction, line: int) -> int:

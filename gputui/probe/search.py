@@ -121,9 +121,11 @@ class VariableSearch:
         ]
         self.explore(level, meter)
 
-    def explore(self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS) -> None:
-        """Search these values and what they hold, level by level."""
-        trail = _Trail()
+    def explore(
+        self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
+    ) -> None:
+        """Search these values and what they hold, level by level; `holder` has them as attributes."""
+        trail = _Trail(holder)
         level = [(named, -1) for named in roots]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
@@ -136,7 +138,7 @@ class VariableSearch:
         if not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)
-        self.explore(self._reader.module_attributes(module, name), meter, levels=1)
+        self.explore(self._reader.module_attributes(module, name), meter, levels=1, holder=module)
         if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
             self._memory.let_rest(module, 0)
 
@@ -201,7 +203,8 @@ class VariableSearch:
 class _Trail:
     """The objects that one exploration went through, by which it learns which of them lead to nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: AnyObject | None) -> None:
+        self._holder_of_roots = holder
         self._values: list[tuple[Any, int]] = []
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
@@ -214,8 +217,8 @@ class _Trail:
         return len(self._values) - 1
 
     def value_at(self, place: int) -> AnyObject:
-        """The object at this place, None at -1."""
-        return self._values[place][0] if place >= 0 else None
+        """The object at this place; at -1 that which has the first values as attributes, None for variables."""
+        return self._values[place][0] if place >= 0 else self._holder_of_roots
 
     def find(self, holder: int) -> None:
         """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
