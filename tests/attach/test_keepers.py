@@ -61,9 +61,9 @@ def _leak(child: Child, name: str, looks: int) -> Finding | None:
     return leaks[-1] if leaks else None
 
 
-TO_HOST = "to host memory (.cpu())"
+TO_HOST = ".cpu() instead of "
 HABITS = {
-    "outputs": ("outputs", " elements, ", "Move output to host memory", "outputs.append(output())"),
+    "outputs": ("outputs", " elements, ", "Append output.cpu() instead of output", "outputs.append(output())"),
     "losses": ("losses", " graphs, ", "Append loss.item() instead of loss: that would free ", "losses.append(loss())"),
     "cache": ("cache", " elements, ", "Delete the entries of cache", "cache.update({step: output()})"),
     "buffer": ("buffer", " elements, ", "When it is full, it takes ", "buffer.append((output(), "),

@@ -51,7 +51,7 @@ STATEMENTS = {
     "outputs of a validation under no_grad": (
         {"name": "outputs", "where": "train.py:31 in validate"},
         ["outputs (train.py:31 in validate) grows: 160 MiB in 20 elements, 3.2 MiB a second.",
-         "Move output to host memory (.cpu()) before it goes into outputs"],
+         "Append output.cpu() instead of output, or empty the list once it has been used."],
     ),
     "a cache by step": (
         {"name": "cache", "kind": "dict", "where": "cache.py"},

@@ -151,7 +151,8 @@ def _without_tensors(keeper: Keeper) -> str:
     if container.type in _MAPPINGS:
         return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
     element = singular(name)
-    return f"Move {element} to host memory (.cpu()) before it goes into {name}, or empty {name} when it has been used."
+    verb = _VERBS.get(container.type, "Store")
+    return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
 
 
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
