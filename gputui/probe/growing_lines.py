@@ -96,8 +96,13 @@ def _adds(instruction: dis.Instruction) -> bool:
 
 
 def _mentions(code: CodeType, variable: str) -> bool:
-    names = (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)
-    return variable in names or any(type(c) is CodeType and _mentions(c, variable) for c in code.co_consts)
+    return (
+        variable in code.co_names
+        or variable in code.co_varnames
+        or variable in code.co_freevars
+        or variable in code.co_cellvars
+        or any(type(constant) is CodeType and _mentions(constant, variable) for constant in code.co_consts)
+    )
 
 
 _mro_of = type.__dict__["__mro__"].__get__
