@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputui.explain.advice.keepers import COMES_AND_GOES, Keeper, keepers
+from gputui.explain.advice.growing import COMES_AND_GOES, Keeper, keepers
 from gputui.explain.advice.names import counted, family, listed, singular
 from gputui.explain.advice.situation import Seen, Situation, clock
 from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS
