@@ -134,6 +134,7 @@ class Ledger:
             "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
             "saved_by": "",
+            "kept_by": "",
             "is_pinned": device == HOST and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
         }
         self.entries[address] = entry
