@@ -227,6 +227,14 @@ def test_a_sum_of_losses_whose_graph_keeps_every_step_is_named():
     )
 
 
+@pytest.mark.parametrize("is_complete", [True, False], ids=["complete", "incomplete"])
+def test_only_an_incomplete_look_may_find_less_of_a_variable_that_grows(is_complete):
+    sizes = (*RISING[:5], 22, *RISING[5:])
+    looks = [([Tensor(size, "history", X)], ()) for size in sizes]
+    finding = find(looks, is_complete=is_complete)
+    assert (finding is not None and finding.title.startswith("history grows")) is not is_complete
+
+
 @pytest.mark.parametrize("sizes", [RISING[:6], (*RISING[:5], 2, *RISING[5:])], ids=["too few looks", "fell once"])
 def test_a_variable_that_goes_up_and_down_is_not_blamed(sizes):
     assert variable(sizes) is None

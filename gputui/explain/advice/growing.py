@@ -7,7 +7,7 @@ part of the tensors only. Its bytes are then an estimate from the elements that 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -201,20 +201,39 @@ def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariabl
     """Single variables: a tensor that is made longer and longer, or a sum whose graph keeps every step."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
-    last = _by_variable(_inventory(looks[-1]).storages, device)
-    large = {name for name, storages in last.items() if _bytes_on(device, storages) >= GROWTH_BYTES}
+    newest = _by_variable(_inventory(looks[-1]).storages, device)
+    large = {name for name, storages in newest.items() if _bytes_on(device, storages) >= GROWTH_BYTES}
     if not large:
         return []
-    series = {name: [_variable_bytes(look, device).get(name, 0) for look in looks] for name in large}
+    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks]
     growing = []
-    for name, sizes in series.items():
-        if all(later > earlier for earlier, later in pairwise(sizes)):
-            growing.append(_growing_variable(name, sizes, last[name], (looks[0], looks[-1]), device))
+    for name in large:
+        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        rising = _rising(looks, sizes)
+        if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
+            first, last = rising[0], rising[-1]
+            grown_bytes = sizes[last] - sizes[first]
+            storages = by_variable[last][name]
+            growing.append(_growing_variable(name, grown_bytes, storages, (looks[first], looks[last]), device))
     return growing
 
 
+def _rising(looks: Sequence[Seen], sizes: Sequence[int]) -> list[int]:
+    """The numbers of the looks that found more than all before them; [] if a complete look did not.
+
+    An incomplete look may find less, although the variable keeps more.
+    """
+    rising = [0]
+    for number in range(1, len(looks)):
+        if sizes[number] > sizes[rising[-1]]:
+            rising.append(number)
+        elif looks[number].is_complete:
+            return []
+    return rising
+
+
 def _growing_variable(
-    name: str, sizes: list[int], storages: list[Storage], looks: tuple[Seen, Seen], device: int
+    name: str, grown_bytes: int, storages: list[Storage], looks: tuple[Seen, Seen], device: int
 ) -> GrowingVariable:
     saved = [storage for storage in storages if storage.kept_by]
     own = [storage for storage in storages if not storage.kept_by]
@@ -231,14 +250,9 @@ def _growing_variable(
             addresses=_addresses(device, storages),
             is_exact=looks[1].is_complete,
         ),
-        grown_bytes=sizes[-1] - sizes[0],
+        grown_bytes=grown_bytes,
         graphs=1 if saved else 0,
     )
-
-
-def _variable_bytes(look: Seen, device: int) -> Mapping[str, int]:
-    by_variable = _by_variable(_inventory(look).storages, device)
-    return {name: _bytes_on(device, storages) for name, storages in by_variable.items()}
 
 
 def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Storage]]:
