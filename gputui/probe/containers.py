@@ -129,7 +129,7 @@ def add_graphs(
     counts: dict[tuple[str, str], _Elements] = {}
     for container in described:
         container["grown_at"] = line_of_growth(*container.pop("growth"))
-        counts[container.pop("variable"), container["name"]] = _Elements()
+        counts.setdefault((container["variable"], container["name"]), _Elements())
     for label, where, name, has_graph in roots:
         visited = nodes.get(label, 0) if has_graph else 0
         start = name.find("[")
@@ -138,13 +138,13 @@ def add_graphs(
             if elements is not None:
                 elements.add(name[start : name.find("]", start)], visited, has_graph=has_graph)
             start = name.find("[", start + 1)
-    with_tensors = [
-        container
-        | {"read": len(elements.read), "graphs": len(elements.with_graph), "nodes": elements.nodes}
-        | {"walked": elements.walked}
-        for container, elements in zip(described, counts.values(), strict=True)
-        if elements.read
-    ]
+    with_tensors = []
+    for container in described:
+        elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
+        if elements.read:
+            read, graphs = len(elements.read), len(elements.with_graph)
+            counted = {"read": read, "graphs": graphs, "nodes": elements.nodes, "walked": elements.walked}
+            with_tensors.append(container | counted)
     with_tensors.sort(key=lambda container: -container["read"])
     return with_tensors[:SENT_AT_MOST]
 
