@@ -76,8 +76,9 @@ class Storage:
     `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
     `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
     it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
-    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it.
-    `keeper` says what keeps it alive if nothing else does.
+    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `keeper` says what keeps it alive if no
+    variable of the program does. `kept_by` is the variable whose autograd graph keeps the storage,
+    "losses[3] (train.py:31 in main)", if no variable holds the storage itself.
     """
 
     device: int
@@ -92,6 +93,33 @@ class Storage:
     is_pinned: bool = False
     module: str = ""
     keeper: Keeper = Keeper.NONE
+    kept_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A list, dictionary, set or deque in which tensors were found.
+
+    `ident` is the same in all looks at one container; `name` can differ, as it is that of the nearest variable.
+    `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the class
+    that has it as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds to it,
+    "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit` the
+    `maxlen` of a deque (0: none). Of its elements, `read` had tensors in this look, and `graphs` of these keep an
+    autograd graph; the graphs of `walked` of them have `nodes` operations together.
+    """
+
+    ident: int
+    name: str
+    where: str
+    held_by: str
+    type: str
+    elements: int
+    grown_at: str = ""
+    limit: int = 0
+    read: int = 0
+    graphs: int = 0
+    walked: int = 0
+    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +150,5 @@ class Inventory:
     """False if there was no time for everything: `storages` are then part of what there is."""
     time: float = 0.0
     """When the inventory was taken (epoch seconds); 0: in the look it belongs to."""
+    containers: tuple[Container, ...] = ()
+    """Those with most elements that hold tensors; the search may not have come to others."""

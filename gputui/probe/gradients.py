@@ -23,6 +23,10 @@ class GradientReader:
     def requires_grad(self, tensor: Tensor) -> bool:
         return bool(self._requires_grad(tensor))
 
+    def has_graph(self, tensor: Tensor) -> bool:
+        """Whether the tensor is the result of a recorded operation; makes no Python object for the node."""
+        return bool(self._requires_grad(tensor)) and not self._is_leaf(tensor)
+
     def gradient(self, tensor: Tensor) -> Tensor:
         """The tensor's gradient; None if it has none, or if PyTorch would warn about being asked."""
         if self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor)):

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import known_sizes, stacks
+from gputui.probe import containers, known_sizes, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
@@ -90,6 +90,8 @@ class _InventoryRun:
         self._meter = meter
         self._memory = memory
         self._problems: list[str] = []
+        self._containers: list[dict[str, Any]] = []
+        self._roots: list[containers.Root] = []
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
@@ -97,6 +99,7 @@ class _InventoryRun:
         is_scan = method == SCAN
         is_thorough = is_scan or memory.is_thorough_due
         self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
+        self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
         self._ledger = Ledger(
@@ -132,6 +135,7 @@ class _InventoryRun:
         self._attempt(self._record_variables)
         self._attempt(self._record_leaves)
         self._attempt(self._record_loose)
+        self._attempt(self._describe_containers)
         storages = list(self._ledger.entries.values())
         return {
             "storages": storages,
@@ -139,7 +143,9 @@ class _InventoryRun:
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
             "known_sizes": known_sizes.known_sizes(self._torch, storages),
-            "graph": self._saved.modules(),
+            "graph": self._saved.graph(),
+            "containers": self._containers,
+            "roots": self._roots,
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -157,7 +163,9 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._search.search(self._keepers.variables(), meter)
+        self._namespaces = self._keepers.variables()
+        self._search.search(self._namespaces, meter)
+        self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
         self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
@@ -228,6 +236,7 @@ class _InventoryRun:
             self._walk_graphs()
 
     def _walk_graphs(self) -> None:
+        self._saved.variables = {id(named.value): named for named in self._search.tensors}
         record = partial(self._saved.record, search=self._search, memory=self._memory)
         kept = [named for named in self._search.tensors if named.keeper]
         live = [named for named in self._search.tensors if not named.keeper]
@@ -259,6 +268,7 @@ class _InventoryRun:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
         if entry is not None and entry["address"] in self._saved.unnamed:
             self._saved.unnamed.discard(entry["address"])
+            self._saved.in_variables.add(entry["address"])
             self._ledger.rename(entry, named.value, named.label)
         self._model_states.record_gradient(named.value, named.name, named.where)
 
@@ -301,6 +311,12 @@ class _InventoryRun:
             entry = entries[ident]
             if entry is not None:
                 entry["owner"] = name
+
+    def _describe_containers(self) -> None:
+        search = self._search
+        if search.containers:
+            self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
+            self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.has_graph)
 
     def _category(self, tensor: Tensor) -> str:
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER

@@ -10,7 +10,7 @@ import builtins
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -62,11 +62,14 @@ class Keepers:
         self._variables = _as_dict(self._of_shell("_user_ns") or self._of_shell("user_ns"))  # since IPython 9, before
         self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
         cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
-        self._cells = {name: f"cell {number}" for name, number in cells.items() if type(number) is int}
+        self.cells: Mapping[str, str] = {
+            name: f"cell {number}" for name, number in cells.items() if type(number) is int
+        }
+        """The names of a notebook's cells, by the names of their files."""
 
     def variables(self) -> list[Namespace]:
         """The variables of the program itself, without those in which IPython keeps outputs."""
-        spaces = stacks.namespaces(self._cells)
+        spaces = stacks.namespaces(self.cells)
         if self._shell is None or not spaces:
             return spaces
         own = {name: value for name, value in spaces[0].variables.items() if not self._is_output(name, value)}
@@ -132,7 +135,7 @@ class Keepers:
     def _label(self, value: AnyObject, kind: str) -> str:
         """ "exception of cell 12", or "last exception" outside notebooks."""
         files = (frame.f_code.co_filename for frame, _ in _frames(value))
-        cell = next((self._cells[name] for name in files if name in self._cells), None)
+        cell = next((self.cells[name] for name in files if name in self.cells), None)
         return f"exception of {cell}" if cell else f"{kind} exception"
 
     def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
@@ -146,7 +149,7 @@ class Keepers:
                 if id(frame) in seen or not frame.f_code.co_flags & stacks.CO_OPTIMIZED or stacks.is_of_notebook(frame):
                     continue
                 seen.add(id(frame))
-                where = f"{label}, {stacks.place(frame, line, self._cells)}"
+                where = f"{label}, {stacks.place(frame.f_code, line, self.cells)}"
                 for name, local in stacks.variables(frame).items():
                     yield NamedValue(local, name, where, keeper)
 
@@ -161,7 +164,12 @@ class Keepers:
 
 def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
     for named in islice(exceptions, EXCEPTIONS_AT_MOST):
-        yield _Kept(named.value, f"exception {named.name}", EXCEPTION)
+        yield _Kept(named.value, label_of(named), EXCEPTION)
+
+
+def label_of(exception: NamedValue) -> str:
+    """How the names of the locals that an exception keeps begin their place: "exception errors[3]"."""
+    return f"exception {exception.name}"
 
 
 def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:

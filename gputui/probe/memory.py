@@ -10,6 +10,7 @@ from gputui.probe.batches import Batches
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
+from gputui.probe.program_modules import ProgramModules
 from gputui.probe.search import SearchMemory
 
 NAMED_WELL = 0.99
@@ -27,6 +28,7 @@ class Memory:
         self.search = SearchMemory()
         self.trees = ModuleTrees()
         self.batches = Batches()
+        self.program_modules = ProgramModules()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self.roots_starts: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
@@ -45,6 +45,12 @@ class SavedTensors:
         self._graph = Graph(torch, attributes)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
+        self._roots: dict[int, str] = {}
+        """The variables whose tensors lead to the graph, by the id of the tensor's node."""
+        self.variables: Mapping[int, NamedValue] = {}
+        """By the id of the tensor that each holds."""
+        self.in_variables: set[int] = set()
+        """The addresses of saved storages that a variable holds as well."""
 
     @property
     def is_readable(self) -> bool:
@@ -71,8 +77,8 @@ class SavedTensors:
             self._walk(root, search, meter)
         return 0
 
-    def modules(self) -> dict[str, Any]:
-        """What `layers.assign_modules` needs: plain numbers and names, no node is kept."""
+    def graph(self) -> dict[str, Any]:
+        """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
         leaves = self._graph.leaves
         return {
             "inputs": self._graph.inputs,
@@ -84,13 +90,19 @@ class SavedTensors:
             "embeddings": self._graph.embeddings,
             "views": self._graph.views,
             "nodes": self._nodes,
+            "roots": self._roots,
+            "in_variables": self.in_variables,
         }
 
     def _walk(self, root: Tensor, search: VariableSearch, meter: Meter) -> None:
+        variable = self.variables.get(id(root))
         tensors = [root]
         while tensors and not meter.is_over:
             for tensor in tensors:
-                for saved in self._graph.walk(self._gradients.node(tensor), meter, is_thorough=self._is_thorough):
+                node = self._gradients.node(tensor)
+                if variable is not None and node is not None:
+                    self._roots.setdefault(id(node), variable.label)
+                for saved in self._graph.walk(node, meter, is_thorough=self._is_thorough):
                     self._record_one(saved)
             tensors = []
             for packed in self._graph.take_packed():

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject, Module
@@ -112,6 +113,8 @@ class VariableSearch:
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
         self.exceptions: list[NamedValue] = []
+        self.containers: list[Container] = []
+        """Those of variables that may hold tensors, the nearest to a variable first."""
         self._kinds = classifier.kinds
         self._reader = ContentReader(classifier, attributes)
         self._memory = memory
@@ -127,9 +130,11 @@ class VariableSearch:
         ]
         self.explore(level, meter)
 
-    def explore(self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS) -> None:
-        """Search these values and what they hold, level by level."""
-        trail = _Trail()
+    def explore(
+        self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
+    ) -> None:
+        """Search these values and what they hold, level by level; `holder` has them as attributes."""
+        trail = _Trail(holder)
         level = [(named, -1) for named in roots if self._kinds[type(named.value)]]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
@@ -148,7 +153,7 @@ class VariableSearch:
         if not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)
-        self.explore(self._reader.module_attributes(module), meter, levels=1)
+        self.explore(self._reader.module_attributes(module), meter, levels=1, holder=module.value)
         if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
             self._memory.let_rest(module.value, 0)
 
@@ -184,7 +189,10 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                deeper += [(inside, place) for inside in self._inside(named, kind, meter)]
+                inside = self._inside(named, kind, meter)
+                deeper += [(element, place) for element in inside]
+                if size >= SHORTEST and inside and not named.keeper and len(self.containers) < DESCRIBED_AT_MOST:
+                    self.containers.append(Container(named, size, trail.value_at(holder)))
         return deeper
 
     def _take(self, named: NamedValue, kind: int) -> None:
@@ -210,7 +218,8 @@ class VariableSearch:
 class _Trail:
     """The objects that one exploration went through, by which it learns which of them lead to nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: AnyObject | None) -> None:
+        self._holder_of_roots = holder
         self._values: list[tuple[Any, int]] = []
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
@@ -221,6 +230,10 @@ class _Trail:
         self._holders.append(holder)
         self._leads_somewhere.append(False)
         return len(self._values) - 1
+
+    def value_at(self, place: int) -> AnyObject:
+        """The object at this place; at -1 that which has the first values as attributes, None for variables."""
+        return self._values[place][0] if place >= 0 else self._holder_of_roots
 
     def find(self, holder: int) -> None:
         """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""

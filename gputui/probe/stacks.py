@@ -12,7 +12,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from types import CellType, CodeType, FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -23,11 +23,15 @@ NOTEBOOK_LIBRARIES = frozenset({"IPython", "ipykernel", "traitlets"})
 
 
 class Namespace(NamedTuple):
-    """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals."""
+    """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals.
+
+    `code` is that of a frame, unless its function belongs to a library.
+    """
 
     where: str
     is_function: bool
     variables: dict[str, Any]
+    code: CodeType | None = None
 
 
 class FrameLayout(NamedTuple):
@@ -41,6 +45,9 @@ class FrameLayout(NamedTuple):
     globals: int
     variables: int
 
+
+_ATTRIBUTES_WITHOUT_DATA = (FunctionType, property, staticmethod, classmethod)
+_namespace_of = type.__dict__["__dict__"].__get__
 
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 FRAME_LAYOUTS = {
@@ -58,18 +65,34 @@ def namespaces(files: Mapping[str, str]) -> list[Namespace]:
     has names for the files of some frames, such as "cell 12".
     """
     main = sys.modules.get("__main__")
-    spaces = [] if main is None else [Namespace("", is_function=False, variables=dict(vars(main)))]
+    spaces = [] if main is None else [Namespace("", is_function=False, variables=global_variables(vars(main)))]
     seen = {id(vars(main))} if main is not None else set()
     for frame in _outermost_first():
         module = frame.f_globals
         if id(module) not in seen:
             seen.add(id(module))
-            if not _is_library(module):
-                spaces.append(Namespace("", is_function=False, variables=dict(module)))
-        if frame.f_code.co_flags & CO_OPTIMIZED and not is_of_notebook(frame):
-            where = place(frame, frame.f_lineno, files)
-            spaces.append(Namespace(where, is_function=True, variables=variables(frame)))
+            if not is_library(module):
+                spaces.append(Namespace("", is_function=False, variables=global_variables(module)))
+        if is_of_notebook(frame):
+            continue
+        where = place(frame.f_code, frame.f_lineno, files)
+        code = None if is_library(module) else frame.f_code
+        if frame.f_code.co_flags & CO_OPTIMIZED:
+            spaces.append(Namespace(where, is_function=True, variables=variables(frame), code=code))
+        elif code is not None:
+            spaces.append(Namespace(where, is_function=False, variables={}, code=code))
     return spaces
+
+
+def global_variables(module: dict[str, Any]) -> dict[str, Any]:
+    """A module's globals and the attributes of the classes it defines, `Logger.history`."""
+    variables = dict(module)
+    name = variables.get("__name__")
+    for value in list(variables.values()):
+        if issubclass(type(value), type) and type.__getattribute__(value, "__module__") == name:
+            attributes = list(_namespace_of(value).items())
+            variables.update((f"{value.__name__}.{key}", held) for key, held in attributes if _is_data(key, held))
+    return variables
 
 
 def another_thread_is_in_backward() -> bool:
@@ -191,14 +214,19 @@ def _is_probe(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(PROBE)
 
 
-def _is_library(module: dict[str, Any]) -> bool:
+def _is_data(name: str, value: object) -> bool:
+    return not (name[:2] == "__" or type(value) in _ATTRIBUTES_WITHOUT_DATA)
+
+
+def is_library(module: dict[str, Any]) -> bool:
+    """Whether these are the globals of PyTorch, the standard library, a notebook's libraries or the probe's package."""
     name = _package(module)
-    return name in {"torch", *NOTEBOOK_LIBRARIES} or (name in sys.stdlib_module_names and name != "__main__")
+    return name in {"torch", "gputui", *NOTEBOOK_LIBRARIES} or (name in sys.stdlib_module_names and name != "__main__")
 
 
 def is_of_library(frame: FrameType) -> bool:
     """Whether the frame is of PyTorch, the standard library or a library that runs notebooks."""
-    return _is_library(frame.f_globals)
+    return is_library(frame.f_globals)
 
 
 def is_of_notebook(frame: FrameType) -> bool:
@@ -210,8 +238,7 @@ def _package(module: dict[str, Any]) -> str:
     return str(module.get("__name__", "")).partition(".")[0]
 
 
-def place(frame: FrameType, line: int, files: Mapping[str, str]) -> str:
+def place(code: CodeType, line: int, files: Mapping[str, str]) -> str:
     """ "train.py:23 in step"; `files` has names for some files, such as "cell 12"."""
-    code = frame.f_code
     file = files.get(code.co_filename) or code.co_filename.rpartition("/")[2]
     return f"{file}:{line} in {code.co_name}"

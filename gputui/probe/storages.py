@@ -143,6 +143,7 @@ class Ledger:
             "dtype": self._dtype_name(self._dtype(tensor)),
             "saved_by": "",
             "module": "",
+            "kept_by": "",
             "is_pinned": device == HOST and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
         }
         self.entries[address] = entry

@@ -14,6 +14,8 @@ from typing import Any
 
 from gputui.probe import allocator, blockmap, inventory, mainthread, process, stacks
 from gputui.probe.autograd import can_read_saved
+from gputui.probe.containers import add_graphs
+from gputui.probe.kept import assign_keepers
 from gputui.probe.layers import assign_modules
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
@@ -90,6 +92,9 @@ class TorchReader:
         if inventory is not None and "graph" in inventory:
             graph = inventory.pop("graph")
             attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
+            operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
+            described = inventory["containers"], inventory.pop("roots"), operations or {}
+            inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
         if inventory is not None:
             attempt("Earlier tensors", problems, self._memory.complete, inventory, described_map)
 

@@ -69,7 +69,7 @@ BAD_PROGRAMS = {
     "leak": (
         80.0,
         ("leak", "1", "1.0"),
-        ("! A leak: losses keeps more tensors at every look", "loss.detach() to losses"),
+        ("! losses (gpt.py:", "Append loss.item() instead of loss"),
     ),
     "keep_gradients": (
         80.0,

@@ -122,9 +122,10 @@ def test_a_list_of_losses_with_their_graphs_is_found_as_a_leak(watch) -> None:
     by_kind = watch("leak").until(lambda by_kind: "leak" in by_kind and by_kind["leak"].owners[:1] == ("losses",))
     leak = by_kind["leak"]
     assert next(iter(by_kind)) == "leak"
-    assert leak.title.startswith("A leak: losses keeps more tensors at every look")
-    assert "losses grew from " in names(leak.evidence)
-    assert "loss.detach() to losses" in leak.remedy
+    assert leak.title.startswith("losses (gpt.py:")
+    assert " in leak) grows: " in leak.title
+    assert "The list grew from " in names(leak.evidence)
+    assert leak.remedy.startswith("Append loss.item() instead of loss: that would free ")
     assert leak.addresses
 
 

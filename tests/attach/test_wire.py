@@ -109,7 +109,10 @@ FALSE_PROBES = {
         frame({"type": "refused", "protocol": 0, "gputui": "0.0.9\x1b[2J", "reason": "no"}),
         r"is from gputui 0\.0\.9�\[2J; gputui .* cannot talk to it\. Use the same version on both sides",
     ),
-    "a newer version": (frame({"type": "hello", "protocol": frames.VERSION + 1, "gputui": "3.0"}), "is from gputui 3.0; gputui "),
+    "a newer version": (
+        frame({"type": "hello", "protocol": frames.VERSION + 1, "gputui": "3.0"}),
+        "is from gputui 3.0; gputui ",
+    ),
     "another program": (b"220 mail.example.org ESMTP\r\n", "sent a message that no probe sends: not a frame of gputui"),
     "a huge frame": (
         struct.pack(">4sI", b"gptu", 2**32 - 1),

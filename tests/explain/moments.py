@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from gputui.explain.advice import findings
 from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
@@ -13,7 +14,7 @@ from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
 from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
-from gputui.model.tensors import Category, Inventory, Keeper, Storage
+from gputui.model.tensors import Category, Container, Inventory, Keeper, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -30,6 +31,7 @@ class Tensor:
     saved_by: str = ""
     dtype: str = "float32"
     keeper: Keeper = Keeper.NONE
+    kept_by: str = ""
 
 
 def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
@@ -42,11 +44,32 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
             Storage(
                 device=0, address=at, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
                 shape=(size // (4 if tensor.dtype == "float32" else 2),), dtype=tensor.dtype, saved_by=tensor.saved_by,
-                keeper=tensor.keeper,
+                keeper=tensor.keeper, kept_by=tensor.kept_by,
             )
         )  # fmt: skip
         at += size
     return made, storages
+
+
+def containers_of(storages: list[Storage]) -> tuple[Container, ...]:
+    """The lists that the names of these storages speak of, as complete looks describe them."""
+    elements: dict[str, set[str]] = {}
+    graphs: dict[str, set[str]] = {}
+    wheres = {}
+    for storage in storages:
+        for label, found in ((storage.owner, elements), (storage.kept_by, graphs)):
+            path, _, where = label.partition(" (")
+            name, _, key = path.partition("[")
+            if key:
+                found.setdefault(name, set()).add(key.partition("]")[0])
+                wheres[name] = where.removesuffix(")")
+    return tuple(
+        Container(
+            ident=crc32(name.encode()), name=name, where=wheres[name], held_by="", type="list", elements=len(keys),
+            read=len(keys), graphs=len(graphs.get(name, ())),
+        )
+        for name, keys in elements.items()
+    )  # fmt: skip
 
 
 def moment(
@@ -58,6 +81,8 @@ def moment(
     world_size: int | None = None,
     marks: tuple[Mark, ...] = (),
     keywords: dict | None = None,
+    containers: tuple[Container, ...] | None = None,
+    is_complete: bool = True,
     **counters: int,
 ) -> TargetMoment:
     """A moment with a look of the same time; `used_mib` is what NVML reports for the process (None: nothing)."""
@@ -65,9 +90,11 @@ def moment(
     storages = [storage for part in parts if not isinstance(part, Segment) for storage in part[1]]
     made = layout(*segments, **keywords or {})
     counted = statistics(made, **{"generation": int(time * 1000)} | counters)
-    look = Look(
-        time, (counted,), made.settings, made, Inventory(tuple(storages), "walk", is_of_one_moment=True), Cost(1, 1)
-    )
+    inventory = Inventory(
+        tuple(storages), "walk", is_of_one_moment=True, is_complete=is_complete,
+        containers=containers_of(storages) if containers is None else containers,
+    )  # fmt: skip
+    look = Look(time, (counted,), made.settings, made, inventory, Cost(1, 1))
     state = ProbeState(replace(GREETING, world_size=world_size), (counted,), look, layouts_of(look), marks)
     drivers = {}
     if used_mib is not None:

@@ -11,6 +11,7 @@ from gputui.explain.advice.situation import situation_of
 from gputui.model.finding import Weight
 from gputui.model.process import Workers
 from gputui.model.tensors import Category, Keeper
+from gputui.units import MIB
 from tests.explain.maps import pool, segment
 from tests.explain.moments import Tensor, moment, row, story, text_of
 
@@ -63,8 +64,10 @@ def went_on(*parts, **counters: int):
 
 def losses(count: int) -> list[Tensor]:
     """A list of losses, each with a graph that keeps an activation."""
-    kept = [Tensor(0.0005, f"losses[{n}] (train.py:9 in step)") for n in range(count)]
-    return kept + [Tensor(8, "mat1 of AddmmBackward0", saved_by="AddmmBackward0")] * count
+    names = [f"losses[{n}] (train.py:9 in step)" for n in range(count)]
+    kept = [Tensor(4 / MIB, name) for name in names]
+    graphs = [Tensor(8, "mat1 of AddmmBackward0", saved_by="AddmmBackward0", kept_by=name) for name in names]
+    return kept + graphs
 
 
 def forward(gradient: float, saved: float = 40) -> list[Tensor]:
@@ -220,7 +223,12 @@ RULE_CASES = {
     ),
     "leak": (
         looking(*(losses(n) for n in range(2, 11))),
-        ["losses keeps more", "losses grew from 2 to 10 tensors", "2 became 10 x", "losses: a tensor with its graph"],
+        [
+            "losses (train.py:9 in step) grows: 80.0 MiB in 10 graphs, 8.0 MiB a second.",
+            "The list grew from 2 to 10 elements; each keeps an autograd graph.",
+            "Its own tensors take 40 B; their graphs keep 80.0 MiB of activations on the device.",
+            "Append loss.item() instead of loss: that would free 80.0 MiB.",
+        ],
         {
             "activations come and go": looking(*(losses(n) for n in (2, 9, 4, 7, 3, 8, 5, 9, 10))),
             "it filled up once": looking(*(losses(n) for n in (2, 3, 4, 8, 8, 8, 8, 8, 8))),
@@ -390,7 +398,7 @@ def test_a_finding_points_to_its_screen_addresses_and_owners():
     stuck = held(2, live=8, free=92).findings()["stuck"]
     assert (stuck.screen, stuck.addresses, stuck.owners) == ("map", (FAR, 2 * FAR), ("kept[*]",))
     leak = looking(*(losses(n) for n in range(2, 11))).findings()["leak"]
-    assert (leak.screen, len(leak.addresses), leak.owners) == ("tensors", 10, ("losses",))
+    assert (leak.screen, len(leak.addresses), leak.owners) == ("tensors", 20, ("losses",))
 
 
 def test_out_of_memory_evidence_separates_observed_from_earlier_failures():

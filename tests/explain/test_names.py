@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.advice.names import container, counted, family, listed
+from gputui.explain.advice.names import counted, family, listed, singular
 
 FAMILIES = {
     "model.layers.11.mlp.0.weight": "model.layers.*.mlp.*.weight",
@@ -13,12 +13,12 @@ FAMILIES = {
     "model.layers.0": "model.layers.*",
     "logits": "logits",
 }
-CONTAINERS = {
-    "losses[3] (train.py:23 in step)": "losses",
-    "trainer.history[12]": "trainer.history",
-    "losses": "",
-    "optimizer.state[model.weight].exp_avg": "",
-    "cache['key']": "",
+ELEMENTS = {
+    "losses": "loss",
+    "trainer.val_outputs": "val_output",
+    "boxes": "box",
+    "history['preds']": "tensor",
+    "cache": "tensor",
 }
 LISTS = {(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "a", "b"): "a and b", tuple("abcde"): "a, b, c and 2 more"}
 
@@ -28,9 +28,9 @@ def test_members_of_a_list_or_of_a_row_of_layers_share_a_name(name, expected):
     assert family(name) == expected
 
 
-@pytest.mark.parametrize(("name", "expected"), CONTAINERS.items(), ids=CONTAINERS)
-def test_an_element_is_named_after_the_variable_that_holds_it(name, expected):
-    assert container(name) == expected
+@pytest.mark.parametrize(("name", "expected"), ELEMENTS.items(), ids=ELEMENTS)
+def test_an_element_has_the_name_of_its_container_in_the_singular(name, expected):
+    assert singular(name) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), LISTS.items(), ids=map(str, LISTS))

@@ -1,12 +1,12 @@
-"""A leak: more tensors of a kind at every look, and the variable that keeps them."""
+"""A leak: a variable that keeps more and more memory, or more tensors of a kind at every look."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputui.explain.advice.names import container, counted, family, listed
+from gputui.explain.advice.growing import COMES_AND_GOES, GrowingVariable, growing_variables
+from gputui.explain.advice.names import counted, family, listed, singular
 from gputui.explain.advice.situation import Seen, Situation, clock
 from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS
 from gputui.model.analysis import TensorGroup
@@ -15,12 +15,10 @@ from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
-COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER, Category.UNATTRIBUTED})
-"""Only these can leak: the others grow while a model is built and in its first step, and then stay."""
-
 NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
 
 KINDS_SHOWN = 3
+OTHERS_SHOWN = 2
 
 TensorKind = tuple[Category, str, tuple[int, ...], str]
 
@@ -39,31 +37,158 @@ class _Growth:
 
 
 def leak(situation: Situation) -> Finding | None:
-    """Kinds of tensors whose number grows from look to look."""
+    """The variable that keeps more and more, or at least the kinds of tensors whose number grows from look to look."""
+    return _named(situation) or _nameless(situation)
+
+
+def _named(situation: Situation) -> Finding | None:
+    held = situation.moment.held_devices
+    has_host = not held or held[0].index == situation.device.index
+    growing = growing_variables(situation.looks, situation.device.index, has_host=has_host)
+    if not growing:
+        return None
+    variable = growing[0]
+    container = variable.container
+    is_bounded = container is not None and container.limit > 0
+    return Finding(
+        kind="leak",
+        weight=Weight.ADVICE if is_bounded or not variable.is_on_device else Weight.PROBLEM,
+        title=_title(variable),
+        evidence=(
+            *_lengths(variable),
+            *_attribute(variable),
+            *_what_it_keeps(variable),
+            _span((variable.first, variable.last)),
+            *(f"So does {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
+        ),
+        remedy=_remedy(variable),
+        bytes=variable.grown_bytes,
+        screen="tensors",
+        addresses=variable.kept.addresses,
+        owners=tuple(other.name for other in growing),
+    )
+
+
+def _title(variable: GrowingVariable) -> str:
+    kept, container = variable.kept, variable.container
+    size_bytes = kept.device_bytes if variable.is_on_device else kept.freed_on_host_bytes
+    estimate = "at least " if container is None else "about "
+    about = "" if variable.is_on_device and kept.is_exact else estimate
+    amount = f"{about}{format_bytes(size_bytes)}{'' if variable.is_on_device else ' of host memory'}"
+    if container is None:
+        content = "in the graph of one tensor" if variable.graphs else "in one tensor"
+    elif variable.graphs:
+        content = f"in {counted(variable.graphs, 'graph')}"
+    else:
+        content = f"in {counted(container.elements, 'element')}"
+    return f"{_located(variable)} grows: {amount} {content}, {format_bytes(variable.bytes_per_s)} a second."
+
+
+def _located(variable: GrowingVariable) -> str:
+    return f"{variable.name} ({variable.place})" if variable.place else variable.name
+
+
+def _lengths(variable: GrowingVariable) -> list[str]:
+    container = variable.container
+    if container is None:
+        return []
+    limit = f" of at most {container.limit:,}" if container.limit else ""
+    sentence = f"The {container.type} grew from {variable.first_elements:,} to {container.elements:,} elements{limit}"
+    if variable.graphs >= container.elements:
+        return [f"{sentence}; each keeps an autograd graph."]
+    return [f"{sentence}; {variable.graphs:,} of them keep an autograd graph." if variable.graphs else f"{sentence}."]
+
+
+def _attribute(variable: GrowingVariable) -> list[str]:
+    held_by = variable.container.held_by if variable.container else ""
+    return [f"It is an attribute of {held_by}."] if held_by and held_by != variable.place else []
+
+
+def _what_it_keeps(variable: GrowingVariable) -> list[str]:
+    kept = variable.kept
+    if not variable.graphs:
+        return [f"On the host it keeps {format_bytes(kept.host_own_bytes)} more."] if kept.host_own_bytes else []
+    operations = f"about {format_bytes(kept.node_bytes)} of host memory for their operations" if kept.node_bytes else ""
+    on_host = f"{format_bytes(kept.host_graph_bytes)} in tensors on the host" if kept.host_graph_bytes else ""
+    on_device = f"{format_bytes(kept.graph_bytes)} of activations on the device" if kept.graph_bytes else ""
+    graphs = listed(filter(None, (on_device, on_host, operations)))
+    own = format_bytes(kept.own_bytes + kept.host_own_bytes)
+    if variable.container is None:
+        return [f"Its graph keeps {graphs}."] if graphs else []
+    return [f"Its own tensors take {own}; their graphs keep {graphs}."] if graphs else []
+
+
+def _remedy(variable: GrowingVariable) -> str:
+    if variable.kept.is_of_exceptions:
+        return (
+            f"Keep str(error) instead of the exceptions in {variable.name}: each has a traceback, which keeps the local"
+            " variables of every function that it went through."
+        )
+    return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
+
+
+def _without_graphs(variable: GrowingVariable) -> str:
+    freed = f"that would free {_freed(variable)}."
+    if variable.container is None:
+        return f"Add the .item() of each tensor to {variable.name}, without its graph: {freed}"
+    element = singular(variable.name)
+    is_scalar = not any(size > 1 for shape in variable.kept.shapes for size in shape)
+    verb = _VERBS.get(variable.container.type, "Store")
+    return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+
+
+def _without_tensors(variable: GrowingVariable) -> str:
+    name, container = variable.name, variable.container
+    if container is None:
+        return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
+    if container.limit:
+        full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
+        return (
+            f"When it is full, it takes {full}: choose a smaller maxlen, or keep its tensors in host memory (.cpu())."
+        )
+    if container.type == "deque":
+        return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
+    if container.type in _MAPPINGS:
+        return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
+    element = singular(name)
+    verb = _VERBS.get(container.type, "Store")
+    return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
+
+
+_VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
+_MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
+
+
+def _freed(variable: GrowingVariable) -> str:
+    """What would be free without the graphs."""
+    kept = variable.kept
+    on_device = f"{'' if kept.is_exact else 'about '}{format_bytes(kept.graph_bytes)}" if kept.graph_bytes else ""
+    on_host = f"about {format_bytes(kept.freed_on_host_bytes)} of host memory" if kept.freed_on_host_bytes else ""
+    return listed(filter(None, (on_device, on_host)))
+
+
+def _nameless(situation: Situation) -> Finding | None:
+    """Growth without a variable that keeps it: by kinds where every look was complete, by the sum of all otherwise."""
+    are_complete = len(situation.looks) >= LOOKS and all(look.is_complete for look in situation.looks)
     is_bare = len(situation.looks) < LOOKS
     looks = situation.bare_looks if is_bare else situation.looks
     if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
         return None
-    growths = _growths([_as_one(look.layout) if is_bare else look.layout.groups for look in looks])
+    growths = _growths([look.layout.groups if are_complete else _as_one(look.layout) for look in looks])
     grown_bytes = sum(growth.bytes for growth in growths)
     if grown_bytes < GROWTH_BYTES:
         return None
-    keepers = _keepers(looks)
-    is_graph = any(growth.group.category is Category.ACTIVATION for growth in growths)
     return Finding(
         kind="leak",
         weight=Weight.PROBLEM,
-        title=_title(keepers, grown_bytes),
-        evidence=(
-            _span(looks),
-            *(_keeper(name, counts) for name, counts in keepers),
-            *map(_kind, growths[:KINDS_SHOWN]),
-        ),
-        remedy=_remedy(keepers, is_graph=is_graph),
+        title="A leak: the program keeps more and more tensors,"
+        f" {format_bytes(grown_bytes)} more since the first look.",
+        evidence=(_span((looks[0], looks[-1])), *map(_kind, growths[:KINDS_SHOWN])),
+        remedy="See them on the Tensors screen; a scan of all Python objects may find the variable that keeps them.",
         bytes=grown_bytes,
         screen="tensors",
         addresses=_addresses(looks[-1].layout, growths),
-        owners=tuple(name for name, _ in keepers) or growths[0].group.names[-1:],
+        owners=growths[0].group.names[-1:],
     )
 
 
@@ -92,19 +217,6 @@ def _growths(looks: Sequence[Sequence[TensorGroup]]) -> list[_Growth]:
     return sorted(growths, key=lambda growth: -growth.bytes)
 
 
-def _keepers(looks: Sequence[Seen]) -> list[tuple[str, list[int]]]:
-    """Variables that hold more and more tensors on the device, the fastest growing first."""
-    per_look = [_elements(look.layout) for look in looks]
-    series = {name: [elements[name] for elements in per_look] for name in per_look[-1]}
-    rising = [(name, counts) for name, counts in series.items() if rises(counts)]
-    return sorted(rising, key=lambda entry: entry[1][0] - entry[1][-1])
-
-
-def _elements(layout: DeviceLayout) -> Counter[str]:
-    names = (name for group in layout.groups if group.category in COMES_AND_GOES for name in group.names)
-    return Counter(filter(None, map(container, names)))
-
-
 def _kind_of(group: TensorGroup) -> TensorKind:
     return group.category, group.type, group.shape, group.dtype
 
@@ -119,24 +231,10 @@ def _addresses(layout: DeviceLayout, growths: Sequence[_Growth]) -> tuple[int, .
     )
 
 
-def _title(keepers: Sequence[tuple[str, list[int]]], grown_bytes: int) -> str:
-    grown = f"{format_bytes(grown_bytes)} more since the first look"
-    if keepers:
-        return f"A leak: {keepers[0][0]} keeps more tensors at every look, {grown}."
-    return f"A leak: the program keeps more and more tensors, {grown}."
-
-
-def _span(looks: Sequence[Seen]) -> str:
-    first, last = looks[0], looks[-1]
-    before, after = (format_bytes(look.layout.statistics.allocated_bytes) for look in (first, last))
-    return (
-        f"From {clock(first.time)} to {clock(last.time)} ({len(looks)} looks) allocated memory grew from {before} to"
-        f" {after}."
-    )
-
-
-def _keeper(name: str, counts: Sequence[int]) -> str:
-    return f"{name} grew from {counts[0]:,} to {counted(counts[-1], 'tensor')}."
+def _span(looks: tuple[Seen, Seen]) -> str:
+    first, last = looks
+    before, after = (format_bytes(look.layout.statistics.allocated_bytes) for look in looks)
+    return f"From {clock(first.time)} to {clock(last.time)} allocated memory went from {before} to {after}."
 
 
 def _kind(growth: _Growth) -> str:
@@ -145,14 +243,3 @@ def _kind(growth: _Growth) -> str:
     category = group.category.words
     what = f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else NAMELESS
     return f"{growth.first:,} became {growth.last:,} x {what} (+{format_bytes(growth.bytes)}){names}."
-
-
-def _remedy(keepers: Sequence[tuple[str, list[int]]], *, is_graph: bool) -> str:
-    if not keepers:
-        return "See them on the Tensors screen; a scan of all Python objects may find the variable that keeps them."
-    name = keepers[0][0]
-    if is_graph:
-        return (
-            f"Append loss.item() or loss.detach() to {name}: a tensor with its graph keeps all that was saved for it."
-        )
-    return f"Move the tensors in {name} to the host (.cpu()), or drop the old ones."

@@ -11,8 +11,6 @@ MOST = 3
 _INDEX = re.compile(r"\[\d+\]")
 _LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
 _PLACE = re.compile(r" \([^()]*\)$")
-_ELEMENT = re.compile(r"^([^\[\]]+)\[\d+\]")
-_KEPT = re.compile(r" \(exception ([^\[\](), ]+)\[\d+\], ")
 
 
 def family(name: str) -> str:
@@ -20,10 +18,12 @@ def family(name: str) -> str:
     return _LAYER.sub(".*", _INDEX.sub("[*]", _PLACE.sub("", name)))
 
 
-def container(name: str) -> str:
-    """`losses` for `losses[3] (train.py:23)`, `errors` for `x (exception errors[3], ...)`; "" for other names."""
-    element = _KEPT.search(name) or _ELEMENT.match(name)
-    return element[1] if element else ""
+def singular(name: str) -> str:
+    """What a program may call one element of `self.val_losses`: `val_loss`; `tensor` where the name has no plural."""
+    last = name.rpartition(".")[2].partition("[")[0]
+    if last.endswith(("sses", "xes", "ches")):
+        return last[:-2]
+    return last[:-1] if last.endswith("s") and not last.endswith("ss") and len(last) > 2 else "tensor"
 
 
 def place(name: str) -> str:

@@ -11,7 +11,7 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import CounterPoint, DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Reading
-from gputui.model.tensors import Category
+from gputui.model.tensors import Category, Inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class Seen:
 
     time: float
     layout: DeviceLayout
+    inventory: Inventory | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there was time for all tensors."""
+        return self.inventory is None or self.inventory.is_complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,8 @@ def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
     for moment in moments:
         for shown in moment.devices:
             if shown.index == device and shown.layout is not None:
-                layouts[moment.look_time] = shown.layout
-    return [Seen(at, layout) for at, layout in layouts.items()]
+                layouts[moment.look_time] = (shown.layout, moment.look.inventory if moment.look else None)
+    return [Seen(at, layout, inventory) for at, (layout, inventory) in layouts.items()]
 
 
 def _some(looks: Sequence[Seen]) -> tuple[Seen, ...]:

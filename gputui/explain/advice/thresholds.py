@@ -41,6 +41,11 @@ GROWTH_TENSORS = 3
 GROWTH_BYTES = 16 * MIB
 """Less growth than this in a minute is metrics and counters."""
 
+LOOKS_OF_VARIABLES = 9
+"""In which the memory of a single variable must rise every time: that of a step's own tensors goes up and down."""
+NODE_BYTES = 800
+"""Of host memory for each operation of an autograd graph, with the tensors it has saved: 700 to 1,200 were measured."""
+
 FORWARD_LOOKS = 3
 """The least number of looks during a forward pass."""
 FORWARD_BYTES = MIB

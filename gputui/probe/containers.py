@@ -1,0 +1,201 @@
+"""The containers of tensors: how many elements each has, where it is, and how many graphs it keeps.
+
+A length is exact even in a look that has time for a few of the elements only: by it the viewer sees growth.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from gputui.probe import keepers
+from gputui.probe.growing_lines import (
+    ATTRIBUTE,
+    EITHER,
+    FUNCTIONS_AT_MOST,
+    VARIABLE,
+    functions_of,
+    line_of_growth,
+    mentioning,
+    variable_of,
+)
+from gputui.probe.stacks import Namespace
+from gputui.probe.torch_types import AnyObject
+from gputui.probe.variables import NamedValue
+
+SHORTEST = 3
+"""Shorter containers are pairs and records, not collections."""
+DESCRIBED_AT_MOST = 256
+"""How many containers a look describes: those nearest to a variable."""
+SENT_AT_MOST = 64
+
+
+class Root(NamedTuple):
+    """A tensor in a container: its label, the place and the name by which the container leads to it, and its graph."""
+
+    label: str
+    where: str
+    name: str
+    has_graph: bool
+
+
+class Container(NamedTuple):
+    """A container as the search came to it, with the object that has it as an attribute or element, if any."""
+
+    named: NamedValue
+    elements: int
+    holder: AnyObject
+
+
+def describe(
+    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Most fields of `gputui.model.tensors.Container` for each; `add_graphs` adds the others.
+
+    `files` has names for some files, such as "cell 12".
+    """
+    frames = [(space.where, space.code) for space in namespaces if space.code is not None]
+    described = []
+    for container in containers:
+        named, variable = container.named, variable_of(container.named.name)
+        module = None if named.where else _module_of(named, namespaces)
+        described.append(
+            {
+                "ident": id(named.value),
+                "name": named.name,
+                "where": named.where or _file_of(module),
+                "held_by": _class_of(container.holder, named.name),
+                "type": type(named.value).__name__,
+                "elements": container.elements,
+                "limit": _limit(named.value),
+                "variable": named.where,
+                "growth": (
+                    [
+                        *_nearest_functions(container, module, variable),
+                        *(code for where, code in frames if where == named.where),
+                        *(code for _, code in frames),
+                    ],
+                    variable,
+                    _loads(container),
+                    files,
+                ),
+            }
+        )
+    return described
+
+
+def _loads(container: Container) -> tuple[str, ...]:
+    """How the program reads the container: as a variable or as an attribute."""
+    name, holder = container.named.name, container.holder
+    if name.endswith("]"):
+        return EITHER
+    is_of_object = holder is not None and type(holder) not in (FunctionType, MethodType)
+    return ATTRIBUTE if is_of_object or "." in name else VARIABLE
+
+
+def _nearest_functions(container: Container, module: dict[str, Any] | None, variable: str) -> list[CodeType]:
+    """The functions that are likely to add to the container: of its holder's class, or of its module."""
+    held_by = [] if container.holder is None else functions_of(container.holder, variable)
+    in_module = list(islice(mentioning(module, variable), FUNCTIONS_AT_MOST)) if module else []
+    return held_by + in_module
+
+
+def roots(
+    tensors: Iterable[NamedValue], exceptions: Iterable[NamedValue], has_graph: Callable[[Any], bool]
+) -> list[Root]:
+    """The tensors that are in containers, also as locals that an exception in a container keeps."""
+    by_label = {keepers.label_of(exception): exception for exception in exceptions if "[" in exception.name}
+    found = []
+    for tensor in tensors:
+        exception = by_label.get(tensor.where.partition(", ")[0]) if tensor.keeper == keepers.EXCEPTION else None
+        element = exception or tensor
+        if "[" in element.name:
+            found.append(Root(tensor.label, element.where, element.name, has_graph(tensor.value)))
+    return found
+
+
+def add_graphs(
+    described: list[dict[str, Any]], roots: Iterable[Root], nodes: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
+
+    `nodes` are the numbers of graph nodes that were visited from a tensor, by its label. Works on names alone, in the
+    probe's thread, after the look.
+    """
+    counts: dict[tuple[str, str], _Elements] = {}
+    for container in described:
+        container["grown_at"] = line_of_growth(*container.pop("growth"))
+        counts.setdefault((container["variable"], container["name"]), _Elements())
+    for label, where, name, has_graph in roots:
+        visited = nodes.get(label, 0) if has_graph else 0
+        start = name.find("[")
+        while start >= 0:
+            elements = counts.get((where, name[:start]))
+            if elements is not None:
+                elements.add(name[start : name.find("]", start)], visited, has_graph=has_graph)
+            start = name.find("[", start + 1)
+    with_tensors = []
+    for container in described:
+        elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
+        if elements.read:
+            read, graphs = len(elements.read), len(elements.with_graph)
+            counted = {"read": read, "graphs": graphs, "nodes": elements.nodes, "walked": elements.walked}
+            with_tensors.append(container | counted)
+    with_tensors.sort(key=lambda container: -container["read"])
+    return with_tensors[:SENT_AT_MOST]
+
+
+class _Elements:
+    """The elements of one container that lead to tensors, by their key."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.with_graph: set[str] = set()
+        self.nodes = self.walked = 0
+
+    def add(self, key: str, visited: int, *, has_graph: bool) -> None:
+        self.read.add(key)
+        if has_graph:
+            self.with_graph.add(key)
+        if visited:
+            self.nodes += visited
+            self.walked += 1
+
+
+def _limit(value: AnyObject) -> int:
+    """The most elements that a deque keeps; 0 without a limit."""
+    return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
+
+
+def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:
+    """The globals of the module whose variable leads to the value."""
+    variable = named.name.partition("[")[0].partition(".")[0]
+    modules = [
+        space.variables
+        for space in namespaces
+        if not space.is_function and (variable in space.variables or named.name in space.variables)
+    ]
+    direct = (variables for variables in modules if variables.get(named.name) is named.value)
+    return next(direct, modules[0] if modules else None)
+
+
+def _file_of(module: dict[str, Any] | None) -> str:
+    """The file of a module without its folder, "" if there is none."""
+    file = module.get("__file__") if module else None
+    return file.rpartition("/")[2] if type(file) is str else ""
+
+
+def _class_of(holder: AnyObject, name: str) -> str:
+    """`MetricsCallback in callbacks.py` for the object that has the container as an attribute; "" for a variable."""
+    cls = type(holder)
+    module_name = type.__getattribute__(cls, "__module__")
+    if holder is None or name.endswith("]") or module_name == "builtins":
+        return ""
+    module = sys.modules.get(module_name)
+    is_module = issubclass(type(module), ModuleType)
+    file = object.__getattribute__(module, "__dict__").get("__file__") if is_module else None
+    return f"{cls.__name__} in {file.rpartition('/')[2]}" if type(file) is str else cls.__name__

@@ -1,0 +1,112 @@
+"""The line of the program that adds to a container: `losses.append(loss)`, `cache[step] = x`, `outputs += [x]`.
+
+Read from the bytecode of the functions near the container, in the probe's thread, after the look.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from gputui.probe.stacks import place
+from gputui.probe.torch_types import AnyObject
+
+ADDS = frozenset(
+    {"append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "push", "put"}
+)
+VARIABLE = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
+ATTRIBUTE = ("LOAD_ATTR",)
+EITHER = VARIABLE + ATTRIBUTE
+KNOWN_AT_MOST = 4096
+FUNCTIONS_AT_MOST = 64
+"""How many functions of one class or module may be read for one container."""
+
+_INDEX = re.compile(r"\[[^\]]*\]")
+_lines: dict[tuple[str, int, str, str, tuple[str, ...]], str] = {}
+"""What was found in a function, by its file, first line and name, and the variable; "" for nothing."""
+
+
+def variable_of(name: str) -> str:
+    """The last variable or attribute of a name: `outputs` of `trainer.callbacks[0].outputs`."""
+    return _INDEX.sub("", name).rpartition(".")[2]
+
+
+def functions_of(holder: AnyObject, variable: str) -> list[CodeType]:
+    """The code of a function, or of the methods of an object's class that mention the variable."""
+    if type(holder) is MethodType:
+        return [holder.__func__.__code__] if type(holder.__func__) is FunctionType else []
+    if type(holder) is FunctionType:
+        return [holder.__code__]
+    namespaces = [_namespace_of(cls) for cls in _mro_of(type(holder)) if cls.__flags__ & _HEAP_TYPE]
+    return [code for namespace in namespaces for code in mentioning(namespace, variable)][:FUNCTIONS_AT_MOST]
+
+
+def mentioning(namespace: Any, variable: str) -> Iterator[CodeType]:  # noqa: ANN401
+    """The code of the functions among these values that mention the variable."""
+    for value in list(namespace.values()):
+        if type(value) is FunctionType and _mentions(value.__code__, variable):
+            yield value.__code__
+
+
+def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
+    """`train.py:31 in step`: the first place in these functions that adds to the variable; "" without any.
+
+    `loads` are the instructions that count as reading it: `VARIABLE`, `ATTRIBUTE` or `EITHER`. `files` has names for
+    some files, such as "cell 12".
+    """
+    return next(filter(None, (_known_line(code, variable, loads, files) for code in codes)), "")
+
+
+def _known_line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
+    key = (code.co_filename, code.co_firstlineno, code.co_name, variable, loads)
+    if key not in _lines:
+        if len(_lines) >= KNOWN_AT_MOST:
+            _lines.clear()
+        _lines[key] = _line(code, variable, loads, files)
+    return _lines[key]
+
+
+def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
+    """In this function or in one that is defined inside it."""
+    if not _mentions(code, variable):
+        return ""
+    line = is_loaded = 0
+    for instruction in dis.get_instructions(code):
+        if instruction.starts_line is not None:
+            line, is_loaded = _number(instruction, line), 0
+        if instruction.argval == variable and instruction.opname.startswith(loads):
+            is_loaded = 1
+        elif is_loaded and _adds(instruction):
+            return place(code, line, files)
+    inner = (constant for constant in code.co_consts if type(constant) is CodeType)
+    return next(filter(None, (_line(function, variable, loads, files) for function in inner)), "")
+
+
+def _number(instruction: dis.Instruction, line: int) -> int:
+    number: Any = getattr(instruction, "line_number", None) or instruction.starts_line  # a flag from Python 3.13 on
+    return number if type(number) is int else line
+
+
+def _adds(instruction: dis.Instruction) -> bool:
+    if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR"):
+        return instruction.argval in ADDS
+    is_in_place = instruction.opname == "BINARY_OP" and instruction.argrepr == "+="
+    return is_in_place or instruction.opname in ("STORE_SUBSCR", "INPLACE_ADD")
+
+
+def _mentions(code: CodeType, variable: str) -> bool:
+    return (
+        variable in code.co_names
+        or variable in code.co_varnames
+        or variable in code.co_freevars
+        or variable in code.co_cellvars
+        or any(type(constant) is CodeType and _mentions(constant, variable) for constant in code.co_consts)
+    )
+
+
+_mro_of = type.__dict__["__mro__"].__get__
+_namespace_of = type.__dict__["__dict__"].__get__
+_HEAP_TYPE = 1 << 9

@@ -1,0 +1,69 @@
+"""The program's own modules that are not on a stack now: their globals and class attributes keep tensors, too."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from types import ModuleType
+from typing import Any
+
+from gputui.probe.meter import Meter
+from gputui.probe.search import VariableSearch
+from gputui.probe.stacks import Namespace, global_variables, is_library
+from gputui.probe.torch_types import AnyObject
+
+MODULES_AT_ONCE = 32
+"""How many modules a look searches beside those in which earlier looks found tensors."""
+VARIABLES_PER_STEP = 16
+
+_PACKAGES = ("site-packages", "dist-packages")
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+
+
+class ProgramModules:
+    """Knows modules by name only, so none is kept alive."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._with_tensors: set[str] = set()
+        self._imported = 0
+        self._start = 0
+
+    def search(self, search: VariableSearch, meter: Meter) -> list[Namespace]:
+        """Search the modules in which tensors were found before, and the next few of the others; returns the former."""
+        if len(sys.modules) != self._imported:
+            self._imported = len(sys.modules)
+            self._names = [
+                name for name, module in list(sys.modules.items()) if name != "__main__" and _is_of_the_program(module)
+            ]
+        start = self._start if self._start < len(self._names) else 0
+        self._start = start + MODULES_AT_ONCE
+        names = [*self._with_tensors, *self._names[start : self._start]]
+        with_tensors = []
+        for name in dict.fromkeys(names):
+            variables = _variables(sys.modules.get(name))
+            if not meter.spend(1 + len(variables) // VARIABLES_PER_STEP):
+                break
+            before = len(search.tensors)
+            namespace = Namespace("", is_function=False, variables=global_variables(variables))
+            search.search([namespace], meter)
+            if len(search.tensors) > before:
+                self._with_tensors.add(name)
+                with_tensors.append(namespace)
+        return with_tensors
+
+
+def _is_of_the_program(module: AnyObject) -> bool:
+    variables = _variables(module)
+    file = variables.get("__file__")
+    return (
+        type(file) is str
+        and not file.startswith(_STANDARD_LIBRARY)
+        and not any(folder in file for folder in _PACKAGES)
+        and not is_library(variables)
+    )
+
+
+def _variables(module: AnyObject) -> dict[str, Any]:
+    """The globals of a module; {} for other objects, which a program may put into `sys.modules`."""
+    return object.__getattribute__(module, "__dict__") if issubclass(type(module), ModuleType) else {}

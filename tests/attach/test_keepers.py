@@ -1,0 +1,97 @@
+"""A leak names its keeper by itself: in real programs of any size, after a few automatic looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gputui.explain.advice import findings
+from gputui.model.finding import Finding
+from gputui.model.moment import TargetMoment
+from gputui.model.snapshot import Snapshot
+from gputui.model.timeline import Timeline
+from gputui.sources.probe.feed import TargetFeed
+from tests import torches
+from tests.attach.children import Child, Python, wait_until
+
+PROGRAM = Path(__file__).parent / "programs" / "keeper.py"
+MANY_OBJECTS = 300_000
+LOOKS_AT_MOST = 20
+"""Automatic looks of the largest of these programs come every 1 to 2.5 s."""
+BEHAVES_FOR_LOOKS = 10
+
+
+@pytest.fixture
+def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Callable[..., Finding | None]]:
+    """Runs a program with a habit and returns the leak that automatic looks find: the first in a look, or None."""
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
+
+    def run(habit: str, name: str, objects: int = 0, looks: int = LOOKS_AT_MOST) -> Finding | None:
+        child = python.fork(PROGRAM, habit, str(objects))
+        child.expect("ready")
+        return _leak(child, name, looks)
+
+    yield run
+    python.end()
+
+
+def _leak(child: Child, name: str, looks: int) -> Finding | None:
+    """The leak that is blamed on this variable, within this number of looks; the last one found otherwise."""
+    timeline = Timeline()
+    leaks: list[Finding] = []
+    look_times: set[float] = set()
+
+    def take(moment: TargetMoment) -> None:
+        timeline.add(moment)
+        if moment.look_time and moment.look_time not in look_times:
+            look_times.add(moment.look_time)
+            by_kind = {f.kind: f for f in findings(moment, 0, timeline.points, timeline.moments)}
+            leaks.extend([by_kind["leak"]] if "leak" in by_kind else [])
+
+    def is_over() -> bool:
+        return len(look_times) >= looks or any(leak.owners[:1] == (name,) for leak in leaks)
+
+    feed = TargetFeed(child.attach(), Snapshot, take, interval_s=1.0)
+    feed.start()
+    wait_until(is_over, f"{looks} looks")
+    feed.stop()
+    return leaks[-1] if leaks else None
+
+
+TO_HOST = ".cpu() instead of "
+HABITS = {
+    "outputs": ("outputs", " elements, ", "Append output.cpu() instead of output", "outputs.append(output())"),
+    "losses": ("losses", " graphs, ", "Append loss.item() instead of loss: that would free ", "losses.append(loss())"),
+    "cache": ("cache", " elements, ", "Delete the entries of cache", "cache.update({step: output()})"),
+    "buffer": ("buffer", " elements, ", "When it is full, it takes ", "buffer.append((output(), "),
+    "callback": ("trainer.callbacks[1].outputs", " elements, ", TO_HOST, "self.outputs.append(value)"),
+    "deep": ("trainer.loop.state.batch.seen", " elements, ", TO_HOST, ".batch.seen.append(output())"),
+    "closure": ("kept", " elements, ", TO_HOST, "kept.append(value)"),
+    "global": ("HISTORY", " elements, ", TO_HOST, "HISTORY.append(value)"),
+    "class": ("Log.entries", " elements, ", TO_HOST, "Log.entries.append(value)"),
+    "errors": ("errors", " elements, ", "Keep str(error) instead of the exceptions in errors", "errors.append(error)"),
+    "total": ("total_loss", " in the graph of one tensor, ", "Add the .item() of each tensor to total_loss", ""),
+    "history": ("history", " in one tensor, ", "Keep history in host memory", ""),
+}
+"""By habit: the variable, words of the title and of the remedy, and the line of the program that adds to it."""
+
+
+@pytest.mark.parametrize("objects", [0, MANY_OBJECTS], ids=["small", "large"])
+@pytest.mark.parametrize("habit", HABITS)
+def test_the_variable_is_named_after_a_few_automatic_looks(watch, habit, objects) -> None:
+    name, content, remedy, statement = HABITS[habit]
+    leak = watch(habit, name, objects)
+    assert leak is not None
+    place = re.match(rf"{re.escape(name)} \((\w+\.py):(\d+) in [\w<>]+\) grows: ", leak.title)
+    assert place is not None, leak.title
+    line = (PROGRAM.parent / place[1]).read_text().splitlines()[int(place[2]) - 1]
+    assert statement in line
+    assert content in leak.title
+    assert remedy in leak.remedy
+
+
+def test_a_program_that_keeps_nothing_is_not_blamed(watch) -> None:
+    assert watch("behave", "", looks=BEHAVES_FOR_LOOKS) is None
