@@ -8,7 +8,6 @@ run, none of its objects is kept alive, and CUDA is not initialised.
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
@@ -26,15 +25,14 @@ from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
 from gputui.probe.modules import KnownModule
-from gputui.probe.referrers import name_by_referrers
+from gputui.probe.other_tensors import OtherTensors
 from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import Ledger
-from gputui.probe.torch_types import Tensor, Torch
+from gputui.probe.torch_types import Torch
 from gputui.probe.variables import EXCEPTION, MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
 
 WALK, SCAN = "walk", "scan"
-ACTIVATION, OTHER, GRADIENT, PARAMETER, KV_CACHE = "activation", "other", "gradient", "parameter", "kv_cache"
 
 SAVED_UNKNOWN = (
     "PyTorch before 2.10 does not show which tensors are saved for the backward pass: they count as unattributed."
@@ -43,12 +41,6 @@ IN_BACKWARD = (
     "Another thread is in its backward pass, so the tensors saved for it were left out: look again when it has ended."
 )
 VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
-
-UNNAMED = "unnamed"
-KEYS_AND_VALUES = re.compile(
-    r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
-)
-"""How the tensors of a cache of keys and values are named: in transformers' cache classes and in hand-made ones."""
 
 NOT_READY = "PyTorch is still being imported."
 NEEDED = ("_C", "Tensor", "nn", "optim", "cuda")
@@ -126,6 +118,14 @@ class _InventoryRun:
             self._model_states,
             meter,
             is_thorough=is_thorough,
+        )
+        self._others = OtherTensors(
+            self._ledger,
+            self._gradients,
+            self._model_states,
+            self._saved,
+            meter,
+            is_graph_at_rest=self._is_graph_at_rest,
         )
 
     def result(self) -> dict[str, Any]:
@@ -249,77 +249,21 @@ class _InventoryRun:
         record("objects", [tensor for tensor in self._loose if id(tensor) not in kept_ids])
 
     def _record_variables(self) -> None:
-        caches = [named for named in self._search.tensors if KEYS_AND_VALUES.search(named.name)]
-        for named in caches:
-            if not self._gradients.requires_grad(named.value):
-                with self._ledger.kept_by(named.keeper):
-                    self._ledger.record(named.value, KV_CACHE, named.label)
-        for named in self._search.tensors:
-            if not self._meter.spend():
-                return
-            if not named.keeper:
-                self._record_variable(named)
-        for named in self._search.tensors:
-            if named.keeper and self._meter.spend():
-                with self._ledger.kept_by(named.keeper):
-                    self._record_variable(named)
-
-    def _record_variable(self, named: NamedValue) -> None:
-        entry = self._ledger.record(named.value, self._category(named.value), named.label)
-        if entry is not None and entry["address"] in self._saved.unnamed:
-            self._saved.unnamed.discard(entry["address"])
-            self._saved.in_variables.add(entry["address"])
-            self._ledger.rename(entry, named.value, named.label)
-        self._model_states.record_gradient(named.value, named.name, named.where)
+        self._others.record_variables(self._search.tensors)
 
     def _record_leaves(self) -> None:
-        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
-        parameter = self._torch.nn.Parameter
-        for leaf in self._saved.leaves:
-            if not self._meter.spend():
-                return
-            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
+        self._others.record_leaves(self._torch)
 
     def _record_loose(self) -> None:
-        """Python's other tensors: those on an interpreter's stack, and those that no variable leads to."""
-        unnamed = [
-            tensor
-            for tensor in self._loose
-            if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
-        ]
-        if self._method == SCAN:
-            self._name_by_referrers(unnamed)
-
-    def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
-        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
-        if self._ledger.is_known(tensor):
-            return False
-        node = self._gradients.node(tensor) if self._is_graph_at_rest else None
-        name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
-        entry = self._ledger.record(tensor, category, name)
-        self._model_states.record_gradient(tensor, name)
-        return entry is not None and node is None
-
-    def _name_by_referrers(self, unnamed: list[Tensor]) -> None:
-        """Name the largest of these by what refers to them: a call of C that visits every object."""
-        if not unnamed or not self._heap.may_visit_all(self._meter):
-            return
-        entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
-        unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
-        own = {id(unnamed), id(self._loose)}
-        for ident, name in name_by_referrers(unnamed, own, self._attributes).items():
-            entry = entries[ident]
-            if entry is not None:
-                entry["owner"] = name
+        unnamed = self._others.record_objects(self._loose)
+        if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
+            self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
 
     def _describe_containers(self) -> None:
         search = self._search
         if search.containers:
             self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
             self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.has_graph)
-
-    def _category(self, tensor: Tensor) -> str:
-        return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
 
 
 def _is_in_backward_here(torch: Torch) -> bool:

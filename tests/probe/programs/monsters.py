@@ -17,7 +17,7 @@ from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
 
-STEPS, LOOKS = 5000, 6
+STEPS, LOOKS = 5000, 9
 MANY = 1_000_000
 
 

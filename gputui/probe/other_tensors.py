@@ -1,0 +1,103 @@
+"""Tensors that belong to no model and no graph: those of variables, and those that only Python's objects lead to."""
+
+from __future__ import annotations
+
+import re
+
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.gradients import GradientReader
+from gputui.probe.meter import Meter
+from gputui.probe.model_states import ModelStates
+from gputui.probe.referrers import name_by_referrers
+from gputui.probe.saved import SavedTensors
+from gputui.probe.storages import Ledger
+from gputui.probe.torch_types import Tensor, Torch
+from gputui.probe.variables import NamedValue
+
+ACTIVATION, OTHER, PARAMETER, KV_CACHE = "activation", "other", "parameter", "kv_cache"
+UNNAMED = "unnamed"
+KEYS_AND_VALUES = re.compile(
+    r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
+)
+"""How the tensors of a cache of keys and values are named: in transformers' cache classes and in hand-made ones."""
+
+
+class OtherTensors:
+    """Records them in the ledger, after the tensors of models and of the graph."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        gradients: GradientReader,
+        model_states: ModelStates,
+        saved: SavedTensors,
+        meter: Meter,
+        *,
+        is_graph_at_rest: bool,
+    ) -> None:
+        self._ledger = ledger
+        self._gradients = gradients
+        self._model_states = model_states
+        self._saved = saved
+        self._meter = meter
+        self._is_graph_at_rest = is_graph_at_rest
+
+    def record_variables(self, tensors: list[NamedValue]) -> None:
+        """Record the tensors of variables, those that something else keeps alive last."""
+        for named in tensors:
+            if KEYS_AND_VALUES.search(named.name) and not self._gradients.requires_grad(named.value):
+                with self._ledger.kept_by(named.keeper):
+                    self._ledger.record(named.value, KV_CACHE, named.label)
+        for named in tensors:
+            if not self._meter.spend():
+                return
+            if not named.keeper:
+                self._record_variable(named)
+        for named in tensors:
+            if named.keeper and self._meter.spend():
+                with self._ledger.kept_by(named.keeper):
+                    self._record_variable(named)
+
+    def record_leaves(self, torch: Torch) -> None:
+        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
+        parameter = torch.nn.Parameter
+        for leaf in self._saved.leaves:
+            if not self._meter.spend():
+                return
+            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
+
+    def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name."""
+        return [
+            tensor for tensor in tensors if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
+        ]
+
+    def name_by_referrers(self, unnamed: list[Tensor], own: set[int], attributes: AttributeReader) -> None:
+        """Name the largest of these by what refers to them; `own` are the ids of the caller's lists of them."""
+        entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
+        unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
+        for ident, name in name_by_referrers(unnamed, {id(unnamed)} | own, attributes).items():
+            entry = entries[ident]
+            if entry is not None:
+                entry["owner"] = name
+
+    def _record_variable(self, named: NamedValue) -> None:
+        entry = self._ledger.record(named.value, self._category(named.value), named.label)
+        if entry is not None and entry["address"] in self._saved.unnamed:
+            self._saved.unnamed.discard(entry["address"])
+            self._saved.in_variables.add(entry["address"])
+            self._ledger.rename(entry, named.value, named.label)
+        self._model_states.record_gradient(named.value, named.name, named.where)
+
+    def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
+        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
+        if self._ledger.is_known(tensor):
+            return False
+        node = self._gradients.node(tensor) if self._is_graph_at_rest else None
+        name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
+        entry = self._ledger.record(tensor, category, name)
+        self._model_states.record_gradient(tensor, name)
+        return entry is not None and node is None
+
+    def _category(self, tensor: Tensor) -> str:
+        return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
