@@ -71,6 +71,8 @@ class Graph:
         """The ids of the nodes that each visited node has its inputs from."""
         self.views: set[int] = set()
         """The ids of nodes that only cast or view their input."""
+        self.abandoned: set[int] = set()
+        """The ids of the nodes from which a walk ended early, as a backward pass had released what they save."""
         self.embeddings: set[int] = set()
         """The ids of the nodes that look up an embedding."""
         self.is_readable = can_read_saved(torch)
@@ -106,6 +108,7 @@ class Graph:
                 yield from self._saved(node, plan)
                 released = released + 1 if self._found == found else -sys.maxsize
                 if released == RELEASED_AFTER and not is_thorough:
+                    self.abandoned.add(id(root))
                     return
             if plan.is_special:
                 self._note(node, plan)

@@ -32,6 +32,7 @@ SHORTEST = 3
 DESCRIBED_AT_MOST = 256
 """How many containers a look describes: those nearest to a variable."""
 SENT_AT_MOST = 64
+SIZES_AT_MOST = 1024
 
 
 class Root(NamedTuple):
@@ -119,11 +120,15 @@ def roots(
 
 
 def add_graphs(
-    described: list[dict[str, Any]], roots: Iterable[Root], nodes: Mapping[str, int]
+    described: list[dict[str, Any]],
+    roots: Iterable[Root],
+    nodes: Mapping[str, int],
+    sizes: dict[tuple[int, str], tuple[int, int]],
 ) -> list[dict[str, Any]]:
     """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
 
-    `nodes` are the numbers of graph nodes that were visited from a tensor, by its label. Works on names alone, in the
+    `nodes` are the numbers of graph nodes that were visited from a tensor, by its label; `sizes` has those of earlier
+    looks, with the number of graphs, by the id and the name of the container. Works on names alone, in the
     probe's thread, after the look.
     """
     counts: dict[tuple[str, str], _Elements] = {}
@@ -142,11 +147,24 @@ def add_graphs(
     for container in described:
         elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
         if elements.read:
+            operations, walked = _size_of_graphs(container, elements, sizes)
             read, graphs = len(elements.read), len(elements.with_graph)
-            counted = {"read": read, "graphs": graphs, "nodes": elements.nodes, "walked": elements.walked}
+            counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append(container | counted)
     with_tensors.sort(key=lambda container: -container["read"])
     return with_tensors[:SENT_AT_MOST]
+
+
+def _size_of_graphs(
+    container: dict[str, Any], elements: _Elements, sizes: dict[tuple[int, str], tuple[int, int]]
+) -> tuple[int, int]:
+    """The number of operations in a number of graphs: those that this look has counted, or else an earlier one."""
+    if len(sizes) > SIZES_AT_MOST:
+        sizes.clear()
+    key = container["ident"], container["name"]
+    if elements.walked:
+        sizes[key] = elements.nodes, elements.walked
+    return sizes.get(key, (0, 0))
 
 
 class _Elements:

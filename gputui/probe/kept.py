@@ -16,7 +16,10 @@ _NODES_IN_TURN = 2000
 
 
 def assign_keepers(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any]) -> dict[str, int]:
-    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by variable."""
+    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by variable.
+
+    Variables whose graph was not visited as a whole have none.
+    """
     inputs: Mapping[int, list[int]] = graph["inputs"]
     keepers: dict[int, str] = {}
     operations: dict[str, int] = {}
@@ -37,4 +40,5 @@ def assign_keepers(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any])
         address = storage["address"]
         if storage["category"] == "activation" and address in nodes and address not in in_variables:
             storage["kept_by"] = keepers.get(nodes[address], "")
-    return operations
+    abandoned = {graph["roots"].get(root) for root in graph["abandoned"]}
+    return {label: count for label, count in operations.items() if label not in abandoned}

@@ -18,6 +18,8 @@ NAMED_WELL = 0.99
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
+COUNT_GRAPH_EVERY = 8
+"""How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
 _BLOCKS_IN_TURN = 512
 
 
@@ -33,6 +35,8 @@ class Memory:
         """The storages of the last looks, by address."""
         self.roots_starts: dict[str, int] = {}
         """Which tensor the next walk of the graph begins with, for those in containers and for the others."""
+        self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
+        """How many operations a number of graphs had that a container keeps, by its id and name."""
         self.states_start = 0
         """Which module the next look begins with."""
         self.scan_start = 0
@@ -43,6 +47,11 @@ class Memory:
     def is_thorough_due(self) -> bool:
         """Whether the next look should search also where earlier ones found nothing."""
         return self._named_share < NAMED_WELL and self.search.number % THOROUGH_EVERY == 0
+
+    @property
+    def is_graph_count_due(self) -> bool:
+        """Whether the next look should count the operations of a graph, even if it saves nothing any more."""
+        return self.search.number % COUNT_GRAPH_EVERY == 1
 
     @property
     def is_scan_due(self) -> bool:

@@ -66,6 +66,9 @@ class SavedTensors:
         """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
         roots = [tensor for tensor in tensors if self._gradients.requires_grad(tensor)]
         start = memory.roots_starts.get(which, 0)
+        if which == "containers" and roots and memory.is_graph_count_due:
+            first = roots[start if start < len(roots) else 0]
+            self._walk(first, search, self._meter.part(SHARES[which]), is_thorough=True)
         memory.roots_starts[which] = self._walk_all(roots, start, search, self._meter.part(SHARES[which]))
 
     def _walk_all(self, roots: list[Tensor], start: int, search: VariableSearch, meter: Meter) -> int:
@@ -74,7 +77,7 @@ class SavedTensors:
         for number, root in enumerate(roots[start:] + roots[:start]):
             if meter.is_over:
                 return (start + max(number - 1, 1)) % len(roots)
-            self._walk(root, search, meter)
+            self._walk(root, search, meter, is_thorough=self._is_thorough)
         return 0
 
     def graph(self) -> dict[str, Any]:
@@ -91,10 +94,11 @@ class SavedTensors:
             "views": self._graph.views,
             "nodes": self._nodes,
             "roots": self._roots,
+            "abandoned": self._graph.abandoned,
             "in_variables": self.in_variables,
         }
 
-    def _walk(self, root: Tensor, search: VariableSearch, meter: Meter) -> None:
+    def _walk(self, root: Tensor, search: VariableSearch, meter: Meter, *, is_thorough: bool) -> None:
         variable = self.variables.get(id(root))
         tensors = [root]
         while tensors and not meter.is_over:
@@ -102,7 +106,7 @@ class SavedTensors:
                 node = self._gradients.node(tensor)
                 if variable is not None and node is not None:
                     self._roots.setdefault(id(node), variable.label)
-                for saved in self._graph.walk(node, meter, is_thorough=self._is_thorough):
+                for saved in self._graph.walk(node, meter, is_thorough=is_thorough):
                     self._record_one(saved)
             tensors = []
             for packed in self._graph.take_packed():

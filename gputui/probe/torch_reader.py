@@ -93,7 +93,7 @@ class TorchReader:
             graph = inventory.pop("graph")
             attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
             operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
-            described = inventory["containers"], inventory.pop("roots"), operations or {}
+            described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
             inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
         if inventory is not None:
             attempt("Earlier tensors", problems, self._memory.complete, inventory, described_map)

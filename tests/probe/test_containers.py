@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gputui.probe.containers import Root, add_graphs
 from gputui.probe.growing_lines import VARIABLE
+
+
+@pytest.mark.parametrize("program", ["with_a_backward_pass", "without_a_backward_pass"])
+def test_the_operations_of_kept_graphs_are_counted_in_every_look(run_once, program):
+    for containers in run_once("kept_graphs.py")[program]:
+        (losses,) = (container for container in containers if container["name"] == "losses")
+        assert (losses["elements"], losses["graphs"]) == (5, 5)
+        assert losses["nodes"] == losses["walked"] * 101 > 0, losses
 
 
 def test_two_containers_of_the_same_name_are_both_described():
@@ -11,7 +21,7 @@ def test_two_containers_of_the_same_name_are_both_described():
         {"ident": ident, "name": "HISTORY", "variable": "", "growth": ([], "HISTORY", VARIABLE, {})} for ident in (1, 2)
     ]
     roots = [Root(name, "", name, has_graph=False) for name in ("HISTORY[0]", "HISTORY[1]")]
-    assert [(container["ident"], container["read"]) for container in add_graphs(described, roots, {})] == [
+    assert [(container["ident"], container["read"]) for container in add_graphs(described, roots, {}, {})] == [
         (1, 2),
         (2, 2),
     ]
