@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gputui.protocol import pauses
 
-RESERVE = 0.2
+RESERVE = 0.3
 """The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
 LARGEST_PART = 0.5
 """The largest part of a stop for one call. A map that takes longer gets a stop of its own; others are left out."""

@@ -249,7 +249,8 @@ class _InventoryRun:
         record("objects", [tensor for tensor in self._loose if id(tensor) not in kept_ids])
 
     def _record_variables(self) -> None:
-        self._others.record_variables(self._search.tensors)
+        starts = self._memory.roots_starts
+        starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
     def _record_leaves(self) -> None:
         self._others.record_leaves(self._torch)

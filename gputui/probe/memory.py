@@ -34,7 +34,7 @@ class Memory:
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self.roots_starts: dict[str, int] = {}
-        """Which tensor the next walk of the graph begins with, for those in containers and for the others."""
+        """Which tensor the next look begins with, by where the tensors were found."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """How many operations a number of graphs had that a container keeps, by its id and name."""
         self.states_start = 0

@@ -42,21 +42,26 @@ class OtherTensors:
         self._meter = meter
         self._is_graph_at_rest = is_graph_at_rest
 
-    def record_variables(self, tensors: list[NamedValue]) -> None:
-        """Record the tensors of variables, those that something else keeps alive last."""
+    def record_variables(self, tensors: list[NamedValue], start: int) -> int:
+        """Record the tensors of variables, those that something else keeps alive last.
+
+        It begins with number `start`, and returns where the next look has to go on: 0 if there was time for all.
+        """
         for named in tensors:
             if KEYS_AND_VALUES.search(named.name) and not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
                     self._ledger.record(named.value, KV_CACHE, named.label)
-        for named in tensors:
+        live = [named for named in tensors if not named.keeper]
+        start = start if start < len(live) else 0
+        for number, named in enumerate(live[start:] + live[:start]):
             if not self._meter.spend():
-                return
-            if not named.keeper:
-                self._record_variable(named)
+                return (start + number) % len(live)
+            self._record_variable(named)
         for named in tensors:
             if named.keeper and self._meter.spend():
                 with self._ledger.kept_by(named.keeper):
                     self._record_variable(named)
+        return 0
 
     def record_leaves(self, torch: Torch) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""

@@ -17,7 +17,7 @@ from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
 ACTIVATION, PARAMETER = "activation", "parameter"
-SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 1.0}
+SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
 CHECKPOINTED = "kept by a saved-tensor hook"
 
