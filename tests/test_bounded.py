@@ -61,7 +61,7 @@ def objects() -> Counter[str]:
     """The number of gputui objects by type, and the number of items in all containers."""
     gc.collect()
     live = gc.get_objects()
-    counts = Counter(type(item).__qualname__ for item in live if type(item).__module__.startswith("gputui"))
+    counts = Counter(type(item).__qualname__ for item in live if str(type(item).__module__).startswith("gputui"))
     counts["items of dicts, sets and lists"] = sum(len(item) for item in live if type(item) in (dict, set, list))
     return counts
 

@@ -19,6 +19,8 @@ from tests.attach.command import attach
 from tests.attach.kernel import Kernel
 
 MEMORY_GIB = 8.0
+LOOKS = 10
+"""How often to look at most until a look on a busy machine had time for the tensors."""
 LARGE_BYTES = MIB
 """Smaller tensors are biases and scalars."""
 
@@ -204,7 +206,7 @@ def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: K
     assert {"net.weight", "sgd.state[net.weight].momentum_buffer"} < owners(kernel)
     kernel.interrupt()
     assert kernel.finish(request).exception == "KeyboardInterrupt"
-    kept = large(look(kernel))
+    kept = next(filter(None, (large(look(kernel)) for _ in range(LOOKS))), {})
     assert {storage.keeper for storage in kept.values()} == {Keeper.NOTEBOOK_EXCEPTION}
     names = {owner.partition(" (exception of cell 3, cell 2:")[0] for owner in kept}
     assert {"net.weight", "net.weight.grad", "sgd.state[net.weight].momentum_buffer", "out"} < names

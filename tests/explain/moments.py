@@ -125,6 +125,13 @@ def story(*moments: TargetMoment, **keywords) -> Story:
     return Story(moments, **keywords)
 
 
+def key_value_cache(mib: float, shape: tuple[int, ...]) -> TargetMoment:
+    """Two layers of keys and values, each with these MiB and this shape."""
+    names = [f"past_key_values.layers[{layer}].{kind}" for layer in range(2) for kind in ("keys", "values")]
+    made, storages = row(*(Tensor(mib, name, Category.KV_CACHE) for name in names))
+    return moment((made, [replace(storage, shape=shape) for storage in storages]))
+
+
 def text_of(finding: Finding) -> str:
     """All sentences of a finding."""
     return " ".join((finding.title, *finding.evidence, finding.remedy))

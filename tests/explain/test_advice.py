@@ -13,7 +13,7 @@ from gputui.model.process import Workers
 from gputui.model.tensors import Category, Keeper
 from gputui.units import MIB
 from tests.explain.maps import pool, segment
-from tests.explain.moments import Tensor, moment, row, story, text_of
+from tests.explain.moments import Tensor, key_value_cache, moment, row, story, text_of
 
 P, G, S, A, X = (
     Category.PARAMETER,
@@ -99,6 +99,10 @@ POOL = {"pool_id": (1, 0)}
 
 # rule: (moments where it holds, words of its sentences, {why it does not hold: moments where it does not})
 RULE_CASES = {
+    "kv_cache": (
+        story(key_value_cache(32, (2, 8, 512, 1024))), ["512 tokens", "2 layers", "128 KiB a token"],
+        {"a small cache": story(key_value_cache(1, (2, 8, 16, 1024)))},
+    ),
     "out_of_memory": (
         story(moment(num_ooms=1)), ["failed once", "num_ooms is 1"],
         {"no allocation failed": story(moment())},

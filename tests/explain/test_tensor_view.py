@@ -202,5 +202,5 @@ def test_the_detail_of_every_node_fits_the_width(width):
 def test_the_summary_counts_what_the_filter_matches():
     made = view(filter="head")
     text = text_of([draw_summary(made, 120)])
-    assert text.startswith(" 28.0 MiB allocated in 6 blocks  2.0 MiB in 2 match head")
+    assert text.startswith(" 28.0 MiB allocated in 6 blocks, 93% named  2.0 MiB in 2 match head")
     assert text.endswith("by module, sorted by bytes")

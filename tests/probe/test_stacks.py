@@ -110,7 +110,7 @@ def test_reading_stacks_leaves_no_garbage():
     gc.collect()
     gc.disable()
     stacks.is_freeing()
-    stacks.namespaces()
+    stacks.namespaces({})
     garbage = gc.collect()
     gc.enable()
     assert garbage == 0

@@ -181,7 +181,7 @@ def test_details_of_a_job_that_ended_are_absent_in_every_field(source, clock):
     clock.now += 100
     details = source.details(evaluation.identity)
     assert details.tree == ()
-    rest = set(details._fields) - {"identity", "tree"}
+    rest = set(details._fields) - {"identity", "tree", "unshown_descendants"}
     assert {getattr(details, name) for name in rest} == {Absent("the process has ended")}
 
 
