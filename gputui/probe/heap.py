@@ -50,7 +50,7 @@ class Heap:
         older = gc.get_objects(generation=1) if thresholds[0] * thresholds[1] <= YOUNG_AT_MOST else []
         return self._by_kind((newest + older)[:YOUNG_AT_MOST])
 
-    def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
+    def all(self, meter: Meter, start: int, headroom: int = 1) -> tuple[dict[int, list[Any]], int]:
         """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
 
         Listing the objects is one call of C, which cannot be interrupted: ask `may_visit_all` first.
@@ -58,7 +58,7 @@ class Heap:
         meter.spend(_list_steps())
         objects = gc.get_objects()
         start = start if start < len(objects) else 0
-        affordable = meter.affordable_steps() * SORTED_PER_STEP
+        affordable = meter.affordable_steps() * SORTED_PER_STEP // headroom
         part = objects if start == 0 and affordable >= len(objects) else objects[start : start + affordable]
         meter.spend(len(part) // SORTED_PER_STEP)
         if start + len(part) < len(objects):
@@ -66,9 +66,12 @@ class Heap:
             return self._by_kind(part), start + len(part)
         return self._by_kind(part), 0
 
-    def may_visit_all(self, meter: Meter) -> bool:
-        """Whether there is time for a call of C that visits every object."""
-        is_affordable = meter.affordable_steps() >= _list_steps()
+    def may_visit_all(self, meter: Meter, headroom: int = 1) -> bool:
+        """Whether there is time for a call of C that visits every object, even if it takes `headroom` times as long.
+
+        It does where the objects are in no processor's cache.
+        """
+        is_affordable = meter.affordable_steps() >= headroom * _list_steps()
         if not is_affordable:
             meter.leave_out()
         return is_affordable

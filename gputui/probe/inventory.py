@@ -49,6 +49,8 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
+AUTOMATIC_HEADROOM = 4
+"""How much longer than expected a scan that nobody asked for may take without exceeding its stop."""
 
 
 def take_inventory(
@@ -179,13 +181,14 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
             return self._heap.young()
-        if not self._heap.may_visit_all(meter):
+        headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
+        if not self._heap.may_visit_all(meter, headroom):
             if self._method == SCAN:
                 self._problems.append(TOO_MANY)
             return self._heap.young()
         if gc.get_freeze_count():
             self._problems.append(FROZEN)
-        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start)
+        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start, headroom)
         return groups
 
     def _record_owned(self) -> None:
