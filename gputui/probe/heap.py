@@ -71,10 +71,7 @@ class Heap:
 
         It does where the objects are in no processor's cache.
         """
-        is_affordable = meter.affordable_steps() >= headroom * _list_steps()
-        if not is_affordable:
-            meter.leave_out()
-        return is_affordable
+        return meter.affordable_steps() >= headroom * _list_steps()
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
         kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}

@@ -185,6 +185,7 @@ class _InventoryRun:
         if not self._heap.may_visit_all(meter, headroom):
             if self._method == SCAN:
                 self._problems.append(TOO_MANY)
+                self._meter.leave_out()
             return self._heap.young()
         if gc.get_freeze_count():
             self._problems.append(FROZEN)

@@ -20,6 +20,8 @@ SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
 COUNT_GRAPH_EVERY = 8
 """How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
+ENTRIES_AT_MOST = 100_000
+"""The storages kept without a map that would say which of them are gone: some 60 MB of host memory."""
 _BLOCKS_IN_TURN = 512
 
 
@@ -73,7 +75,7 @@ class Memory:
         }
         earlier = lost if inventory["is_complete"] else self.entries | lost
         if described_map is None:
-            self.entries = {**earlier, **found}
+            self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             return
         known_sizes = {(known["device"], known["size_bytes"]) for known in inventory["known_sizes"]}
         allocated_bytes = named_bytes = 0

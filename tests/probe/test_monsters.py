@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from gputui.probe.memory import ENTRIES_AT_MOST, Memory
+
 STEPS = 5000
 CALLS_PER_STEP, CALLS_BESIDE = 100, 30_000
 """How many calls of Python and C functions a step takes at most, and what each look calls beside its steps."""
@@ -49,3 +51,14 @@ def test_a_scan_that_would_take_too_long_is_left_out_with_a_sentence(run_once, p
     assert not scan["is_complete"]
     assert any("too many Python objects" in problem for problem in scan["problems"])
     assert not any(look["problems"] for look in walks)
+
+
+def test_what_is_kept_without_a_map_is_bounded():
+    memory = Memory()
+    for first in range(0, 4 * ENTRIES_AT_MOST, ENTRIES_AT_MOST // 2):
+        storages = [
+            {"address": first + number, "device": -1, "size_bytes": 1, "keeper": ""}
+            for number in range(ENTRIES_AT_MOST // 2)
+        ]
+        memory.complete({"storages": storages, "is_complete": False, "known_sizes": []}, None)
+    assert len(memory.entries) <= 2 * ENTRIES_AT_MOST
