@@ -105,7 +105,8 @@ class AllocatorSettings:
     """How the allocator is set up: `large_page_bytes` is the page of expandable large pools (20 MiB unless set).
 
     `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1 mean
-    none, and () that they are not known.
+    none, and () that they are not known. `max_non_split_rounding_bytes` is None where it is as large as a page;
+    `garbage_collection_threshold` is a share of the allowed memory, 0 where it is off.
     """
 
     backend: str
@@ -114,6 +115,8 @@ class AllocatorSettings:
     is_expandable: bool
     values: tuple[tuple[str, str], ...]
     roundup_divisions: tuple[int, ...] = ()
+    max_non_split_rounding_bytes: int | None = None
+    garbage_collection_threshold: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class Owner:
     saved_by: str = ""
     module: str = ""
     keeper: Keeper = Keeper.NONE
+    kept_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,20 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Visitor:
+    """Another process that holds a little memory on this device, `used_bytes`, and more on another."""
+
+    pid: int
+    used_bytes: int
+    elsewhere_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DriverFacts:
     """What NVML reports of the physical device behind a PyTorch index, and of the process on it.
 
-    The total is used + free + driver-reserved; cudaMemGetInfo calls used + free the total.
+    The total is used + free + driver-reserved; cudaMemGetInfo calls used + free the total. `visitors` work on another
+    device and hold no more than a CUDA context on this one.
     """
 
     nvml_index: int | None
@@ -142,6 +153,7 @@ class DriverFacts:
     process_used_bytes: Reading[int]
     device_free_bytes: Reading[int] = Absent("NVML was not asked")
     utilization_percent: Reading[int] = Absent("NVML was not asked")
+    visitors: tuple[Visitor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,3 +36,5 @@ class Finding:
     needs_look: bool = False
     addresses: tuple[int, ...] = ()
     owners: tuple[str, ...] = ()
+    until: float = 0.0
+    """When it last held (epoch seconds), if it no longer does."""

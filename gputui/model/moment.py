@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from gputui.model.allocator import AllocatorSettings, AllocatorStatistics
 from gputui.model.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
+from gputui.model.failure import Failure
 from gputui.model.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Problem, Reading, value_of
 from gputui.model.target import ActionName, Cost, Disconnect, Greeting, Look, Mark, Recorder
 from gputui.model.tensors import Category, Storage
+from gputui.model.trace import RecordedTraces, Trace
 
 NOT_ASKED = Absent("NVML was not asked")
 NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
@@ -81,11 +83,22 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """The file that a moment comes from: its kind in words, "snapshot" or "black box", and its name."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look`, taken at `look_time` (0: no look yet).
 
     `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
     `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
+    `failure` is the out-of-memory error that a black box is about, `traces` the allocator's trace of each device where
+    one was recorded. `file` is None for a process that runs, and for a recording. `recorded` are the traces of a step
+    that gputui has recorded in this process.
     """
 
     time: float
@@ -101,6 +114,10 @@ class TargetMoment:
     pending_action: ActionName | None = None
     outcome: Outcome | None = None
     look: Look | None = None
+    failure: Failure | None = None
+    traces: tuple[Trace, ...] = ()
+    file: OpenedFile | None = None
+    recorded: RecordedTraces | None = None
 
     @property
     def pid(self) -> int:

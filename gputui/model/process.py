@@ -21,6 +21,8 @@ class ProcessState(str, Enum):
     """The PID belongs to this namespace, and the process is gone."""
     HIDDEN = "hidden from this user"
     """The process exists, but /proc (mounted with hidepid) does not show it."""
+    UNREADABLE = "cannot be read"
+    """The file of /proc could not be read, for a reason that says nothing about the process."""
     ELSEWHERE = "in another PID namespace"
     """NVML reports the host's PIDs, and gputui runs in a container, where they mean nothing."""
 

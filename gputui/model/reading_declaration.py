@@ -40,7 +40,8 @@ class ReadingGraph(NamedTuple):
     """A graph of the device screen, and the series of it that the history keeps.
 
     `part` is the attribute of the value that is drawn, "" for the value itself. `top` is the upper end of the graph;
-    where that is absent it is `top_otherwise`, and where that is None the highest point.
+    where that is absent it is `top_otherwise`, and where that is None the highest point. `write` writes a point, by
+    default in the short form of the reading's unit.
     """
 
     title: str
@@ -48,6 +49,7 @@ class ReadingGraph(NamedTuple):
     top_otherwise: float | None = None
     part: str = ""
     role: str = "good"
+    write: Callable[[Any], str] | None = None
 
 
 class OverviewColumn(NamedTuple):

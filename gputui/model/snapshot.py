@@ -23,13 +23,15 @@ class Snapshot(NamedTuple):
     """What all screens show.
 
     `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of what is shown
-    while a call into the driver hangs. `details` belong to the process that a screen asked for, if any.
+    while a call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is
+    the title of the recorded program that the demonstration shows, "" for its first one.
     """
 
     time: float = 0.0
     number: int = 0
     interval_s: float = 1.0
     is_demo: bool = False
+    example: str = ""
     devices: DeviceLook = DeviceLook()
     devices_age_s: float = 0.0
     host: Host = Host()

@@ -27,7 +27,8 @@ class TorchDevice:
 class Greeting:
     """How a probe describes its process at the start of a conversation; `torch` is "" before PyTorch is imported.
 
-    `actions` names the actions that the probe can run: none if $GPUTUI_PROBE_ACTS is 0.
+    `actions` names the actions that the probe can run: none if $GPUTUI_PROBE_ACTS is 0. `collectives` is the backend of
+    the default process group ("nccl"; "" without one), `libraries` are those of `protocol.libraries` that are imported.
     """
 
     pid: int
@@ -39,6 +40,8 @@ class Greeting:
     is_cuda_initialized: bool
     devices: tuple[TorchDevice, ...]
     actions: tuple[str, ...] = ()
+    collectives: str = ""
+    libraries: tuple[str, ...] = ()
 
 
 class Recorder(str, Enum):
@@ -138,6 +141,7 @@ class ActionName(str, Enum):
     EMPTY_CACHE = "empty_cache"
     HISTORY_ON = "history_on"
     HISTORY_OFF = "history_off"
+    RECORD_STEP = "record_step"
 
 
 @dataclass(frozen=True, slots=True)

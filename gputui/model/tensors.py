@@ -22,11 +22,16 @@ class Category(str, Enum):
     WORKSPACE = "workspace"
     OTHER = "other"
     UNATTRIBUTED = "unattributed"
+    NEWER = "newer"
+    """Allocated after the tensors were looked at; the attach document counts it as unattributed."""
 
     @property
     def words(self) -> str:
         """The category in a sentence: "optimizer state", "KV cache"."""
-        return "KV cache" if self is Category.KV_CACHE else self.value.replace("_", " ")
+        return _CATEGORY_WORDS.get(self, self.value.replace("_", " "))
+
+
+_CATEGORY_WORDS = {Category.KV_CACHE: "KV cache", Category.NEWER: "newer than the last look"}
 
 
 class Keeper(str, Enum):
@@ -150,5 +155,7 @@ class Inventory:
     """False if there was no time for everything: `storages` are then part of what there is."""
     time: float = 0.0
     """When the inventory was taken (epoch seconds); 0: in the look it belongs to."""
+    newer: tuple[tuple[int, int], ...] = ()
+    """(device, address) of the blocks that were allocated after it was taken."""
     containers: tuple[Container, ...] = ()
     """Those with most elements that hold tensors; the search may not have come to others."""

@@ -27,12 +27,14 @@ class Timeline:
         self._points: deque[CounterPoint] = deque(maxlen=POINTS)
         self._moments: deque[TargetMoment] = deque(maxlen=WHOLE_MOMENTS)
         self._marked: dict[Mark, TargetMoment] = {}
+        self.is_rough = False
+        """Whether earlier moments lack their looks, right after a jump in a replay."""
 
     def copy(self) -> Timeline:
         """An independent copy."""
         copied = Timeline()
         copied._points, copied._moments = self._points.copy(), self._moments.copy()
-        copied._marked = self._marked.copy()
+        copied._marked, copied.is_rough = self._marked.copy(), self.is_rough
         return copied
 
     def add(self, moment: TargetMoment) -> None:

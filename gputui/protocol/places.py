@@ -46,8 +46,9 @@ def socket_name(pid: int, started: int) -> str:
 
 def process_of_name(name: str) -> tuple[int, int] | None:
     """PID and start time from a socket's name; None for any other file."""
-    pid, _, started = name.removesuffix(".sock").partition("-")
-    if name.endswith(".sock") and pid.isdecimal() and started.isdecimal():
+    stem, extension = os.path.splitext(name)
+    pid, _, started = stem.partition("-")
+    if extension == ".sock" and pid.isdecimal() and started.isdecimal():
         return int(pid), int(started)
     return None
 

@@ -1,0 +1,82 @@
+"""The allocator's trace: what PyTorch's memory history says happened on one device, event by event."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from gputui.model.allocator import CallSite
+from gputui.model.target import Look
+from gputui.protocol.trace_events import ACTIONS
+
+(
+    ALLOC,
+    FREE_REQUESTED,
+    FREE_COMPLETED,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    SNAPSHOT,
+    OUT_OF_MEMORY,
+) = range(len(ACTIONS))
+"""Their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The events of one device, oldest first, as columns of equal length: a trace can hold millions.
+
+    `addresses` holds what the device had free (bytes) where the event is an "oom". `times_us` is in microseconds since
+    the epoch, 0 where PyTorch recorded none. `stacks` counts in `stack_table`, -1 where no Python stack was recorded;
+    each stack begins with the innermost frame. `pools` counts in `pool_table`, PyTorch's ids of pools ((0, 0) for the
+    default pools); it is empty where PyTorch recorded none (before 2.13), and -1 stands for an unknown pool.
+    `is_whole` says that the recording began before the program's first allocation, so that every live block is in it.
+    `empty_cache_calls` says of each `torch.cuda.empty_cache()` of the program how many "alloc" and "free_requested"
+    events came before it, since a call that releases nothing leaves no event; None where the calls were not counted.
+    """
+
+    device: int
+    actions: bytes
+    addresses: array[int]
+    sizes_bytes: array[int]
+    streams: array[int]
+    times_us: array[int]
+    stacks: array[int]
+    stack_table: tuple[tuple[CallSite, ...], ...] = ()
+    is_whole: bool = False
+    pools: array[int] = field(default_factory=lambda: array("h"))
+    pool_table: tuple[tuple[int, int], ...] = ()
+    empty_cache_calls: tuple[int, ...] | None = None
+
+    def __len__(self) -> int:
+        """How many events it holds."""
+        return len(self.actions)
+
+    def action_name(self, event: int) -> str:
+        """PyTorch's name of an event."""
+        return ACTIONS[self.actions[event]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingCost:
+    """What recording a trace cost the program: events by time before it and during it, and its longest stop."""
+
+    before_s: float
+    before_events: int
+    during_s: float
+    during_events: int
+    stop_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTraces:
+    """The traces of all devices, and the look at the moment at which they end.
+
+    `max_events` is how many events of each device were kept, the newest. `cost` is None if gputui did not record them.
+    """
+
+    traces: tuple[Trace, ...]
+    look: Look
+    max_events: int = 0
+    cost: RecordingCost | None = None

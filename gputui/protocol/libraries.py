@@ -1,0 +1,6 @@
+"""The libraries that decide whether an advice about memory holds, by the names of their modules."""
+
+from __future__ import annotations
+
+LIBRARIES = ("vllm.device_allocator.cumem", "torch_memory_saver", "nixl", "mooncake", "ucxx", "ucp", "uccl")
+"""A probe says which of them its program has imported; `gputui.explain.advice.expandable` says what follows."""
