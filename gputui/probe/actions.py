@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gputui.probe.allocator import RawMap
     from gputui.probe.requests import ActionRequest
 
+RECORD_STEP = "record_step"
+"""The action that takes seconds: see `gputui.probe.step`."""
 FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
 BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
@@ -30,9 +32,14 @@ _NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for th
 _IN_A_COLLECTION = "A garbage collection was already running, and Python starts none inside another: try again."
 
 
+def forbidden() -> str:
+    """Why no action is accepted, "" if they are."""
+    return FORBIDDEN if os.environ.get(environment.PROBE_ACTS) == "0" else ""
+
+
 def allowed_actions() -> list[str]:
     """The names of the actions that viewers may ask for; none if the program's environment forbids them."""
-    return [] if os.environ.get(environment.PROBE_ACTS) == "0" else list(ACTIONS)
+    return [] if forbidden() else [*ACTIONS, RECORD_STEP]
 
 
 class ActionRunner:
@@ -56,8 +63,9 @@ class ActionRunner:
         if torch is not None:  # imported here, so that the main thread does not have to wait for imports
             from gputui.probe import memory_history, torch_reader  # noqa: F401
         self.name, self._wait_s, self._viewers_left = request.name, request.wait_s, False
-        if request.name not in allowed_actions():
-            self._call.settle(nothing_done(request.name, FORBIDDEN))
+        reason = forbidden()
+        if reason:
+            self._call.settle(nothing_done(request.name, reason))
             return
         interrupted = nothing_done(request.name, _INTERRUPTED)
         self._call.begin(lambda: self._run_in_main_thread(torch, request.name), request.wait_s, interrupted)
@@ -119,7 +127,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
 
 
 def _perform(torch: ModuleType | None, action: Action, result: dict[str, Any]) -> str:
-    counters_before = _counters(torch)
+    counters_before = counters(torch)
     began = perf_counter()
     try:
         return action.perform(torch, result)
@@ -133,11 +141,12 @@ def _perform(torch: ModuleType | None, action: Action, result: dict[str, Any]) -
                 "allocated_before_bytes": before["allocated_bytes"],
                 "allocated_after_bytes": after["allocated_bytes"],
             }
-            for before, after in zip(counters_before, _counters(torch), strict=False)
+            for before, after in zip(counters_before, counters(torch))
         ]
 
 
-def _counters(torch: ModuleType | None) -> list[dict[str, Any]]:
+def counters(torch: ModuleType | None) -> list[dict[str, Any]]:
+    """The fields of `model.allocator.AllocatorStatistics` for each device, read now in this thread."""
     if torch is None:
         return []
     from gputui.probe.torch_reader import device_statistics

@@ -9,14 +9,16 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from gputui.probe.pools import PoolUse, PoolWatch
+from gputui.protocol.allocator_settings import large_page_bytes, parse_settings
 
-LARGE_PAGE_BYTES = 20 * 1024**2
 CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """The environment variables PyTorch reads: the first that is set wins."""
 DEFAULT_POOL = (0, 0)
@@ -70,6 +72,12 @@ def _statistics(torch: ModuleType, device: int) -> dict[str, int]:
     return {"device": device, **amounts, **counters, "generation": generation}
 
 
+def changes(torch: ModuleType, device: int) -> tuple[int, int]:
+    """How many blocks the program has requested on a device, and how many it has freed, since it began."""
+    counted = torch._C._cuda_memoryStats(device).get("allocation", {}).get("all", {})
+    return counted.get("allocated", 0), counted.get("freed", 0)
+
+
 def read_pinned_bytes(torch: ModuleType) -> int | None:
     """Bytes of page-locked host memory that PyTorch holds, in use or cached; None if PyTorch does not report it."""
     ask = getattr(torch._C, "_cuda_hostMemoryStats", None)
@@ -84,13 +92,13 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
     if not is_readable(torch):
         return None
     configuration = next((os.environ[name] for name in CONFIGURATIONS if name in os.environ), "")
-    values = _parse(configuration)
+    values = parse_settings(configuration)
     if NO_CACHING in os.environ:
         values[NO_CACHING] = os.environ[NO_CACHING]
     megabytes = values.get("max_split_size_mb", "")
     return {
         "backend": torch._C._cuda_getAllocatorBackend(),
-        "large_page_bytes": _large_page_bytes(values),
+        "large_page_bytes": large_page_bytes(values),
         "max_split_bytes": int(megabytes) * 1024**2 if megabytes.isdigit() else None,
         "is_expandable": values.get("expandable_segments", "") == "True",
         "values": [[key, value] for key, value in values.items()],
@@ -101,40 +109,49 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
 class RawMap:
     """What must be read at one moment; `blockmap.describe_map` makes the map of it later, in another thread.
 
-    `segments` are as in PyTorch's snapshot; `describe_map` empties the list.
+    `segments` and `traces` (one list of events for each device) are as in PyTorch's snapshot; what describes them
+    empties the lists.
     """
 
     settings: dict[str, Any]
     use: PoolUse
     segments: list[dict[str, Any]]
     routed_devices: list[int]
+    traces: list[list[dict[str, Any]]] = field(default_factory=list)
 
 
-def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True) -> RawMap | None:
+def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True, has_traces: bool = False) -> RawMap | None:
     """Every segment and block, with what decides about their release; None if the allocator has no map.
 
     Call it in the main thread, where nothing can happen between the snapshot and the search for users of pools.
-    `may_walk`: see `PoolWatch.look`.
+    `may_walk`: see `PoolWatch.look`. `has_traces`: with the events of a recorded history, each of which costs time.
     """
     settings = read_settings(torch)
     if settings is None or settings["backend"] != "native":
         return None
-    snapshot = _snapshot(torch)
+    snapshot = _snapshot(torch, has_traces=has_traces)
     segments = snapshot["segments"]
     has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in segments)
     use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
     routed_devices = sorted(use.capturing if _is_routing_apart(torch) else use.capturing | use.routing)
-    return RawMap(_settings_now(settings, snapshot.get("allocator_settings", {})), use, segments, routed_devices)
+    settings_now = _settings_now(settings, snapshot.get("allocator_settings", {}))
+    return RawMap(settings_now, use, segments, routed_devices, snapshot.get("device_traces", []) if has_traces else [])
 
 
-def _snapshot(torch: ModuleType) -> dict[str, Any]:
-    """PyTorch's snapshot, without the events of a recorded history if this PyTorch can leave them out.
+def _snapshot(torch: ModuleType, *, has_traces: bool) -> dict[str, Any]:
+    """PyTorch's snapshot, without the events of a recorded history unless `has_traces`, or if it cannot omit them.
 
     In some versions, the call that leaves them out releases references to its arguments that it does not own. Up to
     Python 3.11 the reference counts of False and 0 then reach zero after some thousand calls, and the process aborts,
     so the references are added before the call.
     """
-    if not is_history_enabled(torch) or "include_traces" not in _snapshot_parameters(torch):
+    if not is_history_enabled(torch):
+        return torch._C._cuda_memorySnapshot(*_whole(torch))  # type: ignore[no-any-return]
+    return _read_stacks(torch, lambda: _snapshot_with_stacks(torch, has_traces=has_traces))
+
+
+def _snapshot_with_stacks(torch: ModuleType, *, has_traces: bool) -> dict[str, Any]:
+    if has_traces or "include_traces" not in _snapshot_parameters(torch):
         return torch._C._cuda_memorySnapshot(*_whole(torch))  # type: ignore[no-any-return]
     if _releases_references(torch):
         for argument in (0, 0, False):
@@ -144,7 +161,33 @@ def _snapshot(torch: ModuleType) -> dict[str, Any]:
 
 def traces(torch: ModuleType) -> list[list[Any]]:
     """The events of a recorded history for each device; the cost grows with their number."""
-    return torch._C._cuda_memorySnapshot(*_whole(torch))["device_traces"]  # type: ignore[no-any-return]
+    snapshot = _read_stacks(torch, lambda: torch._C._cuda_memorySnapshot(*_whole(torch)))
+    return snapshot["device_traces"]  # type: ignore[no-any-return]
+
+
+class _Inductor(ModuleType):
+    """Stands for `torch._inductor` while PyTorch reads stacks, if the program has not imported that module.
+
+    PyTorch asks it for the sources of compiled code, and asking imports it, which holds the interpreter for a second.
+    Whatever else asks for an attribute meanwhile gets that of the real module.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name == "codecache":
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__), name)
+
+
+def _read_stacks(torch: ModuleType, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `read` returns, without importing PyTorch's compiler for it."""
+    names, stand_in = vars(torch), _Inductor("torch._inductor")
+    try:
+        if stand_in.__name__ not in sys.modules:
+            names.setdefault("_inductor", stand_in)
+        return read()
+    finally:
+        if names.get("_inductor") is stand_in:
+            del names["_inductor"]
 
 
 def _whole(torch: ModuleType) -> tuple[None, ...]:
@@ -157,7 +200,7 @@ def _snapshot_parameters(torch: ModuleType) -> tuple[str, ...]:
     return tuple(code.co_varnames[: code.co_argcount])
 
 
-@cache
+@lru_cache(maxsize=None)
 def _releases_references(torch: ModuleType) -> bool:
     """Whether this PyTorch releases references to the tuple's elements, tried on numbers of our own."""
     if sys.version_info >= (3, 12):  # False and 0 are immortal
@@ -188,30 +231,15 @@ def _is_routing_apart(torch: ModuleType) -> bool:
 
 def _settings_now(settings: dict[str, Any], snapshot_settings: dict[str, Any]) -> dict[str, Any]:
     """The settings, corrected by those of the snapshot, which include changes at run time."""
-    values = dict(settings["values"]) | _parse(snapshot_settings.get("PYTORCH_CUDA_ALLOC_CONF", ""))
+    at_run_time = parse_settings(snapshot_settings.get("PYTORCH_CUDA_ALLOC_CONF", ""))
+    values = {**dict(settings["values"]), **at_run_time}
     limit = snapshot_settings.get("max_split_size", -1)
     divisions = snapshot_settings.get("roundup_power2_divisions", {})
-    return settings | {
-        "large_page_bytes": _large_page_bytes(values),
+    return {
+        **settings,
+        "large_page_bytes": large_page_bytes(values),
         "max_split_bytes": limit if limit > 0 else None,
         "is_expandable": bool(snapshot_settings.get("expandable_segments", settings["is_expandable"])),
         "values": [[key, value] for key, value in values.items()],
         "roundup_divisions": [divisions[key] for key in sorted(divisions, key=int)],
     }
-
-
-def _large_page_bytes(values: dict[str, str]) -> int:
-    megabytes = values.get("large_segment_size_mb", "")
-    return int(megabytes) * 1024**2 if megabytes.isdigit() else LARGE_PAGE_BYTES
-
-
-def _parse(text: str) -> dict[str, str]:
-    """`key:value,key:[a:1,b:2]` as a dict; commas inside brackets belong to the value."""
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(text):
-        depth += (character == "[") - (character == "]")
-        if character == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    pairs = (part.partition(":") for part in [*parts, text[start:]])
-    return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}

@@ -3,47 +3,66 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
+from functools import lru_cache
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from gputui.probe.torch_types import AnyObject
+from gputui.probe import plain
+from gputui.probe.torch_types import AnyObject, Module
 
-_mro_of = type.__dict__["__mro__"].__get__
-_namespace_of = type.__dict__["__dict__"].__get__
+
+def module_dict(module: Module) -> dict[Any, Any]:
+    """A module's `__dict__`, past a property of that name in a subclass."""
+    own: dict[Any, Any] = module_dict_getter()(module)
+    return own
+
+
+@lru_cache(maxsize=None)
+def module_dict_getter() -> Callable[[Module], Any]:
+    """What `module_dict` reads with, for loops of C."""
+    getter: Callable[[Module], Any] = plain.namespace_of(sys.modules["torch"].nn.Module)["__dict__"].__get__
+    return getter
 
 
 class AttributeReader:
     """Reads `__dict__` and filled slots. What it learns about types is kept for one inventory only."""
 
     def __init__(self) -> None:
-        self._plans: dict[type, _Plan] = {}
+        self._plans: dict[int, _Plan] = {}
+        """By the id of the type, as its metaclass may say how it is hashed."""
 
     def read(self, owner: AnyObject) -> dict[str, Any]:
         """The attributes by name, in a new dictionary."""
+        return {name: value for key, value in self.items(owner) if (name := plain.name_of(key)) is not None}
+
+    def items(self, owner: AnyObject) -> list[tuple[Any, Any]]:
+        """The attributes with their names, which need not be plain strings."""
         slots = self._plan(type(owner)).slots
         # Asking for `__dict__` creates one if the values still lie in the object, so it is asked only if there are any.
         own_dict = self.own_dict(owner) if gc.get_referents(owner) else None
-        attributes = {} if own_dict is None else dict(own_dict)
-        attributes.update((name, value) for name, get in slots if (value := _slot(get, owner)) is not EMPTY)
+        attributes = [] if own_dict is None else list(own_dict.items())
+        attributes += [(name, value) for name, get in slots if (value := _slot(get, owner)) is not EMPTY]
         return attributes
 
-    def own_dict(self, owner: AnyObject) -> dict[str, Any] | None:
+    def own_dict(self, owner: AnyObject) -> dict[Any, Any] | None:
         """The object's `__dict__` itself, None if it has none."""
         get_dict = self._plan(type(owner)).get_dict
         own_dict = None if get_dict is None else _slot(get_dict, owner)
         return own_dict if type(own_dict) is dict else None
 
     def _plan(self, cls: type) -> _Plan:
-        plan = self._plans.get(cls)
+        plan = self._plans.get(id(cls))
         if plan is None:
-            plan = self._plans[cls] = _plan(cls)
+            plan = self._plans[id(cls)] = _plan(cls)
         return plan
 
 
 class _Plan(NamedTuple):
     """How to read the objects of one type."""
 
+    cls: type
     get_dict: Callable[[Any], Any] | None
     slots: list[tuple[str, Callable[[Any], Any]]]
 
@@ -61,11 +80,12 @@ def _slot(get: Callable[[AnyObject], AnyObject], owner: AnyObject) -> AnyObject:
 def _plan(cls: type) -> _Plan:
     get_dict: Callable[[Any], Any] | None = None
     slots: list[tuple[str, Callable[[Any], Any]]] = []
-    for base in _mro_of(cls):
-        names = _namespace_of(base)
+    for base in plain.mro_of(cls):
+        names = plain.namespace_of(base)
         descriptor = names.get("__dict__")
         if type(descriptor) is GetSetDescriptorType and get_dict is None:  # a property would be the program's code
             get_dict = descriptor.__get__
         if "__slots__" in names:
-            slots += [(name, member.__get__) for name, member in names.items() if type(member) is MemberDescriptorType]
-    return _Plan(get_dict, slots)
+            members = [member for member in names.values() if type(member) is MemberDescriptorType]
+            slots += [(member.__name__, member.__get__) for member in members]
+    return _Plan(cls, get_dict, slots)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
+from gputui.probe.plain import class_name, namespace_of, type_name
 from gputui.probe.storages import UNREADABLE
 from gputui.probe.torch_types import AnyObject, Node, Tensor, Torch
 
@@ -83,7 +84,7 @@ class Graph:
         """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
         self._seen: dict[int, Any] = {}
-        self._plans: dict[type, _Plan] = dict(_plans_of_cpp_nodes)
+        self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
 
     def walk(self, root: Node, meter: Meter, *, is_thorough: bool = True) -> Iterator[Saved]:
         """Every tensor saved by the nodes that are reachable from this one and were not visited before.
@@ -102,7 +103,8 @@ class Graph:
             if not spend():
                 return
             seen[ident] = node
-            plan = plans.get(type(node)) or self._plan(type(node))
+            cls = type(node)
+            plan = plans.get(id(cls)) or self._plan(cls)
             if plan.saved:
                 found = self._found
                 yield from self._saved(node, plan)
@@ -152,30 +154,33 @@ class Graph:
         edges = saved.node.next_functions if position is not None else ()
         node = edges[position][0] if position is not None and position < len(edges) else None
         is_copy = False
-        while node is not None and type(node).__name__ in VIEWS_AND_COPIES:
-            is_copy = is_copy or type(node).__name__ == COPY
+        while node is not None and type_name(node) in VIEWS_AND_COPIES:
+            is_copy = is_copy or type_name(node) == COPY
             node = node.next_functions[0][0]
-        return node.variable if is_copy and node is not None and type(node).__name__ == LEAF else None
+        return node.variable if is_copy and node is not None and type_name(node) == LEAF else None
 
     def _plan(self, cls: type) -> _Plan:
         is_python = issubclass(cls, self._python_node)
         base: AnyObject = self._python_node if is_python else cls
         saved = [
-            (name.removeprefix(RAW), getter.__get__)
-            for name, getter in vars(base).items()
+            (name[len(RAW) :], getter.__get__)
+            for name, getter in list(namespace_of(base).items())
             if name.startswith(RAW) and self.is_readable
         ]
-        is_special = is_python or cls.__name__ in SPECIAL
+        operation = class_name(cls)
+        is_special = is_python or operation in SPECIAL
         edges = base.next_functions.__get__ if is_python else _edges
-        plan = self._plans[cls] = _Plan(cls.__name__, is_python, edges, saved, is_special)
+        plan = self._plans[id(cls)] = _Plan(cls, operation, is_python, edges, saved, is_special)
         if not is_python:
-            _plans_of_cpp_nodes[cls] = plan
+            _plans_of_cpp_nodes[id(cls)] = plan
         return plan
 
 
 class _Plan(NamedTuple):
     """How to read one type of node."""
 
+    cls: type
+    """Kept, so that no other type gets its id."""
     operation: str
     is_python: bool
     edges: Callable[[Any], Any]
@@ -188,5 +193,5 @@ def _edges(node: Node) -> AnyObject:
     return node.next_functions
 
 
-_plans_of_cpp_nodes: dict[type, _Plan] = {}
-"""Kept from one look to the next: these types are PyTorch's own and live as long as the process."""
+_plans_of_cpp_nodes: dict[int, _Plan] = {}
+"""By the id of the type. Kept from one look to the next: they are PyTorch's own and live as long as the process."""

@@ -6,10 +6,10 @@ their storages are those of the last look, so are their names. Numbers are kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Dict, Mapping, NamedTuple
 
-Entries = Mapping[int, dict[str, Any]]
+Entries = Mapping[int, Dict[str, Any]]
 
 
 class Batch(NamedTuple):

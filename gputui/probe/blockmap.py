@@ -1,6 +1,8 @@
-"""Makes the block map from what was read at its moment: in the probe's thread, a few blocks at a time.
+"""Makes the block map from PyTorch's snapshot, by columns and in C loops: a map may have 100,000 blocks.
 
-This is half of the work for a map, and the program's main thread does not wait for it.
+Of small maps the blocks are compacted in the stop itself: PyTorch's dictionaries are gone before Python's garbage
+collector is switched on again, which would otherwise begin with a collection. For large ones, this is done in the
+probe's thread, a few segments at a time.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
+from itertools import repeat
+from operator import itemgetter
 from time import sleep
 from typing import Any
 
@@ -16,12 +20,36 @@ from gputui.probe.allocator import DEFAULT_POOL, RawMap
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.pools import PoolUse
 
-_ENTRIES = 128
-"""How many segments, or blocks of one segment, are described between two pauses in which other threads run."""
+COLUMNS = ("address", "size_bytes", "requested_bytes", "state")
+"""The fields of `gputui.model.allocator.Block` that every block has."""
+SITE = "site"
+"""The field of those that were allocated while a history was recorded."""
+LIVE = "active_allocated"
+COMPACTED_IN_STOP = 8192
+"""Of a map with more blocks, they are compacted in the probe's thread: 5 ms of work."""
+
+_KEYS = ("address", "size", "requested_size", "state")
+"""The same in PyTorch's snapshot."""
+_BLOCKS_IN_TURN = 512
+"""How many blocks are compacted between two pauses in which other threads run."""
+_SEGMENTS_IN_TURN = 128
+"""How many segments are described between two pauses, if their blocks are compacted already."""
+_READERS = tuple(map(itemgetter, _KEYS))
+_FRAMES = "frames"
+
+
+def compact_in_stop(raw_map: RawMap) -> None:
+    """Compact the blocks of a map unless there are too many; those with sites are left for the probe's thread."""
+    if sum(len(entry["blocks"]) for entry in raw_map.segments) > COMPACTED_IN_STOP:
+        return
+    for entry in raw_map.segments:
+        blocks = entry["blocks"]
+        if not any(map(dict.get, blocks, repeat(_FRAMES))):
+            entry["blocks"] = tuple(list(map(read, blocks)) for read in _READERS)
 
 
 def describe_map(raw_map: RawMap) -> dict[str, Any]:
-    """The fields of `gputui.model.allocator.AllocatorMap`; empties the list of raw segments."""
+    """The fields of `gputui.model.allocator.AllocatorMap`, with a table of blocks; empties the list of raw segments."""
     segments = [_segment(entry) for entry in _in_turns(raw_map.segments)]
     return {
         "segments": segments,
@@ -33,6 +61,8 @@ def describe_map(raw_map: RawMap) -> dict[str, Any]:
 
 
 def _segment(entry: dict[str, Any]) -> dict[str, Any]:
+    blocks = entry["blocks"]
+    values = blocks if type(blocks) is tuple else _compact_in_turns(blocks)
     return {
         "device": entry["device"],
         "address": entry["address"],
@@ -41,40 +71,44 @@ def _segment(entry: dict[str, Any]) -> dict[str, Any]:
         "is_small": entry["segment_type"] == "small",
         "is_expandable": entry.get("is_expandable", False),
         "pool_id": list(entry.get("segment_pool_id", DEFAULT_POOL)),
-        "blocks": [_block(block) for block in _in_turns(entry["blocks"])],
+        "blocks": {"columns": [*COLUMNS, SITE][: len(values)], "values": [*values]},
     }
 
 
-def _in_turns(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    entries.reverse()  # popping from the end moves no other entry
+def _in_turns(segments: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    segments.reverse()  # popping from the end moves no other entry
     number = 0
-    while entries:
+    while segments:
         number += 1
-        if number % _ENTRIES == 0:
+        if number % _SEGMENTS_IN_TURN == 0:
             sleep(PAUSE_S)
-        yield entries.pop()
+        yield segments.pop()
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    fields = {
-        "address": block["address"],
-        "size_bytes": block["size"],
-        "requested_bytes": block["requested_size"],
-        "state": block["state"],
-    }
-    frames = block.get("frames")
-    if frames:
-        fields["site"] = _site(frames)
-    return fields
+def _compact_in_turns(blocks: list[dict[str, Any]]) -> list[list[Any]]:
+    """The columns of one segment's blocks, which are freed, a few at a time."""
+    columns: list[list[Any]] = [[] for _ in _READERS]
+    sites: list[dict[str, Any] | None] = []
+    blocks.reverse()
+    while blocks:
+        part = blocks[: -_BLOCKS_IN_TURN - 1 : -1]
+        del blocks[-_BLOCKS_IN_TURN:]
+        for column, read in zip(columns, _READERS):
+            column.extend(map(read, part))
+        sites += map(_site, map(dict.get, part, repeat(_FRAMES)))
+        sleep(PAUSE_S)
+    return [*columns, sites] if any(sites) else columns
 
 
-@cache
+@lru_cache(maxsize=None)
 def _torch_folder() -> str:
     return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep
 
 
-def _site(frames: list[dict[str, Any]]) -> dict[str, Any]:
-    """The innermost frame outside PyTorch, or the innermost of all."""
+def _site(frames: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    """The innermost frame outside PyTorch, or the innermost of all; None without frames."""
+    if not frames:
+        return None
     outside = (frame for frame in frames if not frame["filename"].startswith(_torch_folder()))
     site = next(outside, frames[0])
     return {"file": site["filename"], "line": site["line"], "function": site["name"]}

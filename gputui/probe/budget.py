@@ -82,7 +82,8 @@ class Budget:
         if map_ms > pause_ms:
             text = NO_MAP.format(blocks, map_ms, "" if is_urgent else "automatic ")
             problems.append(text if map_ms > pauses.LONGEST_S * 1000 else on_request(text))
-        listing_ms, walk_ms = (sys.getallocatedblocks() * block_ms for block_ms in (LISTING_MS, WALK_MS))
+        python_blocks = sys.getallocatedblocks() if is_urgent else 0  # counting them takes up to 2 ms
+        listing_ms, walk_ms = python_blocks * LISTING_MS, python_blocks * WALK_MS
         if method == "scan" and not (is_urgent and listing_ms <= pause_ms * LARGEST_PART):
             method = "walk"
             problems += [NO_SCAN.format(listing_ms)] * is_urgent

@@ -12,7 +12,7 @@ from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe import keepers
+from gputui.probe import keepers, plain
 from gputui.probe.growing_lines import (
     ATTRIBUTE,
     EITHER,
@@ -70,7 +70,7 @@ def describe(
                 "name": named.name,
                 "where": named.where or _file_of(module),
                 "held_by": _class_of(container.holder, named.name),
-                "type": type(named.value).__name__,
+                "type": plain.type_name(named.value),
                 "elements": container.elements,
                 "limit": _limit(named.value),
                 "variable": named.where,
@@ -94,7 +94,7 @@ def _loads(container: Container) -> tuple[str, ...]:
     name, holder = container.named.name, container.holder
     if name.endswith("]"):
         return EITHER
-    is_of_object = holder is not None and type(holder) not in (FunctionType, MethodType)
+    is_of_object = holder is not None and not plain.is_one_of(type(holder), (FunctionType, MethodType))
     return ATTRIBUTE if is_of_object or "." in name else VARIABLE
 
 
@@ -133,7 +133,6 @@ def add_graphs(
     """
     counts: dict[tuple[str, str], _Elements] = {}
     for container in described:
-        container["grown_at"] = line_of_growth(*container.pop("growth"))
         counts.setdefault((container["variable"], container["name"]), _Elements())
     for label, where, name, has_graph in roots:
         visited = nodes.get(label, 0) if has_graph else 0
@@ -146,11 +145,13 @@ def add_graphs(
     with_tensors = []
     for container in described:
         elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
+        growth = container.pop("growth")
         if elements.read:
+            container["grown_at"] = line_of_growth(*growth)
             operations, walked = _size_of_graphs(container, elements, sizes)
             read, graphs = len(elements.read), len(elements.with_graph)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
-            with_tensors.append(container | counted)
+            with_tensors.append({**container, **counted})
     with_tensors.sort(key=lambda container: -container["read"])
     return with_tensors[:SENT_AT_MOST]
 
@@ -203,17 +204,16 @@ def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any]
 
 def _file_of(module: dict[str, Any] | None) -> str:
     """The file of a module without its folder, "" if there is none."""
-    file = module.get("__file__") if module else None
-    return file.rpartition("/")[2] if type(file) is str else ""
+    return plain.text_in(module, "__file__").rpartition("/")[2] if module else ""
 
 
 def _class_of(holder: AnyObject, name: str) -> str:
     """`MetricsCallback in callbacks.py` for the object that has the container as an attribute; "" for a variable."""
     cls = type(holder)
-    module_name = type.__getattribute__(cls, "__module__")
+    module_name = plain.module_name(cls)
     if holder is None or name.endswith("]") or module_name == "builtins":
         return ""
     module = sys.modules.get(module_name)
     is_module = issubclass(type(module), ModuleType)
-    file = object.__getattribute__(module, "__dict__").get("__file__") if is_module else None
-    return f"{cls.__name__} in {file.rpartition('/')[2]}" if type(file) is str else cls.__name__
+    file = plain.text_in(plain.module_variables(module), "__file__") if is_module else ""
+    return f"{plain.class_name(cls)} in {file.rpartition('/')[2]}" if file else plain.class_name(cls)

@@ -43,7 +43,7 @@ class CounterReader:
         if not process.has_cuda(torch):
             self._call.settle(read(torch))  # there is no lock to wait for
             return
-        if_interrupted = _no_statistics() | {"devices": self.newest}
+        if_interrupted = {**_no_statistics(), "devices": self.newest}
         self._call.begin(lambda: read(torch), BUSY_S, if_interrupted, in_backward_s=0.0)
 
     def finished(self) -> dict[str, Any] | None:

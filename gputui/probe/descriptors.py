@@ -77,3 +77,10 @@ def _cookie_of(socket: _socket.socket) -> object:
             return None  # closed, or not a socket
     status = os.fstat(socket.fileno())  # an older kernel
     return status.st_dev, status.st_ino
+
+
+def forget_cached_folders() -> None:
+    """Have the import system list its folders again: one whose descriptor was closed meanwhile is cached as empty."""
+    for finder in list(sys.path_importer_cache.values()):
+        if finder is not None and hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()

@@ -1,91 +1,84 @@
 """Large messages as JSON, encoded in pieces so that the program's threads keep running.
 
-One call of `json.dumps` holds the interpreter for as long as it takes, and so does freeing what was encoded. A map may
-have 100,000 blocks: a few hundred items at a time are encoded and freed, with a pause after them for other threads.
+One call of `json.dumps` holds the interpreter for as long as it takes, and so does freeing what was encoded. A look may
+have 100,000 tensors: a few hundred items at a time are encoded and freed, with pauses in between for other threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from json import dumps
 from time import sleep, thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.protocol import frames
-from gputui.protocol.tables import with_tables
 
 _ITEMS = 256
 VALUES = 4
 """So many values of a row weigh as much as one item."""
-_CHARACTERS = 16 * 1024
 PAUSE_S = 0.0002
 """How long the probe's thread sleeps between pieces, so that other threads run."""
+_CHECKED_BYTES = 4096
+_WORK_S = 0.0005
+"""How long it works between two pauses, in processor time."""
 
 
-def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
-    """A look as the pieces of a frame, and what it cost in seconds: the larger of pause and processor time."""
-    began = thread_time()
-    cost = look.pop("cost")
-    pieces = encode_in_pieces(with_tables(look))
-    cost["probe_cpu_ms"] += (thread_time() - began) * 1000
-    pieces[-1:] = [b',"cost":', *encode_in_pieces(cost), b"}"]
-    if _size(pieces) > frames.MAX_REPLY_BYTES:
-        reason = f"The look has {_size(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
-        pieces = encode_in_pieces({"type": "failed", "reason": reason})
-    return _frame(pieces), max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000
+class Encoded(NamedTuple):
+    """A part of a message that is JSON already, or becomes it piece by piece."""
+
+    pieces: Iterable[bytes]
 
 
-def action_result_frame(result: dict[str, Any]) -> list[bytes]:
-    """The result of an action as the pieces of a frame, without its map if that makes it too large."""
-    without_map = result | {"map": None, "devices": list(result["devices"])}
-    pieces = encode_in_pieces(with_tables(result))
-    return _frame(pieces if _size(pieces) <= frames.MAX_REPLY_BYTES else encode_in_pieces(without_map))
+def frame(pieces: list[bytes]) -> list[bytes]:
+    """The frame of one message, in pieces."""
+    return [frames.header(size_of(pieces)), *pieces]
+
+
+def size_of(pieces: list[bytes]) -> int:
+    """The number of bytes in all these pieces."""
+    return sum(map(len, pieces))
 
 
 def encode_in_pieces(message: dict[str, Any]) -> list[bytes]:
     """The pieces of `message` as JSON; empties the lists in it."""
-    pieces, characters = [], 0
+    pieces, began, unchecked_bytes = [], thread_time(), 0
     for piece in _pieces(message):
-        pieces.append(piece.encode())
-        characters += len(piece)
-        if characters > _CHARACTERS:
-            characters = 0
-            sleep(PAUSE_S)
+        pieces.append(piece)
+        unchecked_bytes += len(piece)
+        if unchecked_bytes > _CHECKED_BYTES:  # reading the clock takes as long as a small piece
+            unchecked_bytes = 0
+            if thread_time() - began > _WORK_S:
+                sleep(PAUSE_S)
+                began = thread_time()
     return pieces
 
 
-def _frame(pieces: list[bytes]) -> list[bytes]:
-    return [frames.header(_size(pieces)), *pieces]
-
-
-def _size(pieces: list[bytes]) -> int:
-    return sum(map(len, pieces))
-
-
-def _pieces(value: Any) -> Iterator[str]:  # noqa: ANN401
+def _pieces(value: Any) -> Iterator[bytes]:  # noqa: ANN401
     if isinstance(value, dict) and value:
         for number, (key, part) in enumerate(value.items()):
-            yield f"{',' if number else '{'}{dumps(key)}:"
+            yield f"{',' if number else '{'}{dumps(key)}:".encode()
             yield from _pieces(part)
-        yield "}"
+        yield b"}"
+    elif type(value) is Encoded:
+        yield from value.pieces
     elif isinstance(value, list) and value:
         yield from _list_pieces(value)
     else:
-        yield dumps(value)
+        yield dumps(value).encode()
 
 
-def _list_pieces(items: list[Any]) -> Iterator[str]:
-    separator = "["
+def _list_pieces(items: list[Any]) -> Iterator[bytes]:
+    separator = b"["
     items.reverse()  # popping from the end moves no other item
     while items:
         yield separator
-        separator = ","
+        separator = b","
         batch = _pop_batch(items)
         if batch:
-            yield dumps(batch, separators=(",", ":"))[1:-1]
+            yield dumps(batch, separators=(",", ":"))[1:-1].encode()
         else:
             yield from _pieces(items.pop())
-    yield "]"
+    yield b"]"
 
 
 def _pop_batch(items: list[Any]) -> list[Any]:

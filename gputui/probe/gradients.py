@@ -33,12 +33,9 @@ class GradientReader:
             return self._grad(tensor)
         return None
 
-    def of_leaves(self, tensors: list[Tensor]) -> list[Tensor] | None:
-        """The gradients of all these tensors; None unless all are leaves, and have one."""
-        if not all(map(self._is_leaf, tensors)):
-            return None
-        gradients = list(map(self._grad, tensors))
-        return None if any(gradient is None for gradient in gradients) else gradients
+    def of_leaves(self, tensors: list[Tensor]) -> list[Tensor | None] | None:
+        """The gradient of each of these tensors; None unless all are leaves."""
+        return list(map(self._grad, tensors)) if all(map(self._is_leaf, tensors)) else None
 
     def node(self, tensor: Tensor) -> Node:
         """The node that made the tensor, None for a leaf.

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from gputui.probe import plain
+from gputui.probe.kinds import HEAP_TYPE
 from gputui.probe.stacks import place
 from gputui.probe.torch_types import AnyObject
 
@@ -40,7 +42,8 @@ def functions_of(holder: AnyObject, variable: str) -> list[CodeType]:
         return [holder.__func__.__code__] if type(holder.__func__) is FunctionType else []
     if type(holder) is FunctionType:
         return [holder.__code__]
-    namespaces = [_namespace_of(cls) for cls in _mro_of(type(holder)) if cls.__flags__ & _HEAP_TYPE]
+    classes = (cls for cls in plain.mro_of(type(holder)) if plain.flags_of(cls) & HEAP_TYPE)
+    namespaces = map(plain.namespace_of, classes)
     return [code for namespace in namespaces for code in mentioning(namespace, variable)][:FUNCTIONS_AT_MOST]
 
 
@@ -61,7 +64,7 @@ def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, .
 
 
 def _known_line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
-    key = (code.co_filename, code.co_firstlineno, code.co_name, variable, loads)
+    key = (plain.text(code.co_filename), code.co_firstlineno, plain.text(code.co_name), variable, loads)
     if key not in _lines:
         if len(_lines) >= KNOWN_AT_MOST:
             _lines.clear()
@@ -105,8 +108,3 @@ def _mentions(code: CodeType, variable: str) -> bool:
         or variable in code.co_cellvars
         or any(type(constant) is CodeType and _mentions(constant, variable) for constant in code.co_consts)
     )
-
-
-_mro_of = type.__dict__["__mro__"].__get__
-_namespace_of = type.__dict__["__dict__"].__get__
-_HEAP_TYPE = 1 << 9

@@ -7,14 +7,14 @@ import sys
 from itertools import compress
 from typing import Any
 
+from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
-from gputui.probe.variables import ATOM, EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 
 YOUNG_AT_MOST = 10_000
 """Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
 LISTED_PER_STEP = 150
 """So many memory blocks of the interpreter take as long as a step of a look (3 us) to list as objects and let go."""
-SORTED_PER_STEP = 24
+SORTED_PER_STEP = 18
 """The same for objects to be sorted out by type, most of them not in a processor's cache."""
 
 FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
@@ -24,24 +24,11 @@ TOO_MANY = (
 )
 
 
-class _FindTypes(dict[type, int]):
-    """TENSOR, MODULE and so on by type, 0 for what is no find; a lookup that C code can do for a million objects."""
-
-    def __init__(self, classifier: TypeClassifier) -> None:
-        super().__init__()
-        self._kinds = classifier.kinds
-
-    def __missing__(self, cls: type) -> int:
-        kind = self._kinds[cls]
-        self[cls] = kind if kind <= OPTIMIZER else ATOM
-        return self[cls]
-
-
 class Heap:
     """Finds tensors, modules, exceptions and optimizers among Python's objects."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
-        self._types = _FindTypes(classifier)
+        self._classifier = classifier
 
     def young(self) -> dict[int, list[Any]]:
         """Those made lately, by kind: the intermediate results of a step are among them."""
@@ -75,9 +62,9 @@ class Heap:
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
         kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}
-        types = self._types
-        for value in compress(objects, map(types.__getitem__, map(type, objects))):
-            kinds[types[type(value)]].append(value)
+        found = self._classifier.finds_of(objects)
+        for kind, value in zip(filter(None, found), compress(objects, found)):
+            kinds[kind].append(value)
         return kinds
 
 

@@ -14,13 +14,14 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, stacks
+from gputui.probe import containers, known_sizes, plain, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
 from gputui.probe.keepers import Keepers
+from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
@@ -28,9 +29,9 @@ from gputui.probe.modules import KnownModule
 from gputui.probe.other_tensors import OtherTensors
 from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
-from gputui.probe.storages import Ledger
+from gputui.probe.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
 from gputui.probe.torch_types import Torch
-from gputui.probe.variables import EXCEPTION, MODULE, OPTIMIZER, TENSOR, NamedValue, TypeClassifier
+from gputui.probe.variables import NamedValue
 
 WALK, SCAN = "walk", "scan"
 
@@ -99,7 +100,7 @@ class _InventoryRun:
         self._ledger = Ledger(
             torch,
             self._attributes,
-            asks_pinned=is_scan and _may_ask_pinned(torch),
+            ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
             earlier={} if is_scan else memory.entries,
         )
         self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or _is_in_backward_here(torch)
@@ -172,7 +173,7 @@ class _InventoryRun:
         self._loose = groups[TENSOR]
         self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
         self._search.explore(memory.search.optimizers(), meter)
-        self._search.explore([NamedValue(value, type(value).__name__, "") for value in groups[OPTIMIZER]], meter)
+        self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
@@ -227,8 +228,7 @@ class _InventoryRun:
         for known, module in self._model_states.record_modules(modules, self._memory.trees.version):
             if self._meter.is_over:
                 return
-            if not self._search.may_skip(module):
-                self._search.module_attributes(NamedValue(module, known.name, where, keeper), self._meter)
+            self._search.attributes_of(known, module, where, keeper, self._meter)
 
     def _record_saved(self) -> None:
         if not self._saved.is_readable:
@@ -276,6 +276,11 @@ def _is_in_backward_here(torch: Torch) -> bool:
     return bool(torch._C._current_graph_task_id() != -1)
 
 
-def _may_ask_pinned(torch: Torch) -> bool:
-    """Whether asking if memory is pinned would neither initialise CUDA nor show up in a profile the program takes."""
-    return bool(torch.cuda.is_initialized()) and not torch._C._autograd._profiler_enabled()
+def _ask_pinned_from_bytes(torch: Torch, *, is_scan: bool) -> int | None:
+    """From which size on a host storage is asked whether it is pinned; None where that would not go unnoticed.
+
+    Asking must neither initialise CUDA nor show up in a profile that the program takes.
+    """
+    if not torch.cuda.is_initialized() or torch._C._autograd._profiler_enabled():
+        return None
+    return SCAN_ASKS_PINNED_FROM_BYTES if is_scan else WALK_ASKS_PINNED_FROM_BYTES

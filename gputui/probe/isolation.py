@@ -9,7 +9,7 @@ profilers list them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import TypeVar
 
 from gputui.probe.torch_types import AnyObject, Torch
@@ -50,7 +50,7 @@ def _backends_only(core: AnyObject) -> AnyObject:
     return core._ExcludeDispatchKeyGuard(_keys_above_backends(core))
 
 
-@cache
+@lru_cache(maxsize=None)
 def _keys_above_backends(core: AnyObject) -> AnyObject:
     """The dispatch keys from `Python`, the lowest that is not a backend's, to the highest."""
     key = core.DispatchKey

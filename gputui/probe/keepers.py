@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
-from gputui.probe import stacks
+from gputui.probe import plain, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
@@ -58,12 +58,14 @@ class Keepers:
     def __init__(self, attributes: AttributeReader) -> None:
         self._attributes = attributes
         shells = sys.modules.get("IPython.core.interactiveshell")
-        self._shell = getattr(shells, "InteractiveShell", object).__dict__.get("_instance")
+        self._shell = _instance_of_shell(shells)
         self._variables = _as_dict(self._of_shell("_user_ns") or self._of_shell("user_ns"))  # since IPython 9, before
         self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
         cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
         self.cells: Mapping[str, str] = {
-            name: f"cell {number}" for name, number in cells.items() if type(number) is int
+            name: f"cell {number}"
+            for name, number in list(dict.items(cells))
+            if type(name) is str and type(number) is int
         }
         """The names of a notebook's cells, by the names of their files."""
 
@@ -78,7 +80,7 @@ class Keepers:
     def holders(self) -> list[AnyObject]:
         """IPython's objects that keep outputs or exceptions, which would otherwise be found by names of its own."""
         names = ("user_ns_hidden", "displayhook", "history_manager", "last_execution_result", "InteractiveTB")
-        holders = [self._shell, self._variables.get("_oh"), *map(self._of_shell, names)]
+        holders = [self._shell, dict.get(self._variables, "_oh"), *map(self._of_shell, names)]
         return [holder for holder in holders if holder is not None]
 
     def values(
@@ -96,13 +98,13 @@ class Keepers:
             if "_" in vars(builtins):
                 yield NamedValue(vars(builtins)["_"], "_", "", INTERPRETER_OUTPUT)
             return
-        by_number = _as_dict(self._variables.get("_oh"))
-        for number, value in islice(reversed(list(by_number.items())), OUTPUTS_AT_MOST):
-            yield NamedValue(value, f"Out[{number}]", "", NOTEBOOK_OUTPUT)
+        by_number = _as_dict(dict.get(self._variables, "_oh"))
+        for number, value in islice(reversed(list(dict.items(by_number))), OUTPUTS_AT_MOST):
+            yield NamedValue(value, f"Out[{plain.key_text(number)}]", "", NOTEBOOK_OUTPUT)
         display = self._of_shell("displayhook")
         copies = {name: self._own(display, name) for name in _LAST_OUTPUTS}
         for where, variables in (("", self._variables), (COPY, self._hidden), (COPY, copies)):
-            for name, value in list(variables.items()):
+            for name, value in list(dict.items(variables)):
                 if type(name) is str and (where or self._is_output(name, value)) and _OUTPUT.fullmatch(name):
                     yield NamedValue(value, name, where, NOTEBOOK_OUTPUT)
 
@@ -110,7 +112,7 @@ class Keepers:
         """Whether a variable is IPython's, and the program has not put a value of its own there."""
         if type(name) is not str or not _OUTPUT.fullmatch(name):
             return False
-        return self._hidden.get(name) is value or value is self._variables.get("_oh")
+        return dict.get(self._hidden, name) is value or value is dict.get(self._variables, "_oh")
 
     def _last_exceptions(self) -> Iterator[_Kept]:
         """What Python and IPython keep of the last exception, and what threads are handling now."""
@@ -122,7 +124,8 @@ class Keepers:
         for value in values:
             if issubclass(type(value), (BaseException, TracebackType)):
                 yield _Kept(value, self._label(value, "last"), keeper)
-        for thread, handled in sys._current_exceptions().items():
+        current = getattr(sys, "_current_exceptions", dict)  # not in Python 3.8 and 3.9
+        for thread, handled in current().items():
             value = handled[1] if type(handled) is tuple else handled  # a tuple before Python 3.12
             if value is not None and not _is_probe_thread(thread):
                 yield _Kept(value, "exception being handled", EXCEPTION)
@@ -134,7 +137,7 @@ class Keepers:
 
     def _label(self, value: AnyObject, kind: str) -> str:
         """ "exception of cell 12", or "last exception" outside notebooks."""
-        files = (frame.f_code.co_filename for frame, _ in _frames(value))
+        files = (plain.text(frame.f_code.co_filename) for frame, _ in _frames(value))
         cell = next((self.cells[name] for name in files if name in self.cells), None)
         return f"exception of {cell}" if cell else f"{kind} exception"
 
@@ -159,7 +162,14 @@ class Keepers:
     def _own(self, owner: AnyObject, name: str) -> AnyObject:
         """An attribute of an IPython object, or None; traits are kept in a dictionary of their own."""
         own = _as_dict(None if owner is None else self._attributes.own_dict(owner))
-        return own[name] if name in own else _as_dict(own.get("_trait_values")).get(name)
+        return own[name] if name in own else dict.get(_as_dict(own.get("_trait_values")), name)
+
+
+def _instance_of_shell(shells: AnyObject) -> AnyObject:
+    """IPython's shell, from the module that defines it; None outside notebooks."""
+    variables = plain.module_variables(shells) if issubclass(type(shells), ModuleType) else {}
+    cls = variables.get("InteractiveShell")
+    return plain.namespace_of(cls).get("_instance") if issubclass(type(cls), type) else None
 
 
 def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
@@ -174,7 +184,9 @@ def label_of(exception: NamedValue) -> str:
 
 def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:
     """The frames of an exception and of those it was raised from, each with its line, the outermost first."""
-    pending, seen, frames = [value], set[int](), list[tuple[FrameType, int]]()
+    pending = [value]
+    seen: set[int] = set()
+    frames: list[tuple[FrameType, int]] = []
     while pending and len(seen) < EXCEPTIONS_AT_MOST:
         value = pending.pop(0)
         if value is None or id(value) in seen:

@@ -39,7 +39,7 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
     for storage in storages:
         if storage["category"] == "parameter" and storage["dtype"] == "float32":
             size_bytes = storage["size_bytes"] // 4 * dtype.itemsize
-            owner = f"{str(dtype).removeprefix('torch.')} copy of a parameter of shape {storage['shape']} (autocast)"
+            owner = f"{str(dtype).split('.')[-1]} copy of a parameter of shape {storage['shape']} (autocast)"
             copies.setdefault((storage["device"], size_bytes), owner)
     return [_known(device, size_bytes, "activation", owner) for (device, size_bytes), owner in copies.items()]
 
@@ -68,7 +68,7 @@ def _configured_bytes(setting: str) -> int | None:
     numbers = setting.split(":")[1:]
     if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
         return None
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    pairs = zip(numbers[::2], numbers[1::2])
     return sum(int(size_kib) * int(count) for size_kib, count in pairs) * KIB
 
 

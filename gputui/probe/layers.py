@@ -9,10 +9,10 @@ Works on the ids of nodes and the names of modules alone, in the probe's thread,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, List, Mapping
 
-Inputs = Mapping[int, list[int]]
+Inputs = Mapping[int, List[int]]
 WEIGHT_STEPS = 4
 """A weight can reach its operation through a cast and views of it."""
 FARTHEST_STEPS = 64

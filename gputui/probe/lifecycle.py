@@ -1,9 +1,4 @@
-"""Start, stop, fork and exit of the probe: one thread, blocked without a time limit until a viewer connects.
-
-Whatever only viewers need is imported when the first one connects, in the probe's thread: most programs never have
-one. The thread is started with `_thread` instead of `threading`, so that a program which joins or counts its threads
-finds only its own.
-"""
+"""Start, stop, fork and exit of the probe, of which a process has one at most, and the marks that the program sets."""
 
 from __future__ import annotations
 
@@ -11,149 +6,27 @@ import _thread
 import atexit
 import os
 import sys
-from errno import EBADF
 from itertools import count
-from select import POLLIN, poll
-from time import sleep, time
+from time import time
 
 from gputui import environment
-from gputui.probe import probe_thread, sockets
+from gputui.probe import permission, sockets
 from gputui.probe.descriptors import NotOursError
-from gputui.protocol import places
-
-TYPE_CHECKING = False  # `typing` costs more to import than all of this
-if TYPE_CHECKING:
-    from gputui.probe.server import Server
+from gputui.probe.running import Running
 
 MAX_MARKS = 256
 MAX_LABEL = 200
 MAX_ERROR = 2000
-_STOP_WITHIN_S = 0.5
-_BACK_OFF_MS = 1000
 
 
-class _Stop:
-    """Each thread has its own, so that a late thread that was asked to stop does not stop the next one."""
-
-    is_asked = False
-
-
-class _Running:
-    """A probe that runs: its socket, the thread that serves it, and everything that ends with it."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.listener = sockets.listen()
-        self.waker = probe_thread.Waker()
-        self.server: Server | None = None
-        self._stop = _Stop()
-        self._thread_id: int | None = None
-        self._thread_ident: int | None = None
-        self._finished = _thread.allocate_lock()
-
-    def serve(self) -> None:
-        """Start the thread; raises RuntimeError if the system or the interpreter allows no more threads."""
-        self._stop = _Stop()
-        is_first = self._finished.acquire(blocking=False)  # each thread holds this lock for as long as it runs
-        try:
-            _thread.start_new_thread(self._serve, (self._stop, is_first))
-        except RuntimeError:
-            if is_first:
-                self._finished.release()
-            raise
-
-    def pause(self) -> bool:
-        """End the thread, but keep the socket and the viewers; returns whether it has ended within `_STOP_WITHIN_S`."""
-        self._stop.is_asked = True
-        if not self.waker.wake():
-            places.is_dead(self.listener.path)  # connects to the socket, which wakes the thread as well
-        has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
-        if has_ended:
-            self._finished.release()
-            self._wait_until_gone()
-        return has_ended
-
-    def check(self) -> None:
-        """Raise NotOursError if the program has closed our descriptors."""
-        self.listener.check()
-        self.waker.check()
-
-    def close(self) -> None:
-        """Close every descriptor that is still ours; the socket's file stays."""
-        self.listener.close()
-        self.waker.close()
-        if self.server is not None:
-            self.server.close()
-
-    def _serve(self, stop: _Stop, is_first: bool) -> None:  # noqa: FBT001 (`start_new_thread` passes positional arguments)
-        if not is_first:
-            self._finished.acquire()
-        try:
-            self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
-            probe_thread.leave_signals_to_the_program()
-            while not stop.is_asked:
-                self._serve_once(stop)
-        except Exception as error:  # noqa: BLE001 (an error of the probe must not disturb somebody's training job)
-            if _running is self:  # otherwise `stop` did not wait for this thread, and another probe may run by now
-                _give_up(f"off: {self._cause(error)}")
-        finally:
-            self._finished.release()
-
-    def _cause(self, error: Exception) -> str:
-        """Why this thread ends: closed descriptors, if they are closed, else the error itself."""
-        try:
-            self.check()
-        except NotOursError as closed:
-            _forget_cached_folders()
-            return str(closed)
-        if isinstance(error, OSError) and error.errno == EBADF:  # the descriptor of a viewer's socket
-            return str(NotOursError())
-        return f"{type(error).__name__}: {error}"
-
-    def _serve_once(self, stop: _Stop) -> None:
-        if self.server is None or not self.server.is_busy:
-            self._wait_for_a_viewer()
-        if stop.is_asked:
-            return
-        self.check()
-        if self.server is None:
-            try:
-                from gputui.probe.server import Server
-            except OSError:  # the program has no descriptor left to read the module with, so the viewer has to wait
-                self._back_off()
-                return
-            self.server = Server(self.listener, self.waker, _marks, _note)
-        self.server.run(stop)
-
-    def _wait_for_a_viewer(self) -> None:
-        self.check()
-        waiting = poll()
-        waiting.register(self.listener.fileno(), POLLIN)
-        waiting.register(self.waker.fileno(), POLLIN)
-        waiting.poll()  # without a time limit: the thread never wakes up while nobody is attached
-
-    def _back_off(self) -> None:
-        waiting = poll()
-        waiting.register(self.waker.fileno(), POLLIN)
-        waiting.poll(_BACK_OFF_MS)
-
-    def _wait_until_gone(self) -> None:
-        """Wait until neither the interpreter nor the kernel knows the thread any more, a tenth of a second at most.
-
-        Python 3.12 and newer count the kernel's threads at a fork, and warn. And a thread that still runs Python when
-        the interpreter ends is killed by means of a library (libgcc_s) that cannot be found in a chroot, which aborts
-        the program; as a chroot may have no /proc either, the interpreter is asked as well.
-        """
-        for _ in range(1000):
-            runs_python = self._thread_ident in sys._current_frames()
-            if not runs_python and not os.path.exists(f"/proc/self/task/{self._thread_id}"):
-                return
-            sleep(0.0001)
-
-
-_running: _Running | None = None
+_running: Running | None = None
+_ended: Running | None = None  # the one before, whose thread may still close its sockets or be about to end
 _is_forked = False
 _is_hooked = False
+_fork_lock = _thread.RLock()
+"""Threads that fork at the same time pause the probe, and start it again, one after the other."""
+_forking: set[int] = set()
+"""The threads that are between the hooks before and after a fork."""
 _reason = "not started"
 _marks: list[tuple[int, float, str]] = []
 _mark_numbers = count(1)
@@ -163,18 +36,28 @@ def start() -> None:
     """Open the socket and wait for viewers, unless the probe runs already. Never raises: `status()` has the outcome."""
     global _running, _is_forked, _reason  # noqa: PLW0603 (there is one probe in a process, as there is one PID)
     _is_forked = False
+    if _running is not None and _running.is_ending:
+        _running.wait_for_end()
     if _running is not None:
         return
-    refusal = _refusal()
+    refusal = permission.refusal()
     if refusal:
         _reason = f"off: {refusal}"
         return
     _hook()
+    _arm_black_box()
     try:
-        _running = _Running()
+        _running = Running(_marks, _note, _end_by_itself)
         _running.serve()
     except (OSError, RuntimeError) as error:
         _give_up(f"off: {error}")
+
+
+def leave_when_alone(linger_s: float) -> None:
+    """Have the probe stop once nobody has been attached for `linger_s` seconds."""
+    running = _running
+    if running is not None:
+        running.leave_when_alone(linger_s)
 
 
 def stop() -> None:
@@ -218,78 +101,81 @@ def mark(label: str) -> None:
         _running.waker.wake()
 
 
-def _refusal() -> str:
-    """Why the probe must stay off in this process, "" if it need not."""
-    if os.environ.get(environment.PROBE) == "0":
-        return f"{environment.PROBE} is 0"
-    if "t" in getattr(sys, "abiflags", ""):
-        return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
-    if _is_subinterpreter():
-        return "this is a subinterpreter: the main interpreter's probe serves the process"
-    return ""
-
-
-def _is_subinterpreter() -> bool:
-    try:
-        import _interpreters as interpreters  # type: ignore[import-not-found]  # Python 3.13 and newer
-    except ImportError:
-        try:
-            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
-        except ImportError:
-            return False
-    return bool(interpreters.get_current() != interpreters.get_main())
-
-
 def _note(label: str) -> None:
     _marks.append((next(_mark_numbers), time(), str(label)[:MAX_LABEL]))
     del _marks[:-MAX_MARKS]
 
 
-def _forget_cached_folders() -> None:
-    """Have the import system list its folders again: one whose descriptor was closed meanwhile is cached as empty."""
-    for finder in list(sys.path_importer_cache.values()):
-        if finder is not None and hasattr(finder, "invalidate_caches"):
-            finder.invalidate_caches()
-
-
 def _give_up(reason: str) -> None:
-    global _running, _reason
-    given_up, _running, _reason = _running, None, reason
+    global _running, _ended, _reason
+    given_up, _reason = _running, reason
     if given_up is not None:
+        _ended, _running = given_up, None
         if given_up.pid == os.getpid():  # after a fork that ran no hooks, the file is the parent's
             sockets.remove(given_up.listener.path)
         given_up.close()
+
+
+def _end_by_itself(running: Running, reason: str) -> None:
+    """The thread of a probe ends. If `stop` did not wait for it, another probe may run by now."""
+    if _running is running:
+        if running.is_ending and running.server is not None:
+            running.server.say_last(None)
+        _give_up(reason)
 
 
 def _hook() -> None:
     global _is_hooked  # noqa: PLW0603
     if not _is_hooked:
         _is_hooked = True
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_close_in_child)
+        os.register_at_fork(before=before_fork, after_in_parent=_after_fork, after_in_child=_close_in_child)
         atexit.register(_exit)
 
 
-def _before_fork() -> None:
-    running = _running
-    if running is not None:
-        running.pause()
-        try:
-            running.check()
-        except NotOursError as error:
-            _give_up(f"off: {error}")
+def _arm_black_box() -> None:
+    folder = os.environ.get(environment.BLACK_BOX)
+    if folder:
+        from gputui.probe import blackbox
+
+        blackbox.arm(os.path.abspath(folder))
+
+
+def before_fork() -> None:
+    """Pause the probe, which goes on after the last fork under way; harmless if it is paused already."""
+    global _ended
+    with _fork_lock:
+        _forking.add(_thread.get_ident())
+        ended, _ended = _ended, None
+        if ended is not None:
+            ended.pause()  # otherwise the child would get a copy of a socket that its viewer waits to see closed
+        running = _running
+        if running is not None:
+            running.pause()
+            try:
+                running.check()
+            except NotOursError as error:
+                if _running is running:  # it may have ended meanwhile
+                    _give_up(f"off: {error}")
 
 
 def _after_fork() -> None:
-    if _running is not None:
-        try:
-            _running.serve()
-        except RuntimeError as error:
-            _give_up(f"off: {error}")
+    with _fork_lock:
+        _forking.discard(_thread.get_ident())
+        if _running is not None and not _forking:
+            try:
+                _running.serve_again()
+            except RuntimeError as error:
+                _give_up(f"off: {error}")
 
 
 def _close_in_child() -> None:
     """In a forked child: close the copies of the parent's sockets; the parent alone goes on serving its viewers."""
-    global _running, _is_forked, _reason  # noqa: PLW0603
+    global _running, _is_forked, _reason, _fork_lock  # noqa: PLW0603
+    _fork_lock = _thread.RLock()  # another thread of the parent may have had it
+    _forking.clear()
+    held_signals = sys.modules.get("gputui.probe.held_signals")
+    if held_signals is not None:
+        held_signals.after_fork_in_child()
     if _running is not None:
         parent, _running, _reason = _running, None, "forked: gputui.probe.start() or mark() starts a probe here"
         _is_forked = True

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from time import sleep
+import gc
+import sys
+from collections.abc import Callable
+from time import perf_counter, sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.budget import NOTHING_LEFT_OUT
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 10
 """How many stops one look on request may make."""
+_HALF_A_MICROSECOND_S = 5e-7
+"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+THREADS_AT_MOST = 16
+"""How many waiting threads are woken after a stop."""
 _SEGMENTS = 64
 """How many segments of a map are freed between two pauses in which other threads run."""
 
@@ -80,3 +87,46 @@ def let_map_go(look: dict[str, Any]) -> None:
     while segments:
         del segments[-_SEGMENTS:]
         sleep(PAUSE_S)
+
+
+def undisturbed(read: Callable[[], None], pause_ms: float) -> dict[str, float]:
+    """Call `read` for one stop of at most `pause_ms`, and return what it cost.
+
+    No garbage is collected meanwhile, no signal handler of the program runs, and no other thread runs Python, except
+    one that waits for its turn already.
+    """
+    began, began_cpu = perf_counter(), thread_time()
+    was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
+    try:
+        gc.disable()
+        sys.setswitchinterval(2 * pause_ms / 1000)
+        _without_handlers(read)
+    finally:
+        try:  # a signal handler of the program may raise an exception after each call
+            sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+        finally:
+            if was_collecting:
+                gc.enable()
+    cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
+    _let_others_run()
+    return cost
+
+
+def _without_handlers(read: Callable[[], None]) -> None:
+    """Call `read` while signal handlers of the program wait, once PyTorch's reader was imported."""
+    held_signals = sys.modules.get("gputui.probe.held_signals")
+    without_handlers = getattr(held_signals, "without_handlers", None)  # it may be being imported
+    if without_handlers is None:
+        read()
+    else:
+        without_handlers(read)
+
+
+def _let_others_run() -> None:
+    """Wake the threads that have waited for the interpreter during a stop.
+
+    They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
+    releases the interpreter once, which wakes one of them.
+    """
+    for _ in range(min(len(sys._current_frames()), THREADS_AT_MOST)):
+        sleep(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from functools import partial
 from time import perf_counter, sleep, thread_time, time
 from types import ModuleType
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui.probe import process
 from gputui.probe.budget import RECORDS, RESERVE, Budget, Plan, on_request
-from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go
+from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go, undisturbed
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
@@ -29,8 +27,6 @@ TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
 """How long a look waits for a backward pass to end, rather than leave out the graph."""
-_HALF_A_MICROSECOND_S = 5e-7
-"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
 _NO_TORCH = "The program has not imported PyTorch yet: there is nothing to look at."
 
@@ -113,7 +109,8 @@ class LookRunner:
         from gputui.probe.memory_history import memory_history
 
         why_not = self.why_not_automatic()
-        return statistics | {
+        return {
+            **statistics,
             "problems": [*([on_request(why_not)] if why_not else []), *statistics["problems"]],
             "automatic": None if why_not else "walk",
             "history": memory_history.recorder(torch),
@@ -137,7 +134,7 @@ class LookRunner:
         return torch
 
     def _begin_stop(self, taking: LookUnderWay) -> None:
-        interrupted = _empty([_INTERRUPTED])
+        interrupted = empty_look([_INTERRUPTED])
         take = partial(self._take, taking, in_main_thread=True)
         self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
 
@@ -168,43 +165,32 @@ class LookRunner:
         look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
     def _take(self, taking: LookUnderWay, *, in_main_thread: bool) -> dict[str, Any]:
-        """One stop, in the calling thread: no garbage is collected meanwhile.
-
-        No other thread runs Python either, except one that waits for its turn already.
-        """
-        began, began_cpu = perf_counter(), thread_time()
-        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
-        look = _empty([])
-        torch, was_collecting, switch_interval_s = process.loaded_torch(), gc.isenabled(), sys.getswitchinterval()
-        try:
-            gc.disable()
-            sys.setswitchinterval(2 * taking.request.pause_ms / 1000)
-            if torch is None or self._reader is None:
-                look["problems"].append(_NO_TORCH)
-            elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
-                look["is_dropped"] = True
-            else:
-                if taking.stops == 0:
-                    taking.plan = self._plan(torch, taking.request)
-                look["problems"] += taking.plan.problems
-                self._reader.read(
-                    torch,
-                    taking.method,
-                    look,
-                    meter,
-                    may_walk=taking.plan.may_walk,
-                    has_map=taking.has_map,
-                    in_main_thread=in_main_thread,
-                )
-        finally:
-            try:  # a signal handler of the program may raise an exception after each call
-                sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
-            finally:
-                if was_collecting:
-                    gc.enable()
-        look["cost"]["pause_ms"] = (perf_counter() - began) * 1000
-        look["cost"]["probe_cpu_ms"] = (thread_time() - began_cpu) * 1000
+        """One stop, in the calling thread."""
+        look = empty_look([])
+        read = partial(self._read, taking, look, in_main_thread=in_main_thread)
+        look["cost"] = undisturbed(read, taking.request.pause_ms)
         return look
+
+    def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
+        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        torch = process.loaded_torch()
+        if torch is None or self._reader is None:
+            look["problems"].append(_NO_TORCH)
+        elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
+            look["is_dropped"] = True
+        else:
+            if taking.stops == 0:
+                taking.plan = self._plan(torch, taking.request)
+            look["problems"] += taking.plan.problems
+            self._reader.read(
+                torch,
+                taking.method,
+                look,
+                meter,
+                may_walk=taking.plan.may_walk,
+                has_map=taking.has_map,
+                in_main_thread=in_main_thread,
+            )
 
     def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
         """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
@@ -237,7 +223,8 @@ def _blocks(statistics: list[dict[str, Any]]) -> int:
     return sum(device["blocks"] for device in statistics)
 
 
-def _empty(problems: list[str | dict[str, str]]) -> dict[str, Any]:
+def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
+    """A look in which nothing has been read yet."""
     return {
         "type": "look",
         "time": time(),

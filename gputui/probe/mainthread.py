@@ -7,13 +7,15 @@ raises meanwhile (Ctrl-C, a time limit) then reaches the program as it would hav
 
 from __future__ import annotations
 
-import signal
+import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
+import os
 import sys
 from collections.abc import Callable
-from functools import cache
-from types import CodeType, FrameType, FunctionType
+from functools import lru_cache
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
+from gputui.probe import plain
 from gputui.probe.untraced import UntracedCall
 
 _alive: list[PendingCall] = []
@@ -30,6 +32,8 @@ class PendingCall:
     def __init__(self) -> None:
         self._function: Callable[[], None] | None = None
         self._is_queued = False
+        self._pid = os.getpid()
+        """A child that another thread forks meanwhile gets a copy of the queue, whose entries are its parent's."""
         self._untraced: UntracedCall | None = None
         _alive.append(self)
 
@@ -75,7 +79,7 @@ class PendingCall:
     def __bool__(self) -> bool:
         self._is_queued = False
         function, self._function = self._function, None
-        if function is not None:
+        if function is not None and self._pid == os.getpid():
             function()
         return False
 
@@ -95,7 +99,7 @@ def _is_inside(frame: FrameType | None) -> bool:
     return False
 
 
-@cache
+@lru_cache(maxsize=None)
 def _functions() -> tuple[Callable[[Any, int], int], Any]:
     """`Py_AddPendingCall` and the address of `PyObject_IsTrue`; cached, as each new one would be cyclic garbage."""
     import ctypes
@@ -106,13 +110,13 @@ def _functions() -> tuple[Callable[[Any, int], int], Any]:
     return add, is_true
 
 
-def keep_from_compiling(function: FunctionType) -> None:
+def keep_from_compiling(function: FunctionType, *, is_early: bool = False) -> None:
     """Keep torch.compile away from this function and all it calls, even if it interrupts a compiled program.
 
     Call it before the function that a pending call or a signal handler runs has started. Otherwise Dynamo would trace
-    the look, which then sees fake tensors and fails.
+    the look, which then sees fake tensors and fails. `is_early`: the program may still begin to compile.
     """
-    if "torch._dynamo" not in sys.modules:  # the program compiles nothing
+    if "torch._dynamo" not in sys.modules and not is_early:  # the program compiles nothing
         return
     eval_frame: Any = sys.modules.get("torch._C._dynamo.eval_frame")
     if hasattr(eval_frame, "set_code_exec_strategy"):  # PyTorch 2.8 and newer
@@ -126,16 +130,25 @@ def is_of_the_program(error: BaseException) -> bool:
     """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
     if not isinstance(error, Exception):
         return True
-    handlers = {_code_of(handler) for handler in map(signal.getsignal, signal.valid_signals())} - {None}
-    traceback = error.__traceback__
+    handlers = [code for number in _signal.valid_signals() if (code := _code_of(_signal.getsignal(number))) is not None]
+    traceback = _traceback_of(error)
     while traceback is not None:
-        if traceback.tb_frame.f_code in handlers:
+        code = traceback.tb_frame.f_code
+        if any(code is handler for handler in handlers):
             return True
         traceback = traceback.tb_next
     return False
 
 
 def _code_of(handler: object) -> CodeType | None:
-    function = handler if hasattr(handler, "__code__") or hasattr(handler, "__func__") else type(handler).__call__
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code if isinstance(code, CodeType) else None
+    """The code that a signal handler runs, read past what its type says; None if it is not Python's."""
+    if type(handler) is MethodType:
+        return _code_of(handler.__func__)
+    if type(handler) is FunctionType:
+        return handler.__code__
+    namespaces = map(plain.namespace_of, plain.mro_of(type(handler)))
+    own = next((namespace["__call__"] for namespace in namespaces if "__call__" in namespace), None)
+    return own.__code__ if type(own) is FunctionType else None
+
+
+_traceback_of = BaseException.__dict__["__traceback__"].__get__

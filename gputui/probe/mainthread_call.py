@@ -1,20 +1,30 @@
 """Calls in the program's main thread, one at a time, with the program running in between.
 
 All that the probe wants of the main thread (counters, looks, actions) goes through one `MainThread`. At most one entry
-is in the interpreter's queue, and the next is added only after the main thread has left the last one and has run for as
-long as that took. So the program makes progress however slow a call is and however often viewers ask.
+is in the interpreter's queue, and the next is added only after the main thread has left the last one and the probe's
+thread has waited for as long as that took. So the program makes progress however slow a call is and however often
+viewers ask. The clock alone does not say that the program has run: while the probe's thread works, it may hold the
+interpreter's lock, and a busy machine may give the main thread no processor. In Python 3.11, a function that is traced
+does not even begin while a signal, a pending call or a request for the lock is waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from types import FunctionType
-from typing import Generic, TypeVar, cast
+from typing import Callable, Generic, TypeVar, cast
 
 from gputui.probe import mainthread
-from gputui.probe.mainthread_state import ABSENT_AFTER_S, BUSY_S, is_in_backward, is_waiting, place
+from gputui.probe.mainthread_state import (
+    ABSENT_AFTER_S,
+    BUSY_S,
+    is_in_backward,
+    is_waiting,
+    may_want_to_run,
+    place,
+    processor_s,
+)
 
 Result = TypeVar("Result")
 Entry = Callable[[], None]
@@ -24,8 +34,10 @@ _CHECK_AGAIN_S = 0.005
 _LONGEST_CHECK_S = 1.0
 LOST_AFTER_S = 2.0
 """How long an entry waits before it may count as lost: a main thread that runs Python comes to it at once."""
+PATIENCE = 10
+"""For how many times as long as the last call took to wait for a main thread that does not use the processor."""
 MAX_LOST = 8
-"""How many entries may count as lost, as those that are not lost after all would fill the interpreter's queue."""
+"""How many entries in a row may count as lost: those that are not lost after all fill the interpreter's queue."""
 
 
 class MainThread:
@@ -46,13 +58,30 @@ class MainThread:
         """Where the absent main thread was last: if it has moved on since, the entry is lost."""
         self._lost = 0
         self._is_running = False
-        self._free_at = 0.0
-        """When (`perf_counter`) the program has run for as long as the last call stopped it."""
+        self._stopped_s = 0.0
+        """For how long the last call has stopped the program."""
+        self._stopped_until = 0.0
+        """When (`perf_counter`) that call ended."""
+        self._let_run_s = 0.0
+        """For how long the probe's thread has waited since then, so that the program could run."""
+        self._processor_s = self._stopped_processor_s = 0.0
+        """The main thread's processor time when that call ended, and how much of it the call has used."""
 
     @property
     def is_free(self) -> bool:
         """Whether the program has run for as long as the last call stopped it."""
-        return not self._is_running and perf_counter() >= self._free_at
+        return not self._is_running and self._let_run_s >= self._stopped_s and self._has_had_its_turn
+
+    @property
+    def _has_had_its_turn(self) -> bool:
+        """Whether the main thread has used the processor since the last call for as long as that did.
+
+        On a busy machine it may not have come to run. It need not, if it waits for something outside the process; where
+        that cannot be known, a longer time counts as well.
+        """
+        if self._let_run_s >= PATIENCE * self._stopped_s:
+            return True
+        return processor_s() - self._processor_s >= self._stopped_processor_s or not may_want_to_run()
 
     @property
     def absent_for_s(self) -> float:
@@ -67,7 +96,12 @@ class MainThread:
             return now + _LONGEST_CHECK_S
         if self._pending.is_queued:
             return max(self._queued_at, now if self.absent_for_s > ABSENT_AFTER_S else 0.0) + ABSENT_AFTER_S
-        return max(self._free_at, now + _CHECK_AGAIN_S)
+        left_s = self._stopped_s - self._let_run_s
+        return now + max(left_s if left_s > 0 else self._stopped_s, _CHECK_AGAIN_S)
+
+    def note_wait(self, began: float) -> None:
+        """The probe's thread has waited from `began` (`perf_counter`) until now, and the program could run."""
+        self._let_run_s += max(0.0, perf_counter() - max(began, self._stopped_until))
 
     def enter(self, entry: Entry) -> None:
         """Have the main thread run `entry` once those before it have been run."""
@@ -83,6 +117,14 @@ class MainThread:
             return False
         self._current = None
         return self._pending.withdraw()
+
+    def has_ended(self, entry: Entry) -> bool:
+        """Whether the main thread has taken `entry` and left it: an exception of the program may have ended it early.
+
+        A signal handler can raise one before the first statement of `entry`, which then knows nothing of it.
+        """
+        is_waiting = entry in self._line or (entry is self._current and self._pending.has_function)
+        return not is_waiting and not self._is_running and self._pending.is_left
 
     def advance(self) -> None:
         """Hand the next entry to the interpreter if it is time for that."""
@@ -116,25 +158,30 @@ class MainThread:
 
     def run_here(self, function: Callable[[], Result]) -> Result:
         """Run `function` in this thread; the program's other threads are stopped as by a call in the main thread."""
-        began = perf_counter()
+        began, processor_began_s = perf_counter(), processor_s()
         try:
             return function()
         finally:
-            self._note_stop(began)
+            self._note_stop(began, processor_began_s)
 
     def _run(self, entry: Entry) -> None:
-        began = perf_counter()
+        began, processor_began_s = perf_counter(), processor_s()
         self._is_running, self._current = True, None
+        self._lost = 0  # the interpreter empties its queue at once: those before this entry are gone
         try:
             entry()
         finally:
-            self._note_stop(began)
-            self._is_running = False
-            self._wake()
+            self._is_running = False  # first: a signal handler of the program may raise an exception after each call
+            try:
+                self._note_stop(began, processor_began_s)
+            finally:
+                self._wake()
 
-    def _note_stop(self, began: float) -> None:
-        now = perf_counter()
-        self._free_at = now + (now - began)
+    def _note_stop(self, began: float, processor_began_s: float) -> None:
+        self._stopped_until = now = perf_counter()
+        self._stopped_s, self._let_run_s = now - began, 0.0
+        self._processor_s = processor_s()
+        self._stopped_processor_s = self._processor_s - processor_began_s
 
 
 class MainThreadCall(Generic[Result]):
@@ -145,6 +192,7 @@ class MainThreadCall(Generic[Result]):
         self._result: Result | None = None
         self._entry: Entry | None = None
         """What the main thread runs for the call under way."""
+        self._if_interrupted: Result | None = None
         self._number = 0
         """Of the call under way: what an earlier, abandoned call still returns is dropped."""
         self._asked_at = 0.0
@@ -183,6 +231,7 @@ class MainThreadCall(Generic[Result]):
         self._check_at = self._asked_at  # at once, as the main thread may be absent already
 
         self._number += 1
+        self._if_interrupted = if_interrupted
         self._entry = partial(self._run, function, if_interrupted, self._number)
         mainthread.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
         self._main_thread.enter(self._entry)
@@ -196,6 +245,8 @@ class MainThreadCall(Generic[Result]):
         if not self.is_under_way:
             return None
         self._main_thread.advance()
+        if self._result is None and self._entry is not None and self._main_thread.has_ended(self._entry):
+            self._result = self._result or self._if_interrupted
         if self._result is None and self._is_time_for_another() and self._withdraw():
             self._result = self._main_thread.run_here(instead)
         self._check_at = self._main_thread.check_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from time import clock_gettime, pthread_getcpuclockid
 
 from gputui.probe import process
 
@@ -17,6 +18,9 @@ They are read, select, pselect6, pause, accept, accept4, recvfrom, recvmsg, wait
 rt_sigsuspend, epoll_wait, epoll_pwait and epoll_pwait2. Locks, `nanosleep` and `poll` are not among them: the driver
 uses these as well.
 """
+
+_LOCK_CALLS = {"x86_64": "202", "aarch64": "98"}
+"""The number of futex, in which a thread waits for a lock: the interpreter's, or one of the program's."""
 
 ABSENT_AFTER_S = 0.05
 """A main thread that has not come back to Python for this long is absent."""
@@ -42,6 +46,19 @@ def is_waiting() -> bool:
     task = _task()
     call = "".join(_lines(f"{task}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
     return _is_asleep(task) and call in _WAITING_CALLS.get(os.uname().machine, "").split()
+
+
+def may_want_to_run() -> bool:
+    """Whether the main thread may be waiting for a processor or for the interpreter's lock, and for nothing else."""
+    call = "".join(_lines(f"{_task()}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
+    return call in ("", "running", _LOCK_CALLS.get(os.uname().machine))
+
+
+def processor_s() -> float:
+    """The processor time of the main thread so far."""
+    threading = sys.modules.get("threading")
+    ident = None if threading is None else threading.main_thread().ident
+    return 0.0 if ident is None else clock_gettime(pthread_getcpuclockid(ident))
 
 
 class Watch:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
+from operator import itemgetter, not_
 from time import sleep
 from typing import Any
 
 from gputui.probe.batches import Batches
+from gputui.probe.blockmap import COLUMNS, LIVE
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
@@ -22,13 +25,17 @@ COUNT_GRAPH_EVERY = 8
 """How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
 ENTRIES_AT_MOST = 100_000
 """The storages kept without a map that would say which of them are gone: some 60 MB of host memory."""
-_BLOCKS_IN_TURN = 512
+_BLOCKS_IN_TURN = 4096
 
 
 class Memory:
-    """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread."""
+    """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread.
 
-    def __init__(self) -> None:
+    `named_share` is the share of the allocated bytes that the last look has named: below `NAMED_WELL`, the first look
+    searches everywhere.
+    """
+
+    def __init__(self, named_share: float = 1.0) -> None:
         self.search = SearchMemory()
         self.trees = ModuleTrees()
         self.batches = Batches()
@@ -43,7 +50,7 @@ class Memory:
         """Which module the next look begins with."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
-        self._named_share = 1.0
+        self._named_share = named_share
 
     @property
     def is_thorough_due(self) -> bool:
@@ -67,41 +74,39 @@ class Memory:
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """
-        found = {storage["address"]: storage for storage in inventory["storages"]}
-        lost = {
-            address: storage | {"keeper": LOST_EXCEPTION}
-            for address, storage in self.entries.items()
-            if storage["keeper"] in EXCEPTIONS
-        }
-        earlier = lost if inventory["is_complete"] else self.entries | lost
+        storages = inventory["storages"]
+        found = dict(zip(map(itemgetter("address"), storages), storages))
+        exceptions = [storage for storage in self.entries.values() if storage["keeper"] in EXCEPTIONS]
+        lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in exceptions}
+        earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             return
         known_sizes = {(known["device"], known["size_bytes"]) for known in inventory["known_sizes"]}
-        allocated_bytes = named_bytes = 0
-        for device, block in _live_blocks(described_map):
-            address = block["address"]
-            allocated_bytes += block["size_bytes"]
-            storage = earlier.get(address)
-            if address not in found and storage is not None and _is_unchanged(storage, device, block):
-                found[address] = storage
-                inventory["storages"].append(storage)
-            if address in found or (device, block["requested_bytes"]) in known_sizes:
-                named_bytes += block["size_bytes"]
+        allocated_bytes = unnamed_bytes = 0
+        for device, addresses, size_bytes, requested_bytes in _live_blocks(described_map):
+            allocated_bytes += sum(size_bytes)
+            is_new = list(map(not_, map(found.__contains__, addresses)))
+            for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
+                storage = earlier.get(address)
+                if storage is not None and storage["device"] == device and storage["size_bytes"] == requested:
+                    found[address] = storage
+                    storages.append(storage)
+                elif (device, requested) not in known_sizes:
+                    unnamed_bytes += size
         self.entries = found
-        self._named_share = named_bytes / allocated_bytes if allocated_bytes else 1.0
+        self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
 
 
-def _is_unchanged(storage: dict[str, Any], device: int, block: dict[str, Any]) -> bool:
-    return bool(storage["device"] == device and storage["size_bytes"] == block["requested_bytes"])
-
-
-def _live_blocks(described_map: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
+def _live_blocks(described_map: dict[str, Any]) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
+    """The device of each segment, with the addresses, sizes and requested bytes of its live blocks."""
+    blocks = 0
     for segment in described_map["segments"]:
-        for block in segment["blocks"]:
-            number += 1
-            if number % _BLOCKS_IN_TURN == 0:
-                sleep(PAUSE_S)  # lets the program's threads run
-            if block["state"] == "active_allocated":
-                yield segment["device"], block
+        *numbers, states = segment["blocks"]["values"][: len(COLUMNS)]
+        blocks += len(states)
+        if blocks > _BLOCKS_IN_TURN:
+            blocks = 0
+            sleep(PAUSE_S)  # lets the program's threads run
+        is_live = list(map(LIVE.__eq__, states))
+        addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
+        yield segment["device"], addresses, size_bytes, requested_bytes

@@ -1,8 +1,9 @@
 """PyTorch's memory history, switched on for viewers: each block made from then on keeps the Python stack that made it.
 
 Only the stacks of live blocks are kept (`enabled="state"`) and no list of events, so it takes no memory that grows with
-time, and a snapshot costs little more. History that the program records itself is never touched: nothing is switched on
-while it records or keeps what it has recorded, and when it begins to record, what was switched on here ends.
+time, and a snapshot costs little more. While a step is recorded (`enabled="all"`), a bounded list of
+events is kept, too. History that the program records itself is never touched: nothing is switched on while it records
+or keeps what it has recorded, and when it begins to record, what was switched on here ends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy"
 """The functions of `torch._C` that switch history on and off, by name."""
 
 
-_MODE = {"enabled": "state", "context": "state", "stacks": "python"}
+_STATE = {"enabled": "state", "context": "state", "stacks": "python"}
+_TRACE = {"enabled": "all", "context": "alloc", "stacks": "python"}
 
 
 class MemoryHistory:
@@ -28,6 +30,8 @@ class MemoryHistory:
     def __init__(self) -> None:
         self._pid: int | None = None
         self._replaced: dict[str, Callable[..., Any]] = {}
+        self._resumes = False
+        """Whether history goes on for viewers after the trace that is being recorded."""
 
     def recorder(self, torch: ModuleType) -> str:
         """Who records at this moment: a value of `model.target.Recorder`."""
@@ -37,19 +41,56 @@ class MemoryHistory:
 
     def switch_on(self, torch: ModuleType) -> str:
         """Switch history on; returns why not, "" on success."""
-        recorder = self.recorder(torch)
-        if recorder == "program":
-            return "The program records its memory history itself, and gputui leaves that alone."
-        if recorder == "probe":
+        if self.recorder(torch) == "probe":
             return "Memory history is on already."
+        reason = self._why_not(torch)
+        if not reason:
+            self._begin(torch, _STATE)
+        return reason
+
+    def begin_trace(self, torch: ModuleType, max_entries: int) -> str:
+        """Record every event, the last `max_entries` on each device; returns why not, "" on success.
+
+        History that is on already for viewers gives way, and is on again after `end_trace`.
+        """
+        self._resumes = self.recorder(torch) == "probe"
+        if self._resumes:
+            self.switch_off(torch)
+        reason = self._why_not(torch)
+        if not reason:
+            self._begin(torch, {**_TRACE, "max_entries": max_entries})
+        return reason
+
+    def restart_trace(self, torch: ModuleType, max_entries: int) -> None:
+        """Forget the events that were recorded, and record the last `max_entries` from now on.
+
+        A ring whose length changes while it is filled gives its events back out of order.
+        """
+        if self.recorder(torch) == "probe":
+            self.switch_off(torch)
+            self._begin(torch, {**_TRACE, "max_entries": max_entries})
+
+    def end_trace(self, torch: ModuleType) -> None:
+        """Switch the trace off, unless the program records by now; what PyTorch has recorded goes with it."""
+        if self.recorder(torch) == "probe":
+            self.switch_off(torch)
+            if self._resumes:
+                self.switch_on(torch)
+        self._resumes = False
+
+    def _why_not(self, torch: ModuleType) -> str:
+        if self.recorder(torch):
+            return "The program records its memory history itself, and gputui leaves that alone."
         if torch._C._cuda_getAllocatorBackend() != "native":
             return "Only PyTorch's own allocator records a memory history, and this program uses another."
         if any(allocator.traces(torch)):
             return "The program keeps a memory history that it recorded before, and gputui leaves that alone."
-        torch.cuda.memory._record_memory_history(**_MODE, **_for_all_threads(torch))
+        return ""
+
+    def _begin(self, torch: ModuleType, mode: dict[str, Any]) -> None:
+        torch.cuda.memory._record_memory_history(**mode, **_for_all_threads(torch))
         self._pid = os.getpid()
         self._watch(torch)
-        return ""
 
     def switch_off(self, torch: ModuleType) -> str:
         """Switch history off; returns why not, "" on success."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain
+from itertools import chain, compress, repeat
+from operator import is_
 from typing import Any
 
+from gputui.probe import plain
 from gputui.probe.batches import Batch, Batches, add_missing
 from gputui.probe.gradients import GradientReader
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
-from gputui.probe.modules import KnownModule, registered
+from gputui.probe.modules import KnownModule, all_registered, registered
 from gputui.probe.storages import Ledger, tensor_base
 from gputui.probe.torch_types import AnyObject, Module, Tensor, Torch
 from gputui.probe.variables import NamedValue
@@ -59,7 +61,7 @@ class ModelStates:
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
         owners = [(known, module) for known, module in alive if known.has_tensors]
         self._record_gradients(self._record_all_parameters(owners, version), version)
-        buffers = [tensor for _, module in owners for _, tensor in registered(module, "_buffers") if tensor is not None]
+        buffers = all_registered([module for _, module in owners], "_buffers")
         if self._recall("buffers", version, buffers) is None:
             for known, module in owners:
                 for key, tensor in registered(module, "_buffers"):
@@ -70,15 +72,14 @@ class ModelStates:
 
     def _record_all_parameters(self, owners: list[tuple[KnownModule, Module]], version: object) -> list[Tensor]:
         """Record the parameters of these modules; returns each once."""
-        registrations = [registered(module, "_parameters") for _, module in owners]
-        tensors = [tensor for group in registrations for _, tensor in group if tensor is not None]
+        tensors = all_registered([module for _, module in owners], "_parameters")
         batch = self._recall("parameters", version, tensors)
         if batch is not None:
             names, modules, half_shapes = batch.learned
-            self._names |= names
-            self._modules |= modules
+            self._names.update(names)
+            self._modules.update(modules)
             self._half_shapes |= half_shapes
-            return list({id(tensor): tensor for tensor in tensors}.values())
+            return list(dict(zip(map(id, tensors), tensors)).values())
         parameters = [tensor for known, module in owners for tensor in self._record_parameters(known, module)]
         self._remember("parameters", version, tensors, (dict(self._names), dict(self._modules), set(self._half_shapes)))
         return parameters
@@ -87,13 +88,20 @@ class ModelStates:
         if not self._reads_gradients:
             return
         gradients = self._gradients.of_leaves(parameters)
-        if gradients is not None and self._recall("gradients", version, gradients, has_own_objects=False) is not None:
+        if gradients is None:
+            for tensor in parameters:
+                self.record_gradient(tensor, self._names[id(tensor)])
             return
-        for tensor in parameters:
-            if self._meter.is_over:
+        owners = [(tensor, own) for tensor, own in zip(parameters, gradients) if own is not None]
+        gradients = [own for _, own in owners]
+        version = (version, *(id(tensor) for tensor, _ in owners)) if len(owners) < len(parameters) else version
+        if self._recall("gradients", version, gradients, has_own_objects=False) is not None:
+            return
+        for tensor, own in owners:
+            if not self._meter.spend():
                 return
-            self.record_gradient(tensor, self._names[id(tensor)])
-        self._remember("gradients", version, gradients or [], has_own_objects=False)
+            self._ledger.record_again(own, GRADIENT, f"{self._names[id(tensor)]}.grad")
+        self._remember("gradients", version, gradients, has_own_objects=False)
 
     def _recall(
         self, kind: str, version: object, tensors: list[Tensor], *, has_own_objects: bool = True
@@ -155,10 +163,11 @@ class ModelStates:
         `version` changes with the names of the modules.
         """
         groups = attributes.get("param_groups")
-        for number, group in enumerate(list(groups) if isinstance(groups, list) else []):
-            self._record_group(f"{name}.param_groups[{number}]", group, variables)
-        state = attributes.get("state")
-        if not isinstance(state, dict):
+        for number, group in enumerate(_elements(groups)):
+            if issubclass(type(group), dict):
+                self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
+        state: Any = attributes.get("state")
+        if not issubclass(type(state), dict):
             return
         tensors = None if self._orphans else self._plain_tensors(state)
         version = (version, name)
@@ -168,27 +177,34 @@ class ModelStates:
             if not self._meter.spend():
                 return
             with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
-                self._record_state(value, f"{name}.state[{self._names.get(id(parameter), type(parameter).__name__)}]")
+                self._record_state(value, f"{name}.state[{self._names.get(id(parameter), plain.type_name(parameter))}]")
         self._remember(f"states of {name}", version, tensors or [])
 
     def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
         """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
         values = list(dict.values(state))
-        if set(map(type, values)) != {dict}:
+        if not values or not all(map(is_, map(type, values), repeat(dict))):
             return None
         entries = list(chain.from_iterable(map(dict.values, values)))
-        if not set(map(type, entries)) <= {self._tensor, int, float, bool, type(None)}:
+        classes = list(map(type, entries))
+        if not plain.are_plain(classes):
             return None
-        return [entry for entry in entries if type(entry) is self._tensor]
+        others = set(classes) - {int, float, bool, type(None)}
+        if not all(issubclass(cls, self._tensor) for cls in others):
+            return None
+        return list(compress(entries, map(others.__contains__, classes)))
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
         return nullcontext() if self._ledger.keeper else self._ledger.kept_by(OPTIMIZER)
 
     def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
-        for key, value in list(dict.items(group)):
+        for key, value in group.items():
             if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
                 self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
-        for number, tensor in enumerate(list(group.get("params", ()))):
+        parameters = _elements(group.get("params"))
+        if all(map(self._names.__contains__, map(id, parameters))):
+            return
+        for number, tensor in enumerate(parameters):
             if id(tensor) in self._names:
                 continue
             if not self._meter.spend():
@@ -218,10 +234,11 @@ class ModelStates:
         if issubclass(type(value), self._tensor):
             if self._meter.spend():
                 self._ledger.record_again(value, OPTIMIZER_STATE, name)
-        elif isinstance(value, dict):
+        elif issubclass(type(value), dict):
             for key, entry in list(dict.items(value)):
-                self._record_state(entry, f"{name}.{key}" if type(key) is str else name)
-        elif type(value) in (list, tuple):
+                part = plain.name_of(key)
+                self._record_state(entry, f"{name}.{part}" if part is not None else name)
+        elif plain.is_one_of(type(value), (list, tuple)):
             for number, element in enumerate(value):
                 self._record_state(element, f"{name}[{number}]")
 
@@ -231,3 +248,9 @@ class ModelStates:
     def modules_of(self, parameter: Tensor) -> list[str] | None:
         """The names of the modules that own a parameter."""
         return self._modules.get(id(parameter))
+
+
+def _elements(values: AnyObject) -> list[Any]:
+    """The elements of a list or tuple, also of a subclass that says otherwise; [] for anything else."""
+    base = next((base for base in (list, tuple) if issubclass(type(values), base)), None)
+    return [] if base is None else list(base.__getitem__(values, slice(None)))

@@ -6,10 +6,13 @@ Modules are held by weak references. A look reads a few of them again to notice 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from typing import Any
 
+from gputui.probe.attributes import module_dict, module_dict_getter
 from gputui.probe.meter import Meter
+from gputui.probe.plain import has_plain_names, name_of, text, type_name
 from gputui.probe.torch_types import Module
 from gputui.probe.variables import NamedValue
 
@@ -17,6 +20,8 @@ FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoi
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
 READ_AGAIN = 256
 """How many known modules a look reads again for new or replaced children."""
+COMPARED_PER_STEP = 8
+"""So many modules that have registered nothing new are recognised in the time of one step."""
 
 # How a module was found, the best name first.
 BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
@@ -25,21 +30,26 @@ BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
 class KnownModule:
     """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
 
-    __slots__ = ("children", "found", "has_tensors", "is_mere_wrapper", "name", "names", "reference", "variable")
+    __slots__ = (
+        *("children", "found", "has_tensors", "is_mere_wrapper", "name", "names", "reference", "rests_until"),
+        "variable",
+    )
 
     def __init__(self, module: Module) -> None:
         self.reference = weakref.ref(module)
-        self.children: tuple[tuple[str, int], ...] = ()
+        self.children: list[tuple[str, int]] = []
         self.is_mere_wrapper = False
         """Whether it has one child and no parameters of its own."""
         self.has_tensors = False
         """Whether it has parameters or buffers of its own."""
         self.found = AS_CHILD
-        self.variable = type(module).__name__
+        self.variable = type_name(module)
         """The name it was found under, if it was found other than as a child."""
         self.name = ""
         self.names: dict[str, str] = {}
         """The names of its tensors by their keys: a name that is made once is not made in every look."""
+        self.rests_until = 0
+        """Until which search (`SearchMemory.number`) its attributes are skipped, as they led to nothing."""
 
     def name_of(self, key: str) -> str:
         """The full name of its parameter or buffer."""
@@ -60,13 +70,15 @@ class ModuleTrees:
         self._known: dict[int, KnownModule] = {}
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
+        self._registrations: dict[int, list[Any]] = {}
+        """What the modules had registered when they were read again, by the number of the first of them."""
         self._is_changed = False
         """Whether names may have changed since they were given."""
 
     def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
         """Add the modules of this look and everything below them, as far as the meter allows."""
         changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
-        changed += [self._find(module, AMONG_OBJECTS, type(module).__name__) for module in among_objects]
+        changed += [self._find(module, AMONG_OBJECTS, type_name(module)) for module in among_objects]
         self._is_changed |= any(changed) | self._read_again(meter) | bool(self._unread)
         self._read_unread(meter)
         if self._is_changed and (not self._unread or not self.named):
@@ -75,7 +87,8 @@ class ModuleTrees:
 
     def below(self, module: Module) -> list[KnownModule]:
         """The known modules of a tree, its root included."""
-        pending, tree = [id(module)], dict[int, KnownModule]()
+        pending = [id(module)]
+        tree: dict[int, KnownModule] = {}
         while pending:
             ident = pending.pop()
             known = self._known.get(ident)
@@ -111,8 +124,15 @@ class ModuleTrees:
         """Read a few modules again; returns whether any has changed or is gone."""
         if self._next_again >= len(self.named):
             self._next_again = 0
-        some = self.named[self._next_again : self._next_again + READ_AGAIN]
+        first = self._next_again
+        some = self.named[first : first + READ_AGAIN]
         self._next_again += READ_AGAIN
+        modules = [module for known in some if (module := known.reference()) is not None]
+        registrations = _registrations(modules) if len(modules) == len(some) else None
+        if registrations is not None:
+            if registrations == self._registrations.get(first) and meter.spend(1 + len(some) // COMPARED_PER_STEP):
+                return False
+            self._registrations[first] = registrations
         is_changed = False
         for known in some:
             module = known.reference()
@@ -130,7 +150,7 @@ class ModuleTrees:
             if known is None or known.reference() is not child:
                 self._add(child)
         known = self._known[id(module)]
-        children = tuple((key, id(child)) for key, child in entries)
+        children = [(key, id(child)) for key, child in entries]
         is_changed = children != known.children
         if is_changed:
             known.children = children
@@ -145,6 +165,7 @@ class ModuleTrees:
         A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and
         the module it wraps are in variables, the wrapped module's own variable names it.
         """
+        self._registrations.clear()
         self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
         inner, wrapped = self._inner()
         roots = [ident for ident, known in self._known.items() if known.found == BY_VARIABLE and ident not in inner]
@@ -188,5 +209,37 @@ def _kind_of(named: NamedValue) -> int:
 
 def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
     """The entries of a module's `_parameters`, `_buffers` or `_modules`; none before its `__init__` has run."""
-    entries = object.__getattribute__(module, "__dict__").get(attribute)
-    return list(dict.items(entries)) if isinstance(entries, dict) and entries else []
+    entries: Any = dict.get(module_dict(module), attribute)
+    if not issubclass(type(entries), dict) or not dict.__len__(entries):
+        return []
+    if has_plain_names(entries):
+        return list(dict.items(entries))
+    return [(name_of(key) or type_name(key), value) for key, value in list(dict.items(entries))]
+
+
+def all_registered(modules: list[Module], attribute: str) -> list[Any]:
+    """The values of those entries of all these modules, without None."""
+    try:
+        values = list(chain.from_iterable(map(dict.values, _entries(modules, attribute))))
+    except TypeError:  # a module whose `__init__` has not run
+        values = [value for module in modules for _, value in registered(module, attribute)]
+    return [value for value in values if value is not None]
+
+
+def _entries(modules: list[Module], attribute: str) -> Iterator[Any]:
+    return map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
+
+
+def _registrations(modules: list[Module]) -> list[Any] | None:
+    """The keys and ids of the children of these modules, and how many tensors each has; None if they cannot be told.
+
+    Only for modules that are all alive: the id of one that is gone may be that of another.
+    """
+    try:
+        children = list(_entries(modules, "_modules"))
+        ids = map(id, chain.from_iterable(map(dict.values, children)))
+        tensors = (map(dict.__len__, _entries(modules, attribute)) for attribute in ("_parameters", "_buffers"))
+        keys = map(text, chain.from_iterable(map(dict.keys, children)))
+        return [*map(dict.__len__, children), *keys, *ids, *chain.from_iterable(tensors)]
+    except TypeError:
+        return None

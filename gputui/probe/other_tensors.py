@@ -8,6 +8,7 @@ from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
+from gputui.probe.plain import type_name
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.saved import SavedTensors
 from gputui.probe.storages import Ledger
@@ -99,7 +100,7 @@ class OtherTensors:
         if self._ledger.is_known(tensor):
             return False
         node = self._gradients.node(tensor) if self._is_graph_at_rest else None
-        name = f"{UNNAMED} {type(tensor).__name__}" if node is None else f"result of {type(node).__name__}"
+        name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
         entry = self._ledger.record(tensor, category, name)
         self._model_states.record_gradient(tensor, name)
         return entry is not None and node is None

@@ -15,13 +15,15 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Tuple
 
+from gputui.probe.attributes import AttributeReader
 from gputui.probe.budget import on_request
 
-Pool = tuple[int, int]
+Pool = Tuple[int, int]
 ANY_DEVICE = -1
 """Stands for the unknown device of a MemPool's or a graph's pool, which PyTorch does not report."""
 
@@ -37,13 +39,20 @@ NOT_LOOKED_FOR = (
 )
 
 
-class Capture(Protocol):
-    """The attributes of a `torch.cuda.graph` context that are read."""
+class _Capture(NamedTuple):
+    """What is read of a `torch.cuda.graph` context."""
 
     cuda_graph: object
     pool: tuple[Pool, ...]
     capture_stream: Any
     stream_ctx: object
+
+    @classmethod
+    def of(cls, context: object) -> _Capture:
+        """Read a context, past what a subclass says; one that is being made has nothing yet."""
+        attributes = AttributeReader().read(context)
+        values: list[Any] = [attributes.get(name) for name in cls._fields]
+        return cls(*values)
 
 
 @dataclass
@@ -128,10 +137,11 @@ class PoolWatch:
 
     def _walk(self, watched: tuple[Any, ...]) -> list[Any]:
         began = thread_time()
-        types = {o for o in watched if isinstance(o, type)} | {GeneratorType}
-        codes = {o for o in watched if isinstance(o, CodeType)}
-        users = [o for o in gc.get_objects() if type(o) in types]  # not isinstance, which runs the code of proxies
-        users = [o for o in users if type(o) is not GeneratorType or o.gi_code in codes]
+        idents = {id(o) for o in watched if issubclass(type(o), type)} | {id(GeneratorType)}
+        objects = gc.get_objects()
+        users = list(compress(objects, map(idents.__contains__, map(id, map(type, objects)))))
+        codes = {id(o) for o in watched}
+        users = [o for o in users if type(o) is not GeneratorType or id(o.gi_code) in codes]
         self._users = [weakref.ref(o) for o in users]
         self.walked_ms = (thread_time() - began) * 1000
         return users
@@ -139,19 +149,19 @@ class PoolWatch:
 
 def _use_of(torch: ModuleType, users: list[Any], codes: dict[CodeType, tuple[str, str]]) -> PoolUse:
     use = PoolUse()
-    contexts = [o for o in users if isinstance(o, torch.cuda.graph)]
-    graphs = [o for o in users if isinstance(o, torch.cuda.CUDAGraph)]
-    pools = [o for o in users if hasattr(torch.cuda, "MemPool") and isinstance(o, torch.cuda.MemPool)]
+    contexts = [_Capture.of(o) for o in users if issubclass(type(o), torch.cuda.graph)]
+    graphs = [o for o in users if issubclass(type(o), torch.cuda.CUDAGraph)]
+    pools = [o for o in users if hasattr(torch.cuda, "MemPool") and issubclass(type(o), torch.cuda.MemPool)]
     for pool in pools:
-        use.holders[ANY_DEVICE, _pair(pool.id)] = "torch.cuda.MemPool"
+        use.holders[ANY_DEVICE, _pool_id(torch, pool)] = "torch.cuda.MemPool"
     captured = {id(graph): _graph_pools(torch, graph) for graph in graphs}
-    use.holders |= {(ANY_DEVICE, pool): "torch.cuda.CUDAGraph" for held in captured.values() for pool in held}
-    for generator in (o for o in users if isinstance(o, GeneratorType)):
-        _add_router(use, generator, *codes[generator.gi_code])
+    use.holders.update({(ANY_DEVICE, pool): "torch.cuda.CUDAGraph" for held in captured.values() for pool in held})
+    for generator in (o for o in users if type(o) is GeneratorType):
+        _add_router(torch, use, generator, *codes[generator.gi_code])
     if not all(captured.values()):
         _add_captures(torch, use, contexts, captured)
     if not use.capturing:
-        _check_counts(use, pools, captured)
+        _check_counts(torch, use, pools, captured)
     return use
 
 
@@ -189,6 +199,11 @@ def _graph_pools(torch: ModuleType, graph: object) -> list[Pool]:
         return []
 
 
+def _pool_id(torch: ModuleType, pool: object) -> Pool:
+    """The id of a MemPool, past what a subclass says."""
+    return _pair(torch.cuda.MemPool.id.__get__(pool))
+
+
 def _pair(pool: Iterable[int]) -> Pool:
     first, second = pool
     return first, second
@@ -204,7 +219,7 @@ def _user_types(torch: ModuleType) -> tuple[type, ...]:
 def _with_subclasses(base: type) -> Iterator[type]:
     yield base
     derived: type
-    for derived in base.__subclasses__():
+    for derived in type.__subclasses__(base):
         yield from _with_subclasses(derived)
 
 
@@ -225,17 +240,19 @@ def _are_counts_exact() -> bool:
     return is_gil_enabled is None or bool(is_gil_enabled())
 
 
-def _add_router(use: PoolUse, generator: GeneratorType[Any, Any, Any], device_name: str, pool_name: str) -> None:
+def _add_router(
+    torch: ModuleType, use: PoolUse, generator: GeneratorType[Any, Any, Any], device_name: str, pool_name: str
+) -> None:
     frame = generator.gi_frame
     if frame is None or not getattr(generator, "gi_suspended", frame.f_lasti >= 0):
         return  # it has not begun, or is over
     pool = frame.f_locals[pool_name]
-    pool_id = _pair(getattr(pool, "id", pool))
+    pool_id = _pair(pool) if type(pool) is tuple else _pool_id(torch, pool)
     use.routing.add(frame.f_locals[device_name])
     use.holders[frame.f_locals[device_name], pool_id] = "torch.cuda.use_mem_pool"
 
 
-def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[Capture], captured: dict[int, list[Pool]]) -> None:
+def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[_Capture], captured: dict[int, list[Pool]]) -> None:
     """Add the captures under way, if some graph has no pool yet (`captured`: pools by the graph's id)."""
     open_contexts = [context for context in contexts if not captured.get(id(context.cuda_graph))]
     for context in open_contexts:
@@ -274,7 +291,7 @@ def _has_context(torch: ModuleType, device: int) -> bool:
     return bool(torch._C._cuda_memoryStats(device)["reserved_bytes"]["all"]["current"])
 
 
-def _is_capturing(torch: ModuleType, context: Capture) -> bool:
+def _is_capturing(torch: ModuleType, context: _Capture) -> bool:
     """Whether this `torch.cuda.graph` has been entered and its stream is being captured (starts no GPU work)."""
     stream, entered = context.capture_stream, getattr(context.stream_ctx, "src_prev_stream", None) is not None
     if not entered or stream.device_index != torch._C._cuda_getDevice():
@@ -283,11 +300,11 @@ def _is_capturing(torch: ModuleType, context: Capture) -> bool:
         return bool(torch._C._cuda_isCurrentStreamCapturing())
 
 
-def _check_counts(use: PoolUse, pools: list[Any], captured: dict[int, list[Pool]]) -> None:
+def _check_counts(torch: ModuleType, use: PoolUse, pools: list[Any], captured: dict[int, list[Pool]]) -> None:
     """Add a problem if a MemPool counts more users than are known: the program then routes to it by hand."""
-    for pool in (pool for pool in pools if hasattr(pool, "use_count")):
-        pool_id = _pair(pool.id)
+    for pool in pools if hasattr(torch.cuda, "MemPool") and hasattr(torch.cuda.MemPool, "use_count") else ():
+        pool_id = _pool_id(torch, pool)
         known = 1 + sum(pool_id in held for held in captured.values())
         known += sum(1 for device, held in use.holders if held == pool_id and device != ANY_DEVICE)
-        if pool.use_count() > known:
+        if torch.cuda.MemPool.use_count(pool) > known:
             use.problems.append(f"Memory pool {pool_id} has users that cannot be seen from Python.")

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums and costs 3 ms
 import _socket  # `socket` costs 7 ms
+import os
+import sys
+from time import sleep
 
 from gputui.probe.descriptors import Descriptor
 
-_FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
+FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
+
+
+class Stop:
+    """Tells one thread to end. Each has its own, so that a late one that was asked to stop does not stop the next."""
+
+    is_asked = False
 
 
 class Waker:
@@ -36,7 +45,7 @@ class Waker:
             self._sender.send(b".", _socket.MSG_NOSIGNAL)
         except BlockingIOError:
             pass  # full, so the thread is being woken already
-        except BrokenPipeError:
+        except OSError:  # closed meanwhile, by the program or with the probe
             return False
         return True
 
@@ -59,4 +68,17 @@ def leave_signals_to_the_program() -> None:
 
     Faults stay unblocked: a crash in this thread is then still reported as one (faulthandler).
     """
-    _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - _FAULTS)
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - FAULTS)
+
+
+def wait_until_gone(ident: int | None, native_id: int | None) -> None:
+    """Wait until neither the interpreter nor the kernel knows a thread any more, a tenth of a second at most.
+
+    Python 3.12 and newer count the kernel's threads at a fork, and warn. And a thread that still runs Python when the
+    interpreter ends is killed by means of a library (libgcc_s) that cannot be found in a chroot, which aborts the
+    program; as a chroot may have no /proc either, the interpreter is asked as well.
+    """
+    for _ in range(1000):
+        if ident not in sys._current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):
+            return
+        sleep(0.0001)

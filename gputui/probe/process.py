@@ -6,6 +6,9 @@ import os
 import sys
 from types import FrameType, ModuleType
 
+from gputui.probe import plain
+from gputui.protocol.libraries import LIBRARIES
+
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 MAX_COMMAND = 4096
@@ -37,6 +40,8 @@ def greeting(actions: list[str]) -> dict[str, object]:
         "is_cuda_initialized": has_cuda(torch),
         "devices": _devices(torch),
         "actions": actions,
+        "collectives": _collectives(),
+        "libraries": [name for name in LIBRARIES if name in sys.modules],
     }
 
 
@@ -45,7 +50,8 @@ def main_thread_location() -> str:
     frame = main_thread_frame()
     if frame is None:
         return ""
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    path, name = plain.text(frame.f_code.co_filename), plain.text(frame.f_code.co_name)
+    return f"{os.path.basename(path)}:{frame.f_lineno} in {name}"
 
 
 def main_thread_frame() -> FrameType | None:
@@ -72,6 +78,17 @@ def _uuid(properties: object, entry: str) -> str:
         return entry  # PyTorch's properties have the UUID of the whole GPU, not of its MIG instance
     uuid = str(getattr(properties, "uuid", ""))  # PyTorch 2.5 and newer
     return f"GPU-{uuid}" if uuid.strip("0-") else ""  # "" or zeros: the driver does not report it
+
+
+def _collectives() -> str:
+    """The backend of the default process group: "nccl", or "cpu:gloo,cuda:nccl"; "" before there is one."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return ""
+        return str(distributed.get_backend())
+    except (AttributeError, RuntimeError, ValueError):  # a group that is being made or destroyed
+        return ""
 
 
 def _number(names: tuple[str, ...]) -> int | None:

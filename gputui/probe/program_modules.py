@@ -7,6 +7,7 @@ import sysconfig
 from types import ModuleType
 from typing import Any
 
+from gputui.probe import plain
 from gputui.probe.meter import Meter
 from gputui.probe.search import VariableSearch
 from gputui.probe.stacks import Namespace, global_variables, is_library
@@ -55,9 +56,9 @@ class ProgramModules:
 
 def _is_of_the_program(module: AnyObject) -> bool:
     variables = _variables(module)
-    file = variables.get("__file__")
+    file = plain.text_in(variables, "__file__")
     return (
-        type(file) is str
+        bool(file)
         and not file.startswith(_STANDARD_LIBRARY)
         and not any(folder in file for folder in _PACKAGES)
         and not is_library(variables)
@@ -66,4 +67,4 @@ def _is_of_the_program(module: AnyObject) -> bool:
 
 def _variables(module: AnyObject) -> dict[str, Any]:
     """The globals of a module; {} for other objects, which a program may put into `sys.modules`."""
-    return object.__getattribute__(module, "__dict__") if issubclass(type(module), ModuleType) else {}
+    return plain.module_variables(module) if issubclass(type(module), ModuleType) else {}

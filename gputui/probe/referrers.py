@@ -7,6 +7,7 @@ from types import CellType, FrameType
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.plain import class_name, is_one_of, type_name
 from gputui.probe.torch_types import AnyObject, Tensor
 
 TENSORS_AT_MOST = 64
@@ -37,24 +38,25 @@ def _names_by_attribute(
     for owner in gc.get_referrers(*dicts.values()) if dicts else ():
         own_dict = attributes.own_dict(owner)
         if own_dict is not None and id(own_dict) in dicts:
-            names.update(_items(own_dict, nameless, f"{type(owner).__name__}."))
+            names.update(_items(own_dict, nameless, f"{type_name(owner)}."))
     return names
 
 
 def _names_in(referrer: AnyObject, nameless: dict[int, Tensor], attributes: AttributeReader) -> list[tuple[int, str]]:
     cls = type(referrer)
-    if cls in (FrameType, CellType):  # variables, which were searched before
+    if is_one_of(cls, (FrameType, CellType)):  # variables, which were searched before
         return []
     if cls is dict:
         return [(ident, f"[{key!r}] of a dict") for ident, key in _items(referrer, nameless, "").items()]
-    if cls in (list, tuple, set, frozenset):
+    if is_one_of(cls, (list, tuple, set, frozenset)):
         elements = [element for element in list(referrer) if id(element) in nameless]
         return [(id(element), f"in a {cls.__name__} of {len(referrer)}") for element in elements]
-    names = _items(attributes.read(referrer), nameless, f"{cls.__name__}.")
+    names = _items(attributes.read(referrer), nameless, f"{class_name(cls)}.")
     if names:
         return list(names.items())
-    return [(id(held), f"held by {cls.__name__}") for held in gc.get_referents(referrer) if id(held) in nameless]
+    return [(id(held), f"held by {class_name(cls)}") for held in gc.get_referents(referrer) if id(held) in nameless]
 
 
 def _items(mapping: dict[Any, Any], nameless: dict[int, Tensor], prefix: str) -> dict[int, str]:
-    return {id(v): f"{prefix}{k}" for k, v in list(mapping.items()) if id(v) in nameless and type(k) in (str, int)}
+    held = [(id(value), key) for key, value in list(mapping.items()) if id(value) in nameless]
+    return {ident: f"{prefix}{key}" for ident, key in held if is_one_of(type(key), (str, int))}

@@ -7,7 +7,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, NamedTuple
 
-from gputui.probe.actions import ACTIONS
+from gputui.probe.actions import ACTIONS, RECORD_STEP
 from gputui.protocol import pauses
 
 MAX_LABEL = 200
@@ -26,6 +26,7 @@ class Request(str, Enum):
     LOOK = "look"
     MARK = "mark"
     ACTION = "action"
+    END = "end"
     BYE = "bye"
 
 
@@ -43,7 +44,10 @@ class LookRequest(NamedTuple):
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `gputui.probe.actions.ACTIONS`; `wait_s` is how long to wait for the main thread."""
+    """`name` is one of `gputui.probe.actions.ACTIONS`, or `RECORD_STEP`.
+
+    `wait_s` is how long to wait for the main thread.
+    """
 
     name: str
     wait_s: float
@@ -80,7 +84,7 @@ def _look(message: dict[str, Any]) -> LookRequest:
 
 def _action(message: dict[str, Any]) -> ActionRequest:
     name = message.get("name")
-    if not isinstance(name, str) or name not in ACTIONS:
+    if not isinstance(name, str) or name not in (*ACTIONS, RECORD_STEP):
         raise RequestError(_wrong("name", name))
     return ActionRequest(name, _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
 
@@ -118,5 +122,11 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
     Request.LOOK: _look,
     Request.MARK: _label,
     Request.ACTION: _action,
+    Request.END: lambda _message: None,
     Request.BYE: lambda _message: None,
 }
+
+
+def is_answered(request: LookRequest | None, method: str, *, is_urgent: bool) -> bool:
+    """Whether a look by `method` answers the request; one that is not urgent may have been reduced."""
+    return request is not None and request.method == method and (is_urgent or not request.is_urgent)

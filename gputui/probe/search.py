@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import compress, islice
+from types import FunctionType
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
+from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
+from gputui.probe.modules import KnownModule
+from gputui.probe.plain import type_name
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject, Module
-from gputui.probe.variables import (
-    EXCEPTION,
-    MODULE,
-    OPTIMIZER,
-    TENSOR,
-    ContentReader,
-    NamedValue,
-    TypeClassifier,
-    join,
-    size_of,
-)
+from gputui.probe.variables import ContentReader, Contents, NamedValue, join, size_of
 
 LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
@@ -39,6 +35,8 @@ REMEMBERED_AT_MOST = 20_000
 FORGETS_EVERY = 64
 """How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
 
+READ_AT_MOST = 2
+"""How often a container is read that another thread changes meanwhile."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
@@ -69,9 +67,12 @@ class SearchMemory:
 
     def let_rest(self, value: AnyObject, size: int) -> None:
         """Note that an object of this many elements led to nothing."""
+        self._rests[_key(value, size)] = self.rests_until(value)
+
+    def rests_until(self, value: AnyObject) -> int:
+        """Until which search an object need not be searched again that leads to nothing now."""
         looks = max(SHORTEST_REST, len(self._rests) // SEARCHED_AGAIN)
-        until = self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
-        self._rests[_key(value, size)] = until
+        return self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
 
     def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> list[NamedValue]:
         """Know these optimizers in later looks too, even if no variable on a stack leads to them then.
@@ -83,7 +84,7 @@ class SearchMemory:
     def _lasting_name(self, named: NamedValue) -> str:
         """The first name but `self`, which is the optimizer's own method; for that, the name of its class."""
         reference, name = self._optimizers.get(id(named.value), (None, ""))
-        cls = type(named.value).__name__
+        cls = type_name(named.value)
         if reference is None or reference() is not named.value or name == cls:
             name = cls if named.name == "self" else named.name
             self._optimizers[id(named.value)] = weakref.ref(named.value), name
@@ -114,8 +115,8 @@ class VariableSearch:
         self.tensors: list[NamedValue] = []
         self.exceptions: list[NamedValue] = []
         self.containers: list[Container] = []
-        """Those of variables that may hold tensors, the nearest to a variable first."""
-        self._kinds = classifier.kinds
+        """Those of variables in which something was found, the nearest to a variable first."""
+        self._classifier = classifier
         self._reader = ContentReader(classifier, attributes)
         self._memory = memory
         self._is_thorough = is_thorough
@@ -125,9 +126,13 @@ class VariableSearch:
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
         """Search these variables."""
-        level = [
-            NamedValue(value, name, space.where) for space in namespaces for name, value in space.variables.items()
-        ]
+        level = []
+        for where, _, variables, _ in namespaces:
+            level += [
+                NamedValue(value, name, where)
+                for name, value in self._classifier.of_interest(list(variables.items()))
+                if type(value) is not FunctionType or value.__closure__
+            ]
         self.explore(level, meter)
 
     def explore(
@@ -135,27 +140,30 @@ class VariableSearch:
     ) -> None:
         """Search these values and what they hold, level by level; `holder` has them as attributes."""
         trail = _Trail(holder)
-        level = [(named, -1) for named in roots if self._kinds[type(named.value)]]
+        kinds = self._classifier.kinds_of(named.value for named in roots)
+        level = [(named, -1) for named in compress(roots, kinds)]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
         trail.let_rest(self._memory)
+        left = DESCRIBED_AT_MOST - len(self.containers)
+        self.containers += islice((container for container, place in trail.containers if trail.leads(place)), left)
 
     def leave_out(self, values: Iterable[AnyObject]) -> None:
         """Do not search what these values hold."""
         self._seen.update((id(value), value) for value in values)
 
-    def may_skip(self, module: Module) -> bool:
-        """Whether an earlier look found nothing in the attributes of a module."""
-        return not self._is_thorough and self._memory.led_to_nothing(module, 0)
+    def attributes_of(self, known: KnownModule, module: Module, where: str, keeper: str, meter: Meter) -> None:
+        """Search the attributes of a module that are neither parameters nor buffers nor other modules.
 
-    def module_attributes(self, module: NamedValue, meter: Meter) -> None:
-        """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
-        if not meter.spend():
+        They are skipped for some looks where they led to nothing.
+        """
+        if (known.rests_until > self._memory.number and not self._is_thorough) or not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)
-        self.explore(self._reader.module_attributes(module), meter, levels=1, holder=module.value)
+        named = NamedValue(module, known.name, where, keeper)
+        self.explore(self._reader.module_attributes(named), meter, levels=1, holder=module)
         if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
-            self._memory.let_rest(module.value, 0)
+            known.rests_until = self._memory.rests_until(module)
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
         """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
@@ -169,13 +177,13 @@ class VariableSearch:
         self, level: list[tuple[NamedValue, int]], trail: _Trail, meter: Meter, *, is_last: bool
     ) -> list[tuple[NamedValue, int]]:
         """Take these values, each with the place of its holder on the trail; returns what they hold."""
-        seen, kinds = self._seen, self._kinds
+        seen, kind_of = self._seen, self._classifier.kind_of
         deeper: list[tuple[NamedValue, int]] = []
         for named, holder in level:
             value = named.value
             if id(value) in seen:
                 continue
-            kind = kinds[type(value)]
+            kind = kind_of(value)
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
             if not is_find and (is_last or (not self._is_thorough and self._memory.led_to_nothing(value, size))):
@@ -189,28 +197,38 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                inside = self._inside(named, kind, meter)
+                inside = self._inside(named, kind, meter, trail)
                 deeper += [(element, place) for element in inside]
-                if size >= SHORTEST and inside and not named.keeper and len(self.containers) < DESCRIBED_AT_MOST:
-                    self.containers.append(Container(named, size, trail.value_at(holder)))
+                if size >= SHORTEST and inside and not named.keeper:
+                    trail.containers.append((Container(named, size, trail.value_at(holder)), place))
         return deeper
 
     def _take(self, named: NamedValue, kind: int) -> None:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
         finds[kind].append(named)
 
-    def _inside(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
-        starts, value, kinds = self._memory.starts, named.value, self._kinds
-        contents = self._reader.read(value, kind, starts.get(id(value), 0))
+    def _contents(self, value: AnyObject, kind: int) -> Contents | None:
+        """What a value holds; None if another thread keeps changing it while it is read."""
+        for _ in range(READ_AT_MOST):
+            with suppress(RuntimeError):  # "deque mutated during iteration", and the like for sets and dictionaries
+                return self._reader.read(value, kind, self._memory.starts.get(id(value), 0))
+        return None
+
+    def _inside(self, named: NamedValue, kind: int, meter: Meter, trail: _Trail) -> list[NamedValue]:
+        """The values of interest in the one that was added to the trail last."""
+        contents = self._contents(named.value, kind)
+        if contents is None:
+            meter.leave_out()
+            trail.cut_last()
+            return []
         meter.spend(len(contents.items) // ELEMENTS_PER_STEP)
         inside = [
             NamedValue(element, join(named.name, key), named.where, named.keeper)
-            for key, element in contents.items
-            if kinds[type(element)]
+            for key, element in self._classifier.of_interest(contents.items)
         ]
         if not contents.is_whole:
-            starts[id(value)] = contents.next_start
-            if any(kinds[type(element.value)] <= OPTIMIZER for element in inside):
+            self._memory.starts[id(named.value)] = contents.next_start
+            if any(kind <= OPTIMIZER for kind in self._classifier.kinds_of(element.value for element in inside)):
                 meter.leave_out()
         return inside
 
@@ -223,6 +241,8 @@ class _Trail:
         self._values: list[tuple[Any, int]] = []
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
+        self.containers: list[tuple[Container, int]] = []
+        """The containers on it, each with its place."""
 
     def add(self, value: AnyObject, holder: int, size: int) -> int:
         """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
@@ -241,10 +261,18 @@ class _Trail:
             self._leads_somewhere[holder] = True
             holder = self._holders[holder]
 
+    def leads(self, place: int) -> bool:
+        """Whether something was found in the object at this place, or may have been missed there."""
+        return self._leads_somewhere[place]
+
     cut = find
     """There was no time for something in the object at this place: the next look must search it again."""
 
+    def cut_last(self) -> None:
+        """The object that was added last could not be read: the next look must search it again."""
+        self.cut(len(self._values) - 1)
+
     def let_rest(self, memory: SearchMemory) -> None:
-        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere, strict=True):
+        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
             if not leads_somewhere:
                 memory.let_rest(value, size)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from select import POLLIN, POLLOUT, poll
 from time import monotonic, perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import gputui
 from gputui.probe import counters, process, sockets
-from gputui.probe.actions import BUSY, ActionRunner, allowed_actions, nothing_done
+from gputui.probe.actions import BUSY, RECORD_STEP, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
-from gputui.probe.encoding import action_result_frame, look_frame
+from gputui.probe.known_texts import KnownTexts
+from gputui.probe.look_frames import action_result_frame, look_frame, step_frame
 from gputui.probe.looks import LookRunner
 from gputui.probe.mainthread_call import MainThread
-from gputui.probe.probe_thread import Waker
-from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, read_request
+from gputui.probe.probe_thread import Stop, Waker
+from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, is_answered, read_request
+from gputui.probe.step import StepRecorder
 from gputui.probe.untraced import leave_thread_untraced
 from gputui.probe.viewer import Viewer
 from gputui.protocol import frames
@@ -27,33 +29,40 @@ _WAIT_AT_EXIT_S = 0.1
 """Seconds to wait at exit, for all viewers together, while they read what they were sent."""
 
 
-class StopToken(Protocol):
-    """Tells the thread to end."""
-
-    is_asked: bool
-
-
 class Server:
-    """All viewers of this process. `marks` are (number, time, label); `mark` adds one."""
+    """All viewers of this process. `marks` are (number, time, label); `mark` adds one.
+
+    `end` has the probe end, and returns "", or why it does not.
+    """
 
     def __init__(
-        self, listener: sockets.Listener, waker: Waker, marks: list[tuple[int, float, str]], mark: Callable[[str], None]
+        self,
+        listener: sockets.Listener,
+        waker: Waker,
+        marks: list[tuple[int, float, str]],
+        mark: Callable[[str], None],
+        end: Callable[[], str],
     ) -> None:
         self._listener = listener
         self._waker = waker
         self._marks = marks
         self._viewers: list[Viewer] = []
-        main_thread = MainThread(waker.wake)
-        self._counters = CounterReader(main_thread)
-        self._look_runner = LookRunner(main_thread, self._counters)
-        self._action_runner = ActionRunner(main_thread)
+        self._main_thread = MainThread(waker.wake)
+        self._counters = CounterReader(self._main_thread)
+        self._look_runner = LookRunner(self._main_thread, self._counters)
+        self._action_runner = ActionRunner(self._main_thread)
+        self._step_recorder = StepRecorder(self._main_thread)
+        self._runners = (self._counters, self._look_runner, self._step_recorder, self._action_runner)
+        self._known_texts = KnownTexts()
         self._action_viewer: Viewer | None = None
+        self._end = end
         self._handlers: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
             Request.STATISTICS: self._subscribe,
             Request.LOOK: self._request_look,
             Request.MARK: lambda _viewer, label: mark(label),
             Request.ACTION: self._begin_action,
+            Request.END: self._end_probe,
             Request.BYE: self._bye,
         }
 
@@ -62,10 +71,10 @@ class Server:
         """Whether there are viewers."""
         return bool(self._viewers)
 
-    def run(self, stop: StopToken) -> None:
-        """Serve until the last viewer has gone or `stop` is asked for."""
-        while not stop.is_asked:
-            for fd in self._wait():
+    def run(self, stop: Stop) -> None:
+        """Serve until the last viewer has gone or `stop` is asked for, but each time at least one round."""
+        while True:
+            for fd in self._wait(stop):
                 self._serve(fd)
             for viewer in list(self._viewers):
                 self._attempt(viewer, self._keep_up)
@@ -74,6 +83,8 @@ class Server:
             self._serve_actions()
             if not self._viewers:
                 self._drop_unfinished()
+                return
+            if stop.is_asked:
                 return
 
     def say_last(self, error: str | None) -> None:
@@ -103,16 +114,19 @@ class Server:
 
     def _drop_unfinished(self) -> None:
         """The last viewer has gone: drop what is under way for it and what was kept for it."""
-        for runner in (self._counters, self._look_runner, self._action_runner):
+        for runner in self._runners:
             runner.leave()
+        self._known_texts = KnownTexts()
 
-    def _wait(self) -> list[int]:
+    def _wait(self, stop: Stop) -> list[int]:
         waiting = poll()
         waiting.register(self._listener.fileno(), POLLIN)
         waiting.register(self._waker.fileno(), POLLIN)
         for viewer in self._viewers:
             waiting.register(viewer.connection.fileno(), POLLOUT if viewer.connection.has_unsent else POLLIN)
-        ready = waiting.poll(self._timeout_ms() if self._viewers else 0)
+        began = perf_counter()
+        ready = waiting.poll(self._timeout_ms() if self._viewers and not stop.is_asked else 0)
+        self._main_thread.note_wait(began)
         self._listener.check()
         self._waker.clear()
         return [fd for fd, _ in ready]
@@ -123,7 +137,7 @@ class Server:
         if self._counters.deadline is None:
             subscribers = [viewer for viewer in self._viewers if viewer.interval_s is not None and viewer.is_ready]
             times += [viewer.next_statistics_at for viewer in subscribers]
-        deadlines = (runner.deadline for runner in (self._counters, self._look_runner, self._action_runner))
+        deadlines = (runner.deadline for runner in self._runners)
         times += [deadline for deadline in deadlines if deadline is not None]
         return max(1, int((min(times) - now) * 1000) + 1)
 
@@ -241,8 +255,8 @@ class Server:
 
     def _send_look(self, look: dict[str, Any]) -> None:
         method, is_urgent, stamp = look.pop("method"), look.pop("is_urgent"), look.pop("stamp")
-        waiting = [viewer for viewer in self._viewers if _is_answered(viewer.look_request, method, is_urgent=is_urgent)]
-        pieces, cost_s = look_frame(look)
+        waiting = [viewer for viewer in self._viewers if is_answered(viewer.look_request, method, is_urgent=is_urgent)]
+        pieces, cost_s = look_frame(look, self._known_texts)
         if not is_urgent:
             self._look_runner.account(cost_s)
         for viewer in waiting:
@@ -266,20 +280,29 @@ class Server:
             viewer.look_request = request
 
     def _begin_action(self, viewer: Viewer, request: ActionRequest) -> None:
-        if self._action_runner.name:
+        if self._action_runner.name or self._step_recorder.is_under_way:
             viewer.send(nothing_done(request.name, BUSY))
-        else:
-            self._action_viewer = viewer
-            self._action_runner.begin(request)
+            return
+        self._action_viewer = viewer
+        (self._step_recorder if request.name == RECORD_STEP else self._action_runner).begin(request)
 
     def _serve_actions(self) -> None:
-        result = self._action_runner.finished()
+        if self._step_recorder.is_under_way and self._action_viewer not in self._viewers:
+            self._step_recorder.leave()
+        result, step = self._action_runner.finished(), None
+        if result is None:
+            result, step = self._step_recorder.finished() or (None, None)
         if result is None:
             return
         viewer, self._action_viewer = self._action_viewer, None
         if viewer is not None and viewer in self._viewers:
-            pieces = action_result_frame(result)
+            pieces = [*(step_frame(step) if step else []), *action_result_frame(result)]
             self._attempt(viewer, lambda receiver: receiver.connection.send(*pieces))
+
+    def _end_probe(self, viewer: Viewer, _content: None) -> None:
+        reason = self._end()
+        if reason:
+            self._refuse(viewer, reason)
 
     def _bye(self, _viewer: Viewer, _content: None) -> None:
         raise Gone
@@ -288,8 +311,3 @@ class Server:
         viewer.connection.is_ending = True
         refusal = {"type": "refused", "protocol": frames.VERSION, "gputui": gputui.__version__, "reason": reason}
         viewer.send(refusal)
-
-
-def _is_answered(request: LookRequest | None, method: str, *, is_urgent: bool) -> bool:
-    """Whether a look by `method` answers the request; one that is not urgent may have been reduced."""
-    return request is not None and request.method == method and (is_urgent or not request.is_urgent)

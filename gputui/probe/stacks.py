@@ -9,12 +9,26 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import threading
+from array import array
 from collections.abc import Iterator, Mapping
-from types import CellType, CodeType, FrameType, FunctionType
+from itertools import compress, repeat
+from struct import unpack
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 from weakref import ref
+
+from gputui.probe import plain
 
 CO_OPTIMIZED, CO_VARARGS = 0x1, 0x4
 PROBE = "gputui.probe"
@@ -46,9 +60,12 @@ class FrameLayout(NamedTuple):
     variables: int
 
 
-_ATTRIBUTES_WITHOUT_DATA = (FunctionType, property, staticmethod, classmethod)
-_namespace_of = type.__dict__["__dict__"].__get__
-
+_TYPES_WITHOUT_DATA = (
+    *(FunctionType, property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType),
+    *(str, int, float, bool, type(None)),
+)
+"""The types of class attributes that hold nothing."""
+_WITHOUT_DATA = frozenset(_TYPES_WITHOUT_DATA)
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 FRAME_LAYOUTS = {
     (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
@@ -56,6 +73,8 @@ FRAME_LAYOUTS = {
     (3, 12): FrameLayout(pointer=24, code=0, globals=24, variables=72),
 }
 """From CPython's frameobject.h and pycore_frame.h on 64-bit machines; verified on each frame before use."""
+OBJECTS_AT_ONCE = 64
+_Objects = ctypes.py_object * OBJECTS_AT_ONCE
 
 
 def namespaces(files: Mapping[str, str]) -> list[Namespace]:
@@ -65,8 +84,9 @@ def namespaces(files: Mapping[str, str]) -> list[Namespace]:
     has names for the files of some frames, such as "cell 12".
     """
     main = sys.modules.get("__main__")
-    spaces = [] if main is None else [Namespace("", is_function=False, variables=global_variables(vars(main)))]
-    seen = {id(vars(main))} if main is not None else set()
+    variables_of_main = plain.module_variables(main) if issubclass(type(main), ModuleType) else {}
+    spaces = [Namespace("", is_function=False, variables=global_variables(variables_of_main))]
+    seen = {id(variables_of_main)}
     for frame in _outermost_first():
         module = frame.f_globals
         if id(module) not in seen:
@@ -86,13 +106,22 @@ def namespaces(files: Mapping[str, str]) -> list[Namespace]:
 
 def global_variables(module: dict[str, Any]) -> dict[str, Any]:
     """A module's globals and the attributes of the classes it defines, `Logger.history`."""
-    variables = dict(module)
-    name = variables.get("__name__")
-    for value in list(variables.values()):
-        if issubclass(type(value), type) and type.__getattribute__(value, "__module__") == name:
-            attributes = list(_namespace_of(value).items())
-            variables.update((f"{value.__name__}.{key}", held) for key, held in attributes if _is_data(key, held))
+    variables = plain.variables_of(module)
+    name = plain.text_in(variables, "__name__")
+    is_class = map(issubclass, map(type, variables.values()), repeat(type))
+    for cls in list(compress(variables.values(), is_class)):
+        namespace = plain.namespace_of(cls)
+        if not _may_hold_data(namespace) or plain.module_name(cls) != name:
+            continue
+        attributes = [(plain.name_of(key), held) for key, held in list(namespace.items())]
+        prefix = plain.class_name(cls)
+        variables.update((f"{prefix}.{key}", held) for key, held in attributes if key and _is_data(key, held))
     return variables
+
+
+def _may_hold_data(namespace: Mapping[str, Any]) -> bool:
+    classes = list(map(type, namespace.values()))
+    return not plain.are_plain(classes) or not _WITHOUT_DATA.issuperset(classes)
 
 
 def another_thread_is_in_backward() -> bool:
@@ -104,7 +133,8 @@ def another_thread_is_in_backward() -> bool:
 def is_in_backward(top: FrameType) -> bool:
     """Whether the stack with this innermost frame waits for PyTorch's backward pass."""
     return any(
-        frame.f_code.co_name == "_engine_run_backward" or frame.f_globals.get("__name__") == "torch.autograd"
+        plain.text(frame.f_code.co_name) == "_engine_run_backward"
+        or plain.text_in(frame.f_globals, "__name__") == "torch.autograd"
         for frame in _upwards(top)
     )
 
@@ -119,7 +149,7 @@ def is_freeing() -> bool:
 
 def _is_destructor(frame: FrameType) -> bool:
     code = frame.f_code
-    if code.co_name == "__del__":
+    if plain.text(code.co_name) == "__del__":
         return True
     number = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)
     values = variables(frame) if number else {}
@@ -141,7 +171,7 @@ def variables(frame: FrameType) -> dict[str, Any]:
     base = _base(frame, layout) if layout is not None and POINTER == 8 else None
     if layout is None or base is None:
         return {}
-    return dict(_read(base + layout.variables, _names(frame.f_code)))
+    return _read(base + layout.variables, frame.f_code)
 
 
 def can_read_variables() -> bool:
@@ -162,27 +192,26 @@ def _word(address: int) -> int | None:
     return ctypes.c_void_p.from_address(address).value
 
 
-def _names(code: CodeType) -> list[tuple[str, bool]]:
-    """The frame's slots in order: the variable's name, and whether the slot may hold a cell."""
-    cells = list(code.co_cellvars)
-    if sys.version_info >= (3, 11):  # an argument that is a cell keeps its place among the arguments
-        slots = [(name, name in cells) for name in code.co_varnames]
-        cells = [name for name in cells if name not in code.co_varnames]
-    else:
-        slots = [(name, False) for name in code.co_varnames]
-    return slots + [(name, True) for name in (*cells, *code.co_freevars)]
-
-
-def _read(address: int, slots: list[tuple[str, bool]]) -> Iterator[tuple[str, Any]]:
-    for number, (name, is_cell) in enumerate(slots):
-        slot = address + number * POINTER
-        if not _word(slot):
-            continue
-        value: Any = ctypes.py_object.from_address(slot).value
-        if not (is_cell and type(value) is CellType):
-            yield name, value
-        elif is_filled(value):
-            yield name, value.cell_contents
+def _read(address: int, code: CodeType) -> dict[str, Any]:
+    """The variables whose slots begin at this address, in the order of the slots: those that have a value."""
+    cells = (*code.co_cellvars, *code.co_freevars)
+    names = code.co_varnames
+    if cells:  # an argument that is a cell keeps its place among the arguments since Python 3.11
+        names += (*[name for name in cells if name not in names],) if sys.version_info >= (3, 11) else cells
+    slots = unpack(f"{len(names)}P", ctypes.string_at(address, len(names) * POINTER))
+    pointers = array("Q", filter(None, slots))
+    first, length = pointers.buffer_info()
+    values: list[Any] = []
+    for start in range(0, length, OBJECTS_AT_ONCE):
+        values += _Objects.from_address(first + start * POINTER)[: length - start]
+    found = dict(zip(compress(names, slots), values))
+    for name in cells:
+        value = found.get(name)
+        if type(value) is CellType:
+            del found[name]
+            if is_filled(value):
+                found[name] = value.cell_contents
+    return found
 
 
 def is_filled(cell: CellType) -> bool:
@@ -197,11 +226,11 @@ def _outermost_first() -> list[FrameType]:
     """
     tops: dict[int, FrameType | None] = dict(sys._current_frames())
     caller: FrameType | None = sys._getframe(1)
-    while caller is not None and _is_probe(caller):
+    while caller is not None and is_of_probe(caller):
         caller = caller.f_back
     tops[threading.get_ident()] = caller
     stacks = [list(_upwards(top)) for top in tops.values()]
-    return [frame for stack in stacks for frame in reversed(stack) if not _is_probe(frame)]
+    return [frame for stack in stacks for frame in reversed(stack) if not is_of_probe(frame)]
 
 
 def _upwards(frame: FrameType | None) -> Iterator[FrameType]:
@@ -210,18 +239,27 @@ def _upwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _is_probe(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith(PROBE)
+def is_of_probe(frame: FrameType) -> bool:
+    return plain.text_in(frame.f_globals, "__name__").startswith(PROBE)
 
 
 def _is_data(name: str, value: object) -> bool:
-    return not (name[:2] == "__" or type(value) in _ATTRIBUTES_WITHOUT_DATA)
+    return name[:2] != "__" and not plain.is_one_of(type(value), _TYPES_WITHOUT_DATA)
 
 
 def is_library(module: dict[str, Any]) -> bool:
     """Whether these are the globals of PyTorch, the standard library, a notebook's libraries or the probe's package."""
     name = _package(module)
-    return name in {"torch", "gputui", *NOTEBOOK_LIBRARIES} or (name in sys.stdlib_module_names and name != "__main__")
+    return name in {"torch", "gputui", *NOTEBOOK_LIBRARIES} or (name in STANDARD_LIBRARY and name != "__main__")
+
+
+def _standard_library() -> frozenset[str]:
+    """The names of its modules, which Python 3.8 and 3.9 do not list."""
+    files = {file.partition(".")[0] for file in os.listdir(os.path.dirname(os.__file__))} - {"site-packages"}
+    return frozenset(sys.builtin_module_names).union(files)
+
+
+STANDARD_LIBRARY = getattr(sys, "stdlib_module_names", None) or _standard_library()
 
 
 def is_of_library(frame: FrameType) -> bool:
@@ -235,10 +273,10 @@ def is_of_notebook(frame: FrameType) -> bool:
 
 
 def _package(module: dict[str, Any]) -> str:
-    return str(module.get("__name__", "")).partition(".")[0]
+    return plain.text_in(module, "__name__").partition(".")[0]
 
 
 def place(code: CodeType, line: int, files: Mapping[str, str]) -> str:
     """ "train.py:23 in step"; `files` has names for some files, such as "cell 12"."""
-    file = files.get(code.co_filename) or code.co_filename.rpartition("/")[2]
-    return f"{file}:{line} in {code.co_name}"
+    path = plain.text(code.co_filename)
+    return f"{files.get(path) or path.rpartition('/')[2]}:{line} in {plain.text(code.co_name)}"

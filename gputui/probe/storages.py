@@ -12,15 +12,18 @@ from functools import partial
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.plain import mro_of, namespace_of, type_name
 from gputui.probe.torch_types import AnyObject, Tensor, Torch
 
 HOST = -1
+_DISPATCH = "__torch_dispatch__"
 UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
 """What PyTorch raises for a tensor that has no storage of its own, or no sizes."""
 
 SPARSE_PARTS = ("_indices", "_values", "crow_indices", "ccol_indices", "row_indices", "col_indices", "values")
 DEPTH_OF_WRAPPERS = 3
-ASK_PINNED_FROM_BYTES = 1 << 16
+SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
+WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
 
@@ -32,7 +35,7 @@ class Ledger:
         torch: Torch,
         attributes: AttributeReader,
         *,
-        asks_pinned: bool,
+        ask_pinned_from_bytes: int | None,
         earlier: Mapping[int, dict[str, Any]] | None = None,
     ) -> None:
         self._attributes = attributes
@@ -43,11 +46,15 @@ class Ledger:
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
         self._functorch = getattr(torch._C, "_functorch", None)
-        self._plain_types = {torch.Tensor, torch.nn.Parameter}
+        self._parameter = torch.nn.Parameter
+        self._dispatching: dict[int, tuple[type, bool]] = {}
+        """Whether PyTorch asks a class, by its id; with the class, so that no other gets that id."""
         self._no_dispatch = torch._C._disabled_torch_dispatch_impl
         base = tensor_base(torch)
         self._base = base
         self._storage = base.untyped_storage
+        self._nbytes = torch._C.StorageBase.nbytes
+        self._device_of = torch._C.StorageBase.device.__get__
         self._address = getattr(torch._C, "_data_address", None) or partial(
             _address_before_copy_on_write, self._storage
         )
@@ -56,7 +63,8 @@ class Ledger:
         self._is_cuda = base.is_cuda.__get__
         self._shape = base.shape.__get__
         self._dtype = base.dtype.__get__
-        self._is_pinned = base.is_pinned if asks_pinned else None
+        self._is_pinned = base.is_pinned
+        self._ask_pinned_from_bytes = ask_pinned_from_bytes
         self._dtype_names: dict[Any, str] = {}
 
     @contextmanager
@@ -111,10 +119,17 @@ class Ledger:
             return None
 
     def addresses(self, tensors: list[Tensor]) -> list[int] | None:
-        """The addresses of the storages of these tensors; None if one has no memory of its own."""
+        """The address of the storage of each of these tensors, or of the one tensor that it wraps.
+
+        None if one has no memory of its own and wraps none or several.
+        """
         try:
             addresses = list(map(self._address, tensors))
-        except UNREADABLE:
+            if not all(addresses):
+                wrapped = [self._parts(tensor) for tensor, address in zip(tensors, addresses) if not address]
+                inner = iter([self._address(part) for (part,) in wrapped])
+                addresses = [address or next(inner) for address in addresses]
+        except UNREADABLE:  # a ValueError where there are several parts
             return None
         return addresses if all(addresses) else None
 
@@ -128,7 +143,7 @@ class Ledger:
     def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
         storage = self._storage(tensor)
         device = self._device_index(tensor, storage)
-        size_bytes = storage.nbytes() if device is not None else 0
+        size_bytes = self._nbytes(storage) if device is not None else 0
         if device is None or not size_bytes:
             return None
         entry = {
@@ -138,13 +153,13 @@ class Ledger:
             "category": category,
             "owner": self._owner(owner),
             "keeper": self.keeper,
-            "type": type(tensor).__name__,
+            "type": type_name(tensor),
             "shape": self.sizes(tensor),
             "dtype": self._dtype_name(self._dtype(tensor)),
             "saved_by": "",
             "module": "",
             "kept_by": "",
-            "is_pinned": device == HOST and size_bytes >= ASK_PINNED_FROM_BYTES and self._ask_pinned(tensor),
+            "is_pinned": device == HOST and self._ask_pinned(tensor, size_bytes),
         }
         self.entries[address] = entry
         return entry
@@ -155,7 +170,7 @@ class Ledger:
     def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
         """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
         if self._dispatches(type(tensor)):
-            device = storage.device
+            device = self._device_of(storage)
             return {"cuda": device.index, "cpu": HOST}.get(device.type)
         index: int = self._get_device(tensor)
         if index < 0:
@@ -171,12 +186,19 @@ class Ledger:
 
     def _dispatches(self, cls: type) -> bool:
         """Whether PyTorch may call `__torch_dispatch__` of this class for a tensor's device, layout or shape."""
-        if cls in self._plain_types:
+        if cls is self._tensor or cls is self._parameter:
             return False
-        return type.__getattribute__(cls, "__torch_dispatch__") is not self._no_dispatch  # past its metaclass
+        known = self._dispatching.get(id(cls))
+        if known is None:
+            own = (names[_DISPATCH] for names in map(namespace_of, mro_of(cls)) if _DISPATCH in names)
+            known = self._dispatching[id(cls)] = cls, next(own, self._no_dispatch) is not self._no_dispatch
+        return known[1]
 
-    def _ask_pinned(self, tensor: Tensor) -> bool:
-        return self._is_pinned is not None and not self._dispatches(type(tensor)) and bool(self._is_pinned(tensor))
+    def _ask_pinned(self, tensor: Tensor, size_bytes: int) -> bool:
+        least_bytes = self._ask_pinned_from_bytes
+        if least_bytes is None or size_bytes < least_bytes or self._dispatches(type(tensor)):
+            return False
+        return bool(self._is_pinned(tensor))
 
     def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
         """Name a storage after another tensor that shares it, with that tensor's shape and type."""
@@ -190,12 +212,12 @@ class Ledger:
     def _dtype_name(self, dtype: AnyObject) -> str:
         name = self._dtype_names.get(dtype)
         if name is None:
-            name = self._dtype_names[dtype] = str(dtype).removeprefix("torch.")
+            name = self._dtype_names[dtype] = str(dtype).split(".")[-1]
         return name
 
     def _parts(self, tensor: Tensor) -> list[Tensor]:
         """The tensors inside one that has no memory of its own."""
-        if type(tensor) not in self._plain_types:
+        if type(tensor) is not self._tensor and type(tensor) is not self._parameter:
             return [part for part in self._attributes.read(tensor).values() if issubclass(type(part), self._tensor)]
         if self._functorch is not None and self._functorch.is_functorch_wrapped_tensor(tensor):
             return [self._functorch.get_unwrapped(tensor)]

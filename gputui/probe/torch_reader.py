@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from time import thread_time, time
+from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, blockmap, inventory, mainthread, process, stacks
+from gputui.probe import allocator, blockmap, held_signals, inventory, mainthread, process, stacks  # noqa: F401 (see look_stops)
 from gputui.probe.autograd import can_read_saved
 from gputui.probe.containers import add_graphs
 from gputui.probe.kept import assign_keepers
 from gputui.probe.layers import assign_modules
-from gputui.probe.memory import Memory
+from gputui.probe.memory import NAMED_WELL, Memory
 from gputui.probe.meter import Meter
 from gputui.probe.pools import PoolWatch
 
+SEARCHES, LEAST_S = 10, 0.01
+"""How many more searches a look makes for unnamed memory, and how much time must be left for one."""
 THE_MAP = "The allocator's map"
 BACKWARD_ENDANGERED = (
     "A thread was in its backward pass, during which PyTorch before 2.10 does not allow another thread to read tensors:"
@@ -77,6 +79,37 @@ class TorchReader:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
 
+    def read_unnamed(self, torch: ModuleType, look: dict[str, Any], ends_at: float) -> None:
+        """Go on until the inventory of `look` names nearly everything, or until `ends_at` (`perf_counter`).
+
+        When going on finds no more, it searches everywhere.
+        """
+        is_thorough, last_share = False, -1.0
+        for _ in range(SEARCHES):
+            first, left_s = look["inventory"], ends_at - perf_counter()
+            if first is None or left_s < LEAST_S:
+                return
+            share = self._named_share(look)
+            is_done = first["is_complete"] or share <= last_share
+            if share >= NAMED_WELL or (is_done and is_thorough):
+                return
+            self.keep_part(look)
+            if is_done:
+                entries, self._memory, is_thorough = self._memory.entries, Memory(share), True
+                self._memory.entries = entries
+            last_share = share
+            arguments = torch, "walk", Meter(left_s), self._memory
+            again = attempt("More tensors", look["problems"], inventory.take_inventory, *arguments)
+            if again is None:
+                return
+            look["inventory"] = {**again, "is_of_one_moment": first["is_of_one_moment"]}
+
+    def _named_share(self, look: dict[str, Any]) -> float:
+        storages = {**self._memory.entries, **{entry["address"]: entry for entry in look["inventory"]["storages"]}}
+        named_bytes = sum(storage["size_bytes"] for storage in storages.values() if storage["device"] >= 0)
+        requested_bytes = sum(device["requested_bytes"] for device in look["statistics"])
+        return named_bytes / requested_bytes if requested_bytes else 1.0
+
     def describe(self, look: dict[str, Any]) -> None:
         """Turn what was read into the fields of `Look`; no thread of the program waits for this."""
         if look["map"] is not None:
@@ -103,7 +136,10 @@ class TorchReader:
         self._memory = Memory()
 
     def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.RawMap | None:  # noqa: FBT001 (see `attempt`)
-        return allocator.take_map(torch, self.pools, may_walk=may_walk)
+        raw_map = allocator.take_map(torch, self.pools, may_walk=may_walk)
+        if raw_map is not None:
+            blockmap.compact_in_stop(raw_map)
+        return raw_map
 
 
 torch_reader = TorchReader()

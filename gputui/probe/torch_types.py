@@ -1,6 +1,11 @@
 """Names for the program's objects in annotations: PyTorch is not imported here, so its types are only names."""
 
-from typing import Any, TypeAlias
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # Python 3.10 and newer have it
+    from typing import TypeAlias
 
 Torch: TypeAlias = Any
 """The `torch` module, of whatever version the program has."""

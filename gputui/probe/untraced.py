@@ -10,7 +10,7 @@ from __future__ import annotations
 import _thread
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import repeat
 from operator import methodcaller
 from typing import Any
@@ -49,7 +49,7 @@ def leave_thread_untraced() -> None:
         _functions()[0]()
 
 
-@cache
+@lru_cache(maxsize=None)
 def _functions() -> tuple[Callable[[], object], tuple[Callable[[], object], ...]]:
     """A function of C that suspends tracing in the calling thread, and those to call in Python 3.11 when it is over.
 

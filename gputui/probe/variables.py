@@ -1,17 +1,27 @@
-"""What a value of the program is, and what it holds: read without running any of the program's code."""
+"""What a value of the program holds: read without running any of the program's code."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from gputui.probe.attributes import AttributeReader
+from gputui.probe import plain
+from gputui.probe.attributes import AttributeReader, module_dict
+from gputui.probe.kinds import (
+    FUNCTION,
+    MAPPING,
+    OBJECT,
+    OPTIMIZER,
+    SAVED,
+    SEQUENCE,
+    SEQUENCES,
+    TypeClassifier,
+)
 from gputui.probe.stacks import is_filled
-from gputui.probe.torch_types import AnyObject, Torch
+from gputui.probe.torch_types import AnyObject
 
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
@@ -34,15 +44,6 @@ MODULE_INTERNALS = frozenset(
 OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
 """Attributes that every optimizer has, recorded by `model_states` as well."""
 
-# What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
-ATOM, TENSOR, MODULE, EXCEPTION, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(10)
-SEQUENCES = (list, tuple, set, frozenset, deque)
-ATOMS = (
-    *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
-    *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, types.GetSetDescriptorType),
-    *(types.MappingProxyType, types.GeneratorType, types.CoroutineType, types.TracebackType),
-)
-
 
 class NamedValue(NamedTuple):
     """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global.
@@ -58,53 +59,6 @@ class NamedValue(NamedTuple):
     @property
     def label(self) -> str:
         return f"{self.name} ({self.where})" if self.where else self.name
-
-
-class _Kinds(dict[type, int]):
-    """What the values of a type are; decided once for each type. `isinstance` would run the code of proxies."""
-
-    def __init__(self, table: list[tuple[int, Any]]) -> None:
-        super().__init__({object: ATOM})
-        self._table = table
-
-    def __missing__(self, cls: type) -> int:
-        kind = next((kind for kind, base in self._table if issubclass(cls, base)), None)
-        if kind is None:
-            kind = OBJECT if cls.__flags__ & HEAP_TYPE else ATOM
-        self[cls] = kind
-        return kind
-
-
-class TypeClassifier:
-    """Says what values are by their types."""
-
-    def __init__(self, torch: Torch) -> None:
-        saved = getattr(torch._C._autograd, "SavedTensor", torch.Tensor)
-        self.kinds = _Kinds(
-            [
-                (TENSOR, torch.Tensor),
-                (MODULE, torch.nn.Module),
-                (OPTIMIZER, torch.optim.Optimizer),
-                (SAVED, saved),
-                (EXCEPTION, BaseException),
-                (MAPPING, dict),
-                (SEQUENCE, SEQUENCES),
-                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
-                (ATOM, ATOMS),
-            ]
-        )
-
-    def kind_of(self, value: AnyObject) -> int:
-        """TENSOR, MODULE and so on; ATOM, which is false, if the value holds nothing of interest."""
-        return self.kinds[type(value)]
-
-    def any_kind(self, values: list[AnyObject]) -> bool:
-        """Whether any of these values is of interest."""
-        return any(map(self.kinds.__getitem__, map(type, values)))
-
-
-HEAP_TYPE = 1 << 9
-"""CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 
 
 class Contents(NamedTuple):
@@ -128,16 +82,17 @@ class ContentReader:
 
     def module_attributes(self, module: NamedValue) -> list[NamedValue]:
         """The attributes of a module beside its parameters, buffers, children and simple values."""
-        kind_of = self._classifier.kind_of
-        attributes = object.__getattribute__(module.value, "__dict__").copy()
+        own = self._classifier.of_interest(list(dict.items(module_dict(module.value))))
+        named = ((plain.name_of(key), value) for key, value in own)
         return [
-            NamedValue(value, f"{module.name}.{key}", module.where, module.keeper)
-            for key, value in attributes.items()
-            if kind_of(value) and key not in MODULE_INTERNALS
+            NamedValue(value, f"{module.name}.{name}", module.where, module.keeper)
+            for name, value in named
+            if name is not None and name not in MODULE_INTERNALS
         ]
 
     def object(self, value: AnyObject, _start: int) -> Contents:
-        return Contents([(f".{name}", attribute) for name, attribute in self._attributes.read(value).items()])
+        named = self._classifier.of_interest(self._attributes.items(value))
+        return Contents([(f".{name}", attribute) for key, attribute in named if (name := plain.name_of(key))])
 
     def optimizer(self, value: AnyObject, start: int) -> Contents:
         items = self.object(value, start).items
@@ -152,7 +107,7 @@ class ContentReader:
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
         size = base.__len__(sequence)
-        if not self._classifier.any_kind(_sample_of_sequence(base, sequence, size)):
+        if not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
             return Contents([])
         at_once = self._at_once(_part(base, sequence, 0, min(size, SAMPLE)))
         spans = _spans(size, start, at_once, is_indexed=base in (list, tuple))
@@ -167,18 +122,18 @@ class ContentReader:
         size = dict.__len__(mapping)
         head = list(islice(dict.values(mapping), SAMPLE))
         tail = list(islice(reversed(dict.values(mapping)), SAMPLE)) if size > SAMPLE else []
-        if not self._classifier.any_kind(head + tail):
+        if not any(self._classifier.kinds_of(head + tail)):
             return Contents([])
         at_once = self._at_once(head)
         if size <= at_once:
-            return Contents([(f"[{_key(key)}]", value) for key, value in list(dict.items(mapping))])
+            return Contents([(f"[{plain.key_text(key)}]", value) for key, value in list(dict.items(mapping))])
         first, last = _spans(size, start, at_once, is_indexed=False)[0]
         items = list(islice(dict.items(mapping), first, last))
         items += islice(reversed(dict.items(mapping)), at_once // 2)
-        return Contents([(f"[{_key(key)}]", value) for key, value in items], is_whole=False, next_start=last)
+        return Contents([(f"[{plain.key_text(key)}]", value) for key, value in items], is_whole=False, next_start=last)
 
     def _at_once(self, sample: list[Any]) -> int:
-        holds_others = any(kind > OPTIMIZER for kind in map(self._classifier.kind_of, sample))
+        holds_others = any(kind > OPTIMIZER for kind in self._classifier.kinds_of(sample))
         return CONTAINERS_AT_ONCE if holds_others else ELEMENTS_AT_ONCE
 
 
@@ -227,13 +182,9 @@ def _part(base: AnyObject, sequence: AnyObject, first: int, last: int) -> list[A
     return list(islice(base.__iter__(sequence), first, last))
 
 
-def _key(key: AnyObject) -> str:
-    return repr(key) if type(key) in (str, int) else type(key).__name__
-
-
 def _base(sequence: AnyObject) -> AnyObject:
     cls = type(sequence)
-    return cls if cls in SEQUENCES else next(base for base in SEQUENCES if issubclass(cls, base))
+    return next(base for base in SEQUENCES if issubclass(cls, base))
 
 
 def _closure(function: AnyObject) -> list[tuple[str, Any]]:
@@ -243,14 +194,15 @@ def _closure(function: AnyObject) -> list[tuple[str, Any]]:
     if issubclass(type(function), functools.partial):
         called, arguments, keywords = (PARTIAL[key].__get__(function) for key in ("func", "args", "keywords"))
         positional = [(f"[{number}]", argument) for number, argument in enumerate(arguments)]
-        return [*_closure(called), *positional, *keywords.items()]
+        by_name = [(plain.name_of(name) or "", value) for name, value in keywords.items()]
+        return [*_closure(called), *positional, *by_name]
     if type(function) is not types.FunctionType or not function.__closure__:
         return []
     return list(_filled_cells(function))
 
 
 def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         if is_filled(cell):
             yield name, cell.cell_contents
 

@@ -1,0 +1,277 @@
+"""The black box: what held the GPU memory when a request for more failed, kept in a file.
+
+PyTorch calls its out-of-memory observer in the thread that asked, before the exception is raised. It is registered
+when the program initialises CUDA, as one of the calls that PyTorch queues until then: until an error, nothing of this
+runs. Errors that the observer does not report (`blackbox_after`) are looked at when they have ended the program.
+Whatever goes wrong here is kept for the line at the end, and the program never notices.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import sys
+from time import perf_counter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.probe.blackbox_after import MemoryFailure
+    from gputui.probe.blackbox_look import Look
+
+FIRST, LAST = 3, 3
+"""How many errors of a program are kept: a search for the largest batch causes many on purpose."""
+SHARE_OF_TIME = 0.1
+ALWAYS_S = 2.0
+"""How long looks may stop the program in all: so many seconds, and this share of the time since the first error."""
+STOP_S = 0.25
+"""The longest stop at one error; the file is finished beside the program if it takes longer."""
+WAIT_AT_EXIT_S = 10.0
+
+
+class _ImportWatch:
+    """Waits for the import of PyTorch as the first of Python's finders, and finds nothing itself."""
+
+    def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
+        """Called for each module that is imported for the first time: `torch.cuda` comes before others of PyTorch."""
+        _queue_registration()
+
+
+class _Recorder:
+    """Belongs to one process; a forked child gets a new one."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.pid = os.getpid()
+        self.number = 0
+        """How many errors there were."""
+        self.kept: list[tuple[int, str]] = []
+        """The numbers and paths of the files that were written."""
+        self.problem = ""
+        """Why the last error was not kept."""
+        self.has_ended = False
+        """Whether the line at the end was said, or is not called for."""
+        self._busy = _thread.allocate_lock()
+        self._writing = _thread.allocate_lock()
+        self._first_at = 0.0
+        self._spent_s = 0.0
+
+    def record(self, *request: int) -> bool:
+        """Look and write, in at most `STOP_S`; a second error meanwhile, of the look or another thread, only counts.
+
+        Returns False, as `UntracedCall` needs it.
+        """
+        self.number += 1
+        number = self.number
+        if not self._busy.acquire(blocking=False):
+            return False
+        try:
+            began = perf_counter()
+            self._first_at = self._first_at or began
+            if self._spent_s <= ALWAYS_S + SHARE_OF_TIME * (began - self._first_at):
+                self._record(number, request, began)
+                self._spent_s += perf_counter() - began
+        finally:
+            self._busy.release()
+        return False
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until nothing is being written any more; returns whether that is so."""
+        is_finished = self._writing.acquire(timeout=timeout_s)
+        if is_finished:
+            self._writing.release()
+        return is_finished
+
+    def record_after(self, torch: Any, error: MemoryFailure) -> None:  # noqa: ANN401
+        """Look and write after the program's end, in this thread: no other can be started any more."""
+        from gputui.probe.blackbox_look import Look, request_after
+
+        self.number += 1
+        look = Look(torch, request_after(torch, error.requested_bytes), self.number, error)
+        self._writing.acquire()
+        self._write(look, self.number)
+
+    def _record(self, number: int, request: tuple[int, ...], began: float) -> None:
+        from gputui.probe.blackbox_look import Look, Request
+
+        if not self.finish(0.0):
+            return  # the last error is still being written
+        look = Look(sys.modules["torch"], Request(*request), number)
+        self._writing.acquire()
+        try:
+            _thread.start_new_thread(self._write, (look, number))
+        except RuntimeError:  # no more threads
+            self._write(look, number)
+        self.finish(max(0.0, began + STOP_S - perf_counter()))
+
+    def _write(self, look: Look, number: int) -> None:
+        from gputui.probe import blackbox_file
+
+        try:
+            path = blackbox_file.write(self.folder, _program(), number, look.messages())
+            self.kept.append((number, path))
+            self.problem = ""
+            while len(self.kept) > FIRST + LAST:
+                blackbox_file.remove(self.kept.pop(FIRST)[1])
+        except Exception as error:  # noqa: BLE001 (the program's error goes its way)
+            self.problem = _words_of(error)
+        finally:
+            self._writing.release()
+
+
+_recorder: _Recorder | None = None
+_watch = _ImportWatch()
+_queued_in: object = None
+"""The `torch.cuda` whose queue has our call."""
+
+
+def arm(folder: str) -> None:
+    """Keep the out-of-memory errors of this process in `folder`, from the moment when it initialises CUDA."""
+    global _recorder  # noqa: PLW0603 (there is one in a process)
+    if _recorder is None:
+        _recorder = _Recorder(folder)
+        os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+        atexit.register(_say_where)
+        sys.meta_path.insert(0, _watch)
+        _queue_registration()
+
+
+def _queue_registration() -> None:
+    """Have PyTorch call `_register` when it initialises CUDA, which is now if it has already done so."""
+    global _queued_in  # noqa: PLW0603
+    cuda = sys.modules.get("torch.cuda")
+    call = getattr(cuda, "_lazy_call", None)
+    if call is not None and _queued_in is not cuda:
+        _queued_in = cuda
+        call(_register)
+
+
+def _register() -> None:
+    if _watch in sys.meta_path:  # not while Python goes through its finders
+        sys.meta_path.remove(_watch)
+    torch = sys.modules.get("torch")
+    try:
+        _attach(torch)
+    except Exception as error:  # noqa: BLE001 (an allocator that has no observers, say)
+        if _recorder is not None:
+            _recorder.problem = _words_of(error)
+
+
+def _attach(torch: Any) -> None:  # noqa: ANN401
+    # All that an error needs is imported now: then there may be no descriptor left to read a module with.
+    from gputui.probe import blackbox_after, blackbox_file, blackbox_look, untraced  # noqa: F401
+    from gputui.probe.mainthread import keep_from_compiling
+
+    atexit.register(_say_where)  # called before what was registered earlier, which may free tensors
+    keep_from_compiling(_observe, is_early=True)  # type: ignore[arg-type]
+    torch._C._cuda_attach_out_of_memory_observer(_observe)
+
+
+def _observe(device: int, requested_bytes: int, limit_bytes: int, free_bytes: int) -> None:
+    """PyTorch's observer: what it raises takes the place of the error, so only a signal's exception passes."""
+    recorder = _recorder
+    if recorder is None or recorder.pid != os.getpid():
+        return
+    try:
+        from gputui.probe.untraced import UntracedCall
+
+        bool(UntracedCall(lambda: recorder.record(device, requested_bytes, limit_bytes, free_bytes)))
+    except BaseException as error:  # also one of a signal handler, which is passed on below
+        recorder.problem = _words_of(error)
+        from gputui.probe.mainthread import is_of_the_program
+
+        if is_of_the_program(error):  # Ctrl-C, or a time limit
+            raise
+
+
+def _before_fork() -> None:
+    if _recorder is not None:
+        _recorder.finish(STOP_S)
+
+
+def _after_fork_in_child() -> None:
+    global _recorder  # noqa: PLW0603
+    if _recorder is not None:
+        _recorder = _Recorder(_recorder.folder)
+
+
+def _say_where() -> None:
+    """At exit: if such an error ends the program, one line after the traceback names the file.
+
+    It is registered twice, and acts the first time that it is called.
+    """
+    recorder = _recorder
+    if recorder is None or recorder.has_ended or recorder.pid != os.getpid() or hasattr(sys, "ps1"):
+        return
+    recorder.has_ended = True
+    error: Any = getattr(sys, "last_value", None)
+    recorder.finish(WAIT_AT_EXIT_S)
+    if not issubclass(type(error), Exception):
+        return  # after Ctrl-C, too: an import may call `eval`, after which Python no longer ends by that signal
+    try:
+        if _is_reported(recorder, error) or _is_looked_at(recorder, error):
+            sys.stderr.write(_last_line(recorder, error))
+            sys.stderr.flush()
+    except Exception:  # noqa: BLE001, S110 (a closed stderr changes nothing)
+        pass
+
+
+def _is_reported(recorder: _Recorder, error: BaseException) -> bool:
+    return recorder.number > 0 and is_out_of_memory(error)
+
+
+def _is_looked_at(recorder: _Recorder, error: BaseException) -> bool:
+    """Whether an error that the observer did not report is one of memory; it is looked at now."""
+    from gputui.probe import process
+    from gputui.probe.blackbox_after import memory_error_in
+
+    torch = process.loaded_torch()
+    if not process.has_cuda(torch):
+        return False
+
+    failure = memory_error_in(error)
+    if failure is None:
+        return False
+    try:
+        recorder.record_after(torch, failure)
+    except Exception as problem:  # noqa: BLE001 (the last line says why)
+        recorder.problem = _words_of(problem)
+    return True
+
+
+def _last_line(recorder: _Recorder, error: BaseException) -> str:
+    if not recorder.kept:
+        return f"gputui: what held the GPU memory could not be kept: {recorder.problem or 'unknown'}.\n"
+    from shlex import quote
+
+    from gputui.probe import blackbox_file
+
+    number, path = recorder.kept[-1]
+    at = "" if number == recorder.number else " at an earlier error of this program"
+    if not at:
+        blackbox_file.append(path, {"type": "ended", "is_exit": True, "error": _words_of(error)})
+    return f"gputui: what held the GPU memory{at} is in {path}. Open it with: gputui open {quote(path)}\n"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception, or one of those that led to it, is PyTorch's OutOfMemoryError."""
+    from gputui.probe.blackbox_after import chain
+
+    kind = getattr(getattr(sys.modules.get("torch"), "cuda", None), "OutOfMemoryError", None)
+    return kind is not None and any(isinstance(one, kind) for one in chain(error))
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:2000].rstrip(": ")
+    except Exception:  # noqa: BLE001 (somebody else's __str__)
+        return type(error).__name__
+
+
+def _program() -> str:
+    """The script's name without its folder; the module's or package's name for `python -m`."""
+    script = sys.argv[0] if getattr(sys, "argv", None) else ""
+    folder, name = os.path.split(script)
+    return os.path.basename(folder) if name == "__main__.py" else os.path.splitext(name)[0]

@@ -1,0 +1,167 @@
+"""The look at an out-of-memory error, in the thread that asked for the memory, before the exception is raised."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import partial
+from time import perf_counter, time
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gputui.probe import plain, process, stacks
+from gputui.probe.budget import Budget
+from gputui.probe.look_stops import undisturbed
+from gputui.probe.looks import empty_look
+from gputui.probe.meter import Meter
+from gputui.probe.torch_reader import TorchReader, attempt, device_statistics, statistics_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gputui.probe.blackbox_after import MemoryFailure
+
+FRAMES_AT_MOST = 100
+READING_MS = 160.0
+"""How long map and inventory may take together: what is left of a quarter of a second is for describing and writing."""
+MAP_MS = 100.0
+
+
+class Request(NamedTuple):
+    """What PyTorch calls its observer with, in bytes: `limit` is the memory fraction's, or the device's total."""
+
+    device: int
+    requested_bytes: int
+    limit_bytes: int
+    device_free_bytes: int
+
+
+def request_after(torch: ModuleType, requested_bytes: int) -> Request:
+    """What the observer would have been told, asked for now, of the current device."""
+    device = torch.cuda.current_device()
+    free_bytes, total_bytes = torch.cuda.mem_get_info(device)
+    return Request(device, requested_bytes, total_bytes, free_bytes)
+
+
+class Look:
+    """What was read at the error; `messages` makes of it what goes into the file, in any thread.
+
+    `error` is None in PyTorch's observer, and for a look after the end what ended the program.
+    """
+
+    def __init__(self, torch: ModuleType, request: Request, number: int, error: MemoryFailure | None = None) -> None:
+        self._reader = TorchReader()
+        self._look = empty_look([])
+        self._statistics: dict[str, Any] = {}
+        self._failure: dict[str, Any] = {}
+        self._greeting: dict[str, Any] = {}
+        describe = partial(_failure, torch, request, number, error)
+        self._look["cost"] = undisturbed(partial(self._read, torch, describe), READING_MS)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of a black box, as a viewer would get them."""
+        self._reader.describe(self._look)
+        greeting = {"type": "greeting", **self._greeting}
+        return [greeting, {"type": "statistics", **self._statistics}, self._failure, self._look]
+
+    def _read(self, torch: ModuleType, describe: Callable[[list[str]], dict[str, Any]]) -> None:
+        problems = self._look["problems"]
+        ends_at = perf_counter() + READING_MS / 1000
+        meter = Meter(READING_MS / 1000)
+        blocks = sum(device["blocks"] for device in device_statistics(torch, problems))
+        plan = Budget().plan("walk", blocks, MAP_MS, is_urgent=True)
+        problems += plan.problems
+        self._failure = describe(problems)
+        has_stopped = threading.get_ident() == threading.main_thread().ident or _is_in_backward(torch)
+        self._reader.read(
+            torch,
+            plan.method,
+            self._look,
+            meter,
+            may_walk=False,  # PyTorch has released by now what can be released, so nobody needs to know what cannot
+            has_map=plan.has_map,
+            in_main_thread=has_stopped,
+        )
+        self._reader.read_unnamed(torch, self._look, ends_at)
+        self._statistics = statistics_fields(torch, problems)
+        self._greeting = attempt("The process", problems, process.greeting, []) or _bare_greeting()
+
+
+def _bare_greeting() -> dict[str, Any]:
+    """What is known without opening a file: a program that leaks descriptors may have none left."""
+    return {
+        "pid": os.getpid(),
+        "command": " ".join(sys.argv),
+        "python": sys.version.split()[0],
+        "torch": "",
+        "rank": None,
+        "world_size": None,
+        "is_cuda_initialized": True,
+        "devices": [],
+    }
+
+
+def _failure(
+    torch: ModuleType, request: Request, number: int, error: MemoryFailure | None, problems: list[str]
+) -> dict[str, Any]:
+    """The fields of `gputui.model.failure.Failure`."""
+    device, requested_bytes, limit_bytes, device_free_bytes = request
+    properties = attempt("The device", problems, torch.cuda.get_device_properties, device)
+    memory = attempt("The device's memory", problems, torch.cuda.mem_get_info, device)  # as PyTorch has just asked
+    total_bytes = memory[1] if memory else limit_bytes
+    return {
+        "type": "failure",
+        "time": time(),
+        "device": device,
+        "requested_bytes": requested_bytes,
+        "device_free_bytes": device_free_bytes,
+        "device_total_bytes": total_bytes,
+        "allowed_bytes": limit_bytes if limit_bytes < total_bytes else None,
+        "device_name": str(getattr(properties, "name", "")),
+        "hostname": os.uname().nodename,
+        "thread": _thread_name(),
+        "stack": _stack(torch) if error is None else error.stack,
+        "asked_by": "" if error is None else error.asked,
+        "backward_node": attempt("The backward node", problems, _backward_node, torch) or "",
+        "is_capturing": bool(torch._C._cuda_isCurrentStreamCapturing()),
+        "number": number,
+    }
+
+
+def _thread_name() -> str:
+    """Python's name of this thread, or the kernel's for one that PyTorch has started ("pt_autograd_0")."""
+    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]  # `current_thread` adds unknown ones
+    if thread is not None:
+        return str(thread.name)
+    try:
+        with open(f"/proc/self/task/{threading.get_native_id()}/comm", "rb") as file:
+            return file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _stack(torch: ModuleType) -> list[dict[str, Any]]:
+    """The Python stack of this thread, or of the one that waits for the backward pass in which this one has none."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and stacks.is_of_probe(frame):
+        frame = frame.f_back
+    if frame is None and _is_in_backward(torch):
+        tops = [top for top in sys._current_frames().values() if stacks.is_in_backward(top)]
+        frame = tops[0] if tops else None
+    sites: list[dict[str, Any]] = []
+    while frame is not None and len(sites) < FRAMES_AT_MOST:
+        code = frame.f_code
+        file, function = plain.text(code.co_filename), plain.text(code.co_name)
+        sites.append({"file": file, "line": frame.f_lineno or 0, "function": function})
+        frame = frame.f_back
+    return sites
+
+
+def _is_in_backward(torch: ModuleType) -> bool:
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _backward_node(torch: ModuleType) -> str:
+    node = torch._C._current_autograd_node() if _is_in_backward(torch) else None
+    return "" if node is None else str(node.name())

@@ -1,0 +1,135 @@
+"""The JSON of what was sent before: of parameters, optimizer states and whole segments, most of which stay the same.
+
+A storage is recognised by its entry, the very object that the last look had; a segment by all that is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import JSONEncoder
+from operator import itemgetter
+from typing import Any, Callable, Dict
+
+from gputui.probe.encoding import Encoded
+
+LASTING = frozenset({"parameter", "gradient", "buffer", "optimizer_state"})
+"""The categories whose entries do not change once a look is over; their entries are the same in the next look."""
+STORAGES_AT_MOST = 20_000
+BLOCKS_AT_MOST = 20_000
+"""How many texts are kept, by the blocks in them for segments: some 5 MB of host memory each."""
+_ROWS_AT_ONCE = 64
+_TEXTS_AT_ONCE = 512
+_BLOCKS_AT_ONCE = 512
+
+RowOf = Callable[[Dict[str, Any]], Any]
+_encode = JSONEncoder(separators=(",", ":")).encode
+
+
+class KnownTexts:
+    """Belongs to the probe's thread."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._entries: dict[int, dict[str, Any]] = {}
+        """Those that have a text, by their id: as long as they are kept, no other entry gets it."""
+        self._rows: dict[int, bytes] = {}
+        self._segments: dict[tuple[int, int], tuple[dict[str, Any], bytes]] = {}
+        """By device and address."""
+
+    def storages(self, storages: list[dict[str, Any]]) -> Encoded | list[dict[str, Any]]:
+        """A table of storages, those with a known text first; the list itself if their fields differ."""
+        if not storages or len(set(map(len, storages))) > 1:
+            return storages
+        columns = list(storages[0])
+        if columns != self._columns:
+            self._columns, self._entries, self._rows = columns, {}, {}
+        return Encoded(self._table(storages, itemgetter(*columns)))
+
+    def segments(self, segments: list[dict[str, Any]]) -> Encoded:
+        """All segments, as `blockmap.describe_map` returns them; empties the list."""
+        return Encoded(self._list(segments))
+
+    def _table(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
+        texts = list(map(self._rows.get, map(id, storages)))
+        known = list(filter(None, texts))
+        unknown = [storage for storage, text in zip(storages, texts) if text is None]
+        if len(self._rows) > 2 * len(known) + _TEXTS_AT_ONCE:
+            self._keep_only(storages)
+        yield b'{"columns":' + _encode(self._columns).encode() + b',"rows":['
+        for start in range(0, len(known), _TEXTS_AT_ONCE):
+            yield b"," * bool(start) + b",".join(known[start : start + _TEXTS_AT_ONCE])
+        for start in range(0, len(unknown), _ROWS_AT_ONCE):
+            yield b"," * bool(start or known) + b",".join(self._new(unknown[start : start + _ROWS_AT_ONCE], row_of))
+        yield b"]}"
+
+    def _new(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
+        """The rows of storages without a text, which is kept where it lasts."""
+        passing = []
+        for storage in storages:
+            if storage["category"] in LASTING and len(self._rows) < STORAGES_AT_MOST:
+                text = self._rows[id(storage)] = _encode(row_of(storage)).encode()
+                self._entries[id(storage)] = storage
+                yield text
+            else:
+                passing.append(storage)
+        if passing:
+            yield _encode(list(map(row_of, passing)))[1:-1].encode()
+
+    def _keep_only(self, storages: list[dict[str, Any]]) -> None:
+        idents = self._rows.keys() & set(map(id, storages))
+        self._entries = {ident: self._entries[ident] for ident in idents}
+        self._rows = {ident: self._rows[ident] for ident in idents}
+
+    def _list(self, segments: list[dict[str, Any]]) -> Iterator[bytes]:
+        before, self._segments, left = self._segments, {}, BLOCKS_AT_MOST
+        separator = b"["
+        texts: list[bytes] = []
+        is_empty = not segments
+        segments.reverse()  # popping from the end moves no other segment
+        while segments:
+            segment = segments.pop()
+            key = segment["device"], segment["address"]
+            known, text = before.get(key, (None, b""))
+            blocks = len(segment["blocks"]["values"][0])
+            if known != segment:
+                if texts:
+                    yield separator + b",".join(texts)
+                    separator, texts = b",", []
+                if blocks > _BLOCKS_AT_ONCE:
+                    yield separator
+                    yield from _large_segment(segment)
+                    separator = b","
+                    continue
+                text = _encode(segment).encode()
+            texts.append(text)
+            left -= blocks
+            if left >= 0:
+                self._segments[key] = segment, text
+        yield separator + b",".join(texts) + b"]" if texts else b"[]" if is_empty else b"]"
+
+
+def _large_segment(segment: dict[str, Any]) -> Iterator[bytes]:
+    """A segment as one JSON object, whose columns of values are emptied a few at a time."""
+    values, hole = segment["blocks"]["values"], b'"values":[]'
+    start, _, end = _encode({**segment, "blocks": {**segment["blocks"], "values": []}}).encode().partition(hole)
+    yield start + hole[:-1]
+    for number, column in enumerate(values):
+        yield b",[" if number else b"["
+        column.reverse()
+        while column:
+            part = column[: -_BLOCKS_AT_ONCE - 1 : -1]
+            del column[-_BLOCKS_AT_ONCE:]
+            yield _encode(part)[1:-1].encode() + b"," * bool(column)
+        yield b"]"
+    yield b"]" + end
+
+
+def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict[str, Any]:
+    """The message with the long lists of its inventory and its map as JSON already; the segments are emptied."""
+    known = known or KnownTexts()
+    inventory, layout = message.get("inventory"), message.get("map")
+    if inventory:
+        message["inventory"] = {**inventory, "storages": known.storages(inventory["storages"])}
+    if layout:
+        message["map"] = {**layout, "segments": known.segments(layout["segments"])}
+    return message

@@ -1,0 +1,126 @@
+"""Types, names and dictionaries of the program, read without running its code.
+
+A metaclass can say what `cls.__name__`, `cls == other` and `hash(cls)` do, and so what happens where a class is looked
+up in a set or a dictionary; a subclass of `str` says it for a name, and one of `dict` for a namespace. So everything
+here goes through the functions of C that the base classes have.
+
+One case remains: a name that is no plain string but has the hash of one that a look asks for in a namespace, such as
+`"__name__"`. Python itself compares the two, and the program's own accesses run the same code.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from itertools import repeat
+from operator import countOf, is_
+from typing import Any
+
+from gputui.probe.torch_types import AnyObject
+
+mro_of = type.__dict__["__mro__"].__get__
+namespace_of = type.__dict__["__dict__"].__get__
+flags_of = type.__dict__["__flags__"].__get__
+_name_of = type.__dict__["__name__"].__get__
+_module_of = type.__dict__["__module__"].__get__
+module_variables: Callable[[AnyObject], Any] = namespace_of(types.ModuleType)["__dict__"].__get__
+"""The globals of a module; a subclass may have a property of that name."""
+text: Callable[[Any], str] = str.__str__
+"""A plain string of the same characters, also for an object of a subclass of `str`."""
+
+
+class _Metaclasses:
+    """The metaclasses of the process that say themselves how their classes are hashed and compared."""
+
+    def __init__(self) -> None:
+        self.own_way: AbstractSet[type] = frozenset()
+        self.are_plain = True
+        """Whether the metaclasses themselves can be hashed."""
+        self.are_strings_plain = True
+        """Whether the types of all strings can be compared."""
+
+    def look(self) -> None:
+        """Find them again: the program may have made others."""
+        metaclasses = list(_below(type))
+        idents = {id(cls) for cls in metaclasses if _decides(cls)}
+        self.are_plain = not any(id(type(cls)) in idents for cls in metaclasses)
+        self.are_strings_plain = not any(id(type(cls)) in idents for cls in _below(str))
+        self.own_way = frozenset(cls for cls in metaclasses if id(cls) in idents) if self.are_plain else frozenset()
+
+
+_metaclasses = _Metaclasses()
+look_at_metaclasses = _metaclasses.look
+"""Call this at the beginning of a look: `are_plain` and `has_plain_names` rely on it."""
+
+
+def _below(cls: type) -> Iterator[type]:
+    derived: type
+    for derived in type.__subclasses__(cls):
+        yield derived
+        yield from _below(derived)
+
+
+def _decides(metaclass: type) -> bool:
+    namespaces = map(namespace_of, mro_of(metaclass)[:-2])  # without those of `type` and `object`
+    return any("__hash__" in namespace or "__eq__" in namespace for namespace in namespaces)
+
+
+def are_plain(classes: Iterable[type]) -> bool:
+    """Whether these classes can be hashed and compared without running code of the program."""
+    return _metaclasses.are_plain and _metaclasses.own_way.isdisjoint(map(type, classes))
+
+
+def has_plain_names(namespace: dict[Any, Any]) -> bool:
+    """Whether all keys are plain strings."""
+    if not _metaclasses.are_strings_plain:
+        return all(type(name) is str for name in list(dict.keys(namespace)))
+    return countOf(map(type, list(dict.keys(namespace))), str) == dict.__len__(namespace)
+
+
+def variables_of(namespace: dict[Any, Any]) -> dict[str, Any]:
+    """A copy with plain names; what has no string as its name is left out."""
+    if type(namespace) is dict and has_plain_names(namespace):
+        return namespace.copy()
+    named = ((name_of(name), value) for name, value in list(dict.items(namespace)))
+    return {name: value for name, value in named if name is not None}
+
+
+def name_of(name: AnyObject) -> str | None:
+    """A name as a plain string; None if it is no string."""
+    if type(name) is str:
+        return name
+    return text(name) if issubclass(type(name), str) else None
+
+
+def text_in(namespace: dict[Any, Any], name: str) -> str:
+    """The text that a namespace has under a name, "" if it has none."""
+    return name_of(dict.get(namespace, name)) or ""
+
+
+def class_name(cls: type) -> str:
+    """`cls.__name__`, past its metaclass."""
+    return text(_name_of(cls))
+
+
+def type_name(value: AnyObject) -> str:
+    """The name of a value's type."""
+    return text(_name_of(type(value)))
+
+
+def module_name(cls: type) -> str:
+    """`cls.__module__`, past its metaclass; "" if it is no string."""
+    return name_of(_module_of(cls)) or ""
+
+
+def key_text(key: AnyObject) -> str:
+    """How a key is shown: `'loss'`, `3`, or the name of its type."""
+    cls = type(key)
+    if cls is str or cls is int:
+        return repr(key)
+    return repr(text(key)) if issubclass(cls, str) else class_name(cls)
+
+
+def is_one_of(cls: type, others: tuple[type, ...]) -> bool:
+    """Whether a class is one of these; `in` would compare it by its metaclass."""
+    return any(map(is_, repeat(cls), others))
