@@ -25,12 +25,14 @@ from gputui.model.target import (
     Mark,
     Statistics,
 )
+from gputui.model.trace import RecordedTraces
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
 from gputui.sources.probe.exit_reason import exit_reason
+from gputui.sources.probe.step_message import recorded_traces
 
-Message = Union[Greeting, Statistics, Look, Mark, ActionResult]
-M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult)
+Message = Union[Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces]
+M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces)
 
 _MESSAGES: dict[str, type[Message]] = {
     "greeting": Greeting,
@@ -39,6 +41,8 @@ _MESSAGES: dict[str, type[Message]] = {
     "mark": Mark,
     "action_result": ActionResult,
 }
+STEP_WITHIN_S = 90.0
+"""How long a recorded step may take to arrive."""
 _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
 ACTION_WAIT_S = 10.0
@@ -50,9 +54,13 @@ def message_of(message: dict[str, object]) -> Message | None:
 
     A map that contradicts itself is left out.
     """
+    if message["type"] == "step":
+        return recorded_traces(message)
     kind = _MESSAGES.get(str(message["type"]))
     decoded = None if kind is None else decode(kind, message)
-    return without_faulty_map(decoded) if isinstance(decoded, (Look, ActionResult)) else decoded
+    if isinstance(decoded, Look):
+        return without_faulty_map(decoded)
+    return without_faulty_map(decoded) if isinstance(decoded, ActionResult) else decoded
 
 
 class ProbeError(GputuiError):
@@ -137,6 +145,18 @@ class ProbeClient:
         """Ask for an action; the probe gives up if the main thread does not come back to Python within `wait_s`."""
         self._send({"type": "action", "name": name.value, "wait_s": wait_s})
 
+    def end_probe(self) -> None:
+        """End a probe that was put into the running program; raises ProbeError if it refuses."""
+        self._send({"type": "end"})
+        try:
+            while self.receive(ANSWER_WITHIN_S) is not None:
+                pass
+        except ProbeError as error:
+            if error.disconnect.kind is DisconnectKind.PROBE_STOPPED:
+                return
+            raise
+        raise self._not_answering()
+
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None if none arrives within `timeout_s`."""
         payload = self._next_payload(timeout_s)
@@ -172,6 +192,19 @@ class ProbeClient:
         """Run an action in the program and wait for its result."""
         self.ask_action(name, wait_s=wait_s)
         return self._await(ActionResult, wait_s + ANSWER_WITHIN_S)
+
+    def record_step(self) -> tuple[RecordedTraces | None, ActionResult]:
+        """Record a step, which takes up to half a minute; the result says why there is none."""
+        self.ask_action(ActionName.RECORD_STEP)
+        recorded: RecordedTraces | None = None
+        deadline = time.monotonic() + STEP_WITHIN_S
+        while (left := deadline - time.monotonic()) > 0:
+            message = self.receive(left)
+            if isinstance(message, RecordedTraces):
+                recorded = message
+            elif isinstance(message, ActionResult):
+                return recorded, message
+        raise self._error(DisconnectKind.TIMED_OUT, f"{STEP_WITHIN_S:g}")
 
     def statistics(self) -> Statistics:
         """The current statistics."""

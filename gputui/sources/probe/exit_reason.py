@@ -40,12 +40,19 @@ def _by_status(status: int) -> Disconnect:
     return Disconnect(DisconnectKind.EXITED_AT_ONCE, str(code) if code else "")
 
 
+def _state_now(proc: ProcFs, pid: int) -> tuple[str, int] | None:
+    try:
+        return proc.exit(pid)
+    except OSError:  # gputui itself is out of file descriptors, for example: nothing is known about the process
+        return ("?", 0)
+
+
 def _last_state(pid: int) -> tuple[str, int] | None:
     """The state letter and the wait status of a process once it is a zombie, None once it is gone."""
     proc = ProcFs()
     deadline = time.monotonic() + _EXIT_TAKES_S
     while True:
-        state = proc.exit(pid)
+        state = _state_now(proc, pid)
         if state is None or state[0] in ("Z", "X") or time.monotonic() > deadline:
             return state
         time.sleep(0.01)

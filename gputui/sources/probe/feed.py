@@ -15,9 +15,9 @@ from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
 from gputui.protocol.pauses import AUTOMATIC_S
+from gputui.sources.files.recording.recorder import NO_KEEPER, Keeper
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
 from gputui.sources.procfs import ProcFs
-from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 Listener = Callable[[TargetMoment], None]
 
@@ -27,6 +27,9 @@ SHORTEST_S = 0.25
 LOOKS_ARE_OFF = Problem("Automatic looks are off (look_pause).", ProblemKind.LOOK_ON_REQUEST)
 
 Request = Callable[[ProbeClient], None]
+
+NAME_GROWTH_EVERY_S = 60.0
+"""How often a look may be spent on that, beyond those that come by themselves."""
 
 PATIENCE_S = 0.2
 """How long a screen's request may wait for the thread, which meanwhile waits for a message."""
@@ -58,6 +61,8 @@ class TargetFeed:
         """Whether a look on the next change has been asked for and is not here yet."""
         self._automatic: str | None = "walk"
         self._look_pause_s = look_pause_s
+        self._named_growth_at = 0.0
+        """When a look was last spent to name what grows (epoch seconds)."""
         self._keeper = keeper
         keeper.listen_to(client)
         self._state = ProbeState(client.greeting)
@@ -114,6 +119,7 @@ class TargetFeed:
         self._state = after(self._state, message)
         if isinstance(message, Statistics):
             self._automatic = message.automatic
+            self._name_growth(client, message.time)
             self._await_change(client)
             self._deliver()
         elif isinstance(message, Look):
@@ -123,6 +129,13 @@ class TargetFeed:
         elif isinstance(message, ActionResult):
             self._take_result(client, message)
 
+    def _name_growth(self, client: ProbeClient, time_s: float) -> None:
+        """Where the counters show growth that looks have not named, look at everything, in stops as short as usual."""
+        is_due = time_s - self._named_growth_at >= NAME_GROWTH_EVERY_S
+        if self._look_pause_s is not None and self._automatic is not None and is_due and self._state.wants_look:
+            self._named_growth_at = time_s
+            client.ask_look(pause_s=self._look_pause_s)
+
     def _ask_action(self, client: ProbeClient, name: ActionName) -> None:
         if self._state.pending_action is None:
             client.ask_action(name)
@@ -130,7 +143,7 @@ class TargetFeed:
             self._deliver()
 
     def _take_result(self, client: ProbeClient, result: ActionResult) -> None:
-        if not result.reason:
+        if not result.reason and result.name is not ActionName.RECORD_STEP:  # that has brought a look
             client.ask_look()  # the last look is out of date, and the next automatic one may take long
         self._deliver()
 

@@ -14,7 +14,7 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
 from gputui.protocol import places
 from gputui.sources.probe.client import ProbeClient, ProbeDeadError, ProbeError
-from gputui.sources.procfs import ProcFs, user_name
+from gputui.sources.procfs import ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
@@ -22,6 +22,10 @@ REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` 
 
 class CannotAttachError(GputuiError):
     """A process that cannot be attached to, with the reason and the remedy."""
+
+
+class NoProbeError(CannotAttachError):
+    """A process without a probe, into which one can perhaps be put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,14 @@ def children_with_probes(pid: int) -> tuple[int, ...]:
 def _status_of(pid: int) -> Status:
     try:
         return ProcFs().status(pid)
-    except OSError as error:
+    except (FileNotFoundError, ProcessLookupError) as error:
         cause = f"There is no process {pid} here."
         raise CannotAttachError(
             cause, "`gputui attach` lists what can be attached to; in a container, PIDs differ from the host's."
         ) from error
+    except OSError as error:
+        cause = f"Process {pid}: /proc/{pid}/status {unreadable(error).reason}."
+        raise CannotAttachError(cause) from error
 
 
 def _check_state(pid: int, status: Status) -> None:
@@ -160,7 +167,7 @@ def _without_probe(pid: int) -> CannotAttachError:
         cause = f"Process {pid} has a probe, but the file of its socket was removed."
         remedy = "Cleaners of temporary files remove it, and so does a logout that removes XDG_RUNTIME_DIR: "
         return CannotAttachError(cause, f"{remedy}start the next program with XDG_RUNTIME_DIR set to another folder.")
-    return CannotAttachError(f"Process {pid} has no probe.", REMEDY)
+    return NoProbeError(f"Process {pid} has no probe.", f"To put it in: gputui attach {pid} --yes. {REMEDY}")
 
 
 def _is_free_threaded(pid: int) -> bool:
@@ -209,7 +216,10 @@ def _probe_at(path: Path, pid: int, started: int) -> ProbeInfo | None:
         if places.is_dead(str(path)):  # it can be alive in another container, where the PID means another process
             path.unlink(missing_ok=True)
         return None
-    uid = path.lstat().st_uid
+    try:
+        uid = path.lstat().st_uid
+    except FileNotFoundError:  # its probe has ended meanwhile
+        return None
     try:
         _check_state(pid, _status_of(pid))
         client = _client_or_nobody(path, pid)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from gputui.model.reading import Reading
 from gputui.protocol import places
 
 
@@ -18,13 +17,16 @@ class ProbePresence:
         self._changed: tuple[int, ...] = ()
         self._pids: frozenset[int] = frozenset()
 
-    def __call__(self, pid: int, _user: Reading[str]) -> bool:
-        """Whether a process has a socket; the folders are listed again if one has changed."""
+    def __call__(self) -> frozenset[int]:
+        """The PIDs of the processes that have a socket; the folders are listed again if one has changed."""
         changed = tuple(_changed_at(folder) for folder in self._folders)
         if changed != self._changed:
+            try:
+                self._pids = frozenset(pid for folder in self._folders for pid in _pids_in(folder))
+            except OSError:  # gputui is out of file descriptors, for example: tried again at the next look
+                return self._pids
             self._changed = changed
-            self._pids = frozenset(pid for folder in self._folders for pid in _pids_in(folder))
-        return pid in self._pids
+        return self._pids
 
 
 def _changed_at(folder: str) -> int:
@@ -37,6 +39,6 @@ def _changed_at(folder: str) -> int:
 def _pids_in(folder: str) -> list[int]:
     try:
         names = os.listdir(folder)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
     return [process[0] for name in names if (process := places.process_of_name(name))]

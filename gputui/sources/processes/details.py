@@ -44,7 +44,9 @@ class DetailsReader:
 
     def read(self, identity: Identity) -> ProcessDetails:
         """The process now; every field is absent, with the reason, if it is gone or its PID has another process."""
-        pid, stat = identity.pid, self._proc.stat(identity.pid)
+        pid, stat = identity.pid, self._proc.read_stat(identity.pid)
+        if isinstance(stat, Absent):
+            return without_process(identity, stat)
         if stat is None or stat.started != identity.started:
             return without_process(identity, self._why_not_here(identity, stat))
         memory = self._memory(stat)

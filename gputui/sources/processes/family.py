@@ -38,18 +38,22 @@ class Family:
         time_s = self._clock()
         if not now and time_s < self._next_new:
             return False
+        self._next_new = time_s + _NEW_INTERVAL_S
+        try:
+            pids = self._proc.pids()
+        except OSError:  # gputui is out of file descriptors, or /proc is not mounted: the parents stay as they were
+            return False
         known = self._parents
         if time_s >= self._next_all:
             known, self._next_all = {}, time_s + _ALL_INTERVAL_S
-        self._next_new = time_s + _NEW_INTERVAL_S
-        self._parents = dict(self._look(known))
+        self._parents = dict(self._look(pids, known))
         self._children = defaultdict(list)
         for pid, parent in self._parents.items():
             self._children[parent].append(pid)
         return True
 
-    def _look(self, known: dict[int, int]) -> Iterator[tuple[int, int]]:
-        for pid in self._proc.pids():
+    def _look(self, pids: list[int], known: dict[int, int]) -> Iterator[tuple[int, int]]:
+        for pid in pids:
             parent = known.get(pid)
             if parent is None:
                 stat = self._proc.stat(pid)

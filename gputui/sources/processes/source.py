@@ -32,11 +32,6 @@ _MISSING = {
 """Why nothing is known about a PID that is not visible here."""
 
 
-def no_probe(_pid: int, _user: Reading[str]) -> bool:
-    """For looks that do not ask for probes."""
-    return False
-
-
 class _HostLook(NamedTuple):
     """What the host knows about the GPU processes and their workers at one look."""
 
@@ -46,26 +41,27 @@ class _HostLook(NamedTuple):
     workers: Mapping[int, list[Stat]]
     rollups: Mapping[int, Reading[Rollup] | None]
     ranks: Mapping[int, Rank]
+    pids_with_probes: frozenset[int]
 
 
 class ProcessSource:
     """Reads processes about once a second, from one thread; keeps what does not change and what rates need.
 
-    `has_probe` is called at every look for each process and must be cheap. `cpu` computes CPU percentages, by default
+    `pids_with_probes` is called at every look and must be cheap. `cpu` computes CPU percentages, by default
     of the time since the last look. `in_private_namespace` overrides what `/proc/self/ns/pid` says.
     """
 
     def __init__(
         self,
         proc: str | os.PathLike[str] = "/proc",
-        has_probe: Callable[[int, Reading[str]], bool] = no_probe,
+        pids_with_probes: Callable[[], frozenset[int]] = frozenset,
         *,
         cpu: Shares | None = None,
         in_private_namespace: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc = ProcFs(proc)
-        self._has_probe = has_probe
+        self._pids_with_probes = pids_with_probes
         self._namespace = Namespace(self._proc, private=in_private_namespace)
         self._family = Family(self._proc, clock)
         self._descriptions = Descriptions(self._proc, clock)
@@ -82,12 +78,16 @@ class ProcessSource:
         uses: dict[int, list[DeviceUse]] = defaultdict(list)
         for use in devices.uses:
             uses[use.pid].append(use)
-        named = {pid: self._proc.stat(pid) for pid in uses}
+        readings = {pid: self._proc.read_stat(pid) for pid in uses}
+        unreadable = {pid: stat for pid, stat in readings.items() if isinstance(stat, Absent)}
+        named = {pid: stat for pid, stat in readings.items() if not isinstance(stat, Absent)}
         strangers = self._namespace.strangers(named)
         here = {pid: stat for pid, stat in named.items() if stat and pid not in strangers.pids}
         look = self._look_at_host(here)
         processes = tuple(
-            self._present(here[pid], tuple(held), look) if pid in here else self._missing(pid, tuple(held), strangers)
+            self._present(here[pid], tuple(held), look)
+            if pid in here
+            else self._missing(pid, tuple(held), strangers, unreadable.get(pid))
             for pid, held in uses.items()
         )
         self._last = {process.pid: process for process in processes}
@@ -123,6 +123,7 @@ class ProcessSource:
             workers=workers,
             rollups={stat.pid: self._rollups.of(stat) for stat in families},
             ranks=self._ranks.of(places, {pid: here[pid].parent_pid for pid in places}),
+            pids_with_probes=self._pids_with_probes(),
         )
 
     def _present(self, stat: Stat, uses: tuple[DeviceUse, ...], look: _HostLook) -> Process:
@@ -141,14 +142,18 @@ class ProcessSource:
             pss_bytes=NOT_READ if rollup is None else pss_of(rollup),
             workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
             rank=look.ranks.get(pid),
-            has_probe=self._has_probe(pid, description.user),
+            has_probe=pid in look.pids_with_probes,
         )
 
-    def _missing(self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers) -> Process:
+    def _missing(
+        self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers, unreadable: Absent | None
+    ) -> Process:
         """A PID that is not visible here; one that was visible keeps its identity, user and command."""
         last = self._last.get(pid)
         was_here = last is not None and last.identity.started is not None
-        if pid in strangers.pids:
+        if unreadable is not None:
+            state = ProcessState.UNREADABLE
+        elif pid in strangers.pids:
             state = ProcessState.ELSEWHERE
         elif self._proc.is_hidden(pid):
             state = ProcessState.HIDDEN
@@ -156,8 +161,8 @@ class ProcessSource:
             state = ProcessState.ELSEWHERE
         else:
             state = ProcessState.VANISHED
-        why = _MISSING[state]
-        is_known = last is not None and state is ProcessState.VANISHED
+        why = unreadable or _MISSING[state]
+        is_known = last is not None and state in (ProcessState.VANISHED, ProcessState.UNREADABLE)
         return Process(
             identity=last.identity if last and is_known else Identity(pid, None),
             state=state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -113,7 +114,11 @@ CAUSES: tuple[Callable[[Case], str], ...] = (
 
 def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> tuple[Unattributed, ...]:
     """The remainder of each device, where it is worth reporting."""
-    cases = (_case(device, look, processes, is_private=is_private) for device in look.devices)
+    holders: dict[str, list[tuple[DeviceUse, Process]]] = defaultdict(list)
+    for process in processes:
+        for use in process.uses:
+            holders[use.device].append((use, process))
+    cases = (_case(device, look, tuple(holders[device.key]), is_private=is_private) for device in look.devices)
     return tuple(
         Unattributed(case.device.key, case.remainder_bytes, next(filter(None, (cause(case) for cause in CAUSES))))
         for case in cases
@@ -122,10 +127,11 @@ def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: 
     )
 
 
-def _case(device: Device, look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> Case | None:
+def _case(
+    device: Device, look: DeviceLook, holders: tuple[tuple[DeviceUse, Process], ...], *, is_private: bool
+) -> Case | None:
     if isinstance(device.memory, Absent) or device.shares_host_memory:
         return None
-    holders = tuple((use, process) for process in processes for use in process.uses if use.device == device.key)
     held = sum(use.used_bytes for use, _ in holders if not isinstance(use.used_bytes, Absent))
     remainder = device.memory.used_bytes - held - _instances_bytes(device, look)
     return Case(device, device.memory, remainder, holders, is_private)

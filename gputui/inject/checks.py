@@ -1,0 +1,115 @@
+"""All that is known before a process is touched: what it is, and whether the probe can be put into it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from gputui.inject import interpreter, payload, process_facts, refusals, remote_debugging
+from gputui.inject.images import Memory
+from gputui.inject.interpreter import Interpreter
+from gputui.inject.machine_code import FUNCTIONS, MACHINES, Machine
+from gputui.inject.pending_call import Plan
+from gputui.inject.process_facts import Facts
+from gputui.inject.refusals import START_WITH_PROBE, Refused
+from gputui.inject.remote_debugging import Debugger, Disabled
+
+OLDEST = (3, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A process that the probe can be put into.
+
+    `debugger` is for Python's own protocol, `plan` for the helper process; None where that way is not open.
+    """
+
+    facts: Facts
+    python: Interpreter
+    debugger: Debugger | None
+    plan: Plan | None
+
+
+def examine(pid: int) -> Target:
+    """Check a process without touching it; raises Refused."""
+    try:
+        facts = process_facts.read(pid)
+    except OSError as error:
+        cause = f"There is no process {pid} here."
+        raise Refused("gone", cause, ("gputui attach   (lists the processes you can attach to)",)) from error
+    refusal = refusals.refusal(refusals.BEFORE, facts)
+    if refusal:
+        raise refusal
+    _check_launcher(facts)
+    try:
+        with Memory(pid) as memory:
+            return _target(facts, memory)
+    except PermissionError as error:
+        refusal = refusals.refusal(refusals.WITHOUT_ACCESS, facts)
+        raise refusal or error from error
+    except OSError as error:
+        cause = f"The memory of process {pid} cannot be read: {error.strerror or error}."
+        raise Refused("unreadable", cause) from error
+
+
+def _check_launcher(facts: Facts) -> None:
+    if not facts.has_torch and process_facts.workers_of(facts.pid):
+        cause = f"Process {facts.pid} ({facts.name}) has no PyTorch in it, but processes that it started have."
+        raise Refused("launcher", cause, (f"gputui attach --job {facts.pid}",))
+
+
+def _target(facts: Facts, memory: Memory) -> Target:
+    mapped = facts.mapped or []
+    python = interpreter.find(mapped, facts.executable, memory, list(FUNCTIONS.values()))
+    if python is None:
+        cause = f"Process {facts.pid} ({facts.name}) is not a Python program: gputui finds no CPython in it."
+        raise Refused("not Python", cause, (), f"/proc/{facts.pid}/maps")
+    version = ".".join(map(str, python.version))
+    if python.version < OLDEST:
+        cause = f"Process {facts.pid} runs Python {version}; the probe needs {'.'.join(map(str, OLDEST))} or newer."
+        raise Refused("too old", cause)
+    if python.is_free_threaded:
+        cause = f"Process {facts.pid} runs in a free-threaded Python, in which the probe stays off."
+        raise Refused("free-threaded", cause, ("Run it in the ordinary build of Python.",))
+    try:
+        debugger = remote_debugging.find(python.version, python.runtime, facts.inner_pid, memory)
+    except Disabled:
+        raise _remote_debugging_is_off(facts) from None
+    return Target(facts, python, debugger, _plan(facts, python, memory))
+
+
+def _remote_debugging_is_off(facts: Facts) -> Refused:
+    """The pending call would be a way round what the program's owner has switched off."""
+    where = "its Python was built without it (--without-remote-debug)"
+    if "PYTHON_DISABLE_REMOTE_DEBUG" in facts.environment:
+        where = "PYTHON_DISABLE_REMOTE_DEBUG is set"
+    elif "disable-remote-debug" in facts.command:
+        where = "it was started with -X disable-remote-debug"
+    cause = f"Remote debugging is switched off in process {facts.pid}: {where}."
+    return Refused("remote debugging off", cause, (START_WITH_PROBE,), f"/proc/{facts.pid}/environ and cmdline")
+
+
+def _plan(facts: Facts, python: Interpreter, memory: Memory) -> Plan | None:
+    machine = MACHINES.get(os.uname().machine)
+    libc = interpreter.c_library(facts.mapped or [], memory)
+    if machine is None or libc is None or python.image.elf_machine != machine.elf_machine:
+        return None
+    munmap = libc.symbols(["munmap"]).get("munmap")
+    missing = [name for name in FUNCTIONS.values() if name not in python.functions]
+    unused = _unused_code(machine, facts, memory)
+    if munmap is None or missing or unused is None:
+        return None
+    functions = {name: python.functions[name] for name in FUNCTIONS.values()}
+    return Plan(facts.pid, facts.inner_pid, unused, functions, munmap, payload.LINGER_S)
+
+
+def _unused_code(machine: Machine, facts: Facts, memory: Memory) -> int | None:
+    """Room for the first piece of code: after the end of the code of any mapped file."""
+    mapped = facts.mapped or []
+    paths = dict.fromkeys(mapping.path for mapping in mapped if "x" in mapping.permissions and mapping.path[:1] == "/")
+    for path in paths:
+        image = interpreter.image_at(mapped, path, memory)
+        unused = image and image.unused_code(machine.map)
+        if unused:
+            return unused
+    return None

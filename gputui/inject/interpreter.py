@@ -1,0 +1,94 @@
+"""The CPython in a process: where it is mapped, which version it is, and the functions that loading calls."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+
+from gputui.inject.images import Image, ImageError, Mapping, Memory
+
+_LIBRARY = re.compile(r"libpython(\d)\.(\d+)[a-z]*\.so")
+_PROGRAM = re.compile(r"python(\d)\.(\d+)[a-z]*$")
+_FOLDER = re.compile(r"/python(\d)\.(\d+)t?/")
+_C_LIBRARY = re.compile(r"(libc\.so\.6|libc-2\.\d+\.so|ld-musl-[^/]*\.so\.1|libc\.musl-[^/]*\.so\.1)( \(deleted\))?$")
+_COOKIE = b"xdebugpy"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """`version` is (3, 11); `runtime` the address of `_PyRuntime`; `functions` have addresses by name."""
+
+    version: tuple[int, int]
+    is_free_threaded: bool
+    runtime: int
+    image: Image
+    functions: dict[str, int]
+
+
+def candidates(mapped: list[Mapping], executable: str) -> list[str]:
+    """The paths of the mapped files that can hold CPython: its library first, then the program itself.
+
+    The executable is the dynamic loader where that was started with the program as its argument.
+    """
+    paths = dict.fromkeys(mapping.path for mapping in mapped)
+    libraries = [path for path in paths if _LIBRARY.match(os.path.basename(path))]
+    programs = [path for path in paths if path == executable or _PROGRAM.match(os.path.basename(path))]
+    return [*libraries, *programs]
+
+
+def version_by_names(mapped: list[Mapping], executable: str) -> tuple[int, int] | None:
+    """The version as the names of mapped files give it, for where memory may not be read; None if none does."""
+    names = [(_LIBRARY, os.path.basename(path)) for path in candidates(mapped, executable)]
+    names += [(_PROGRAM, os.path.basename(executable)), *((_FOLDER, mapping.path) for mapping in mapped)]
+    for pattern, name in names:
+        match = pattern.search(name)
+        if match:
+            return int(match[1]), int(match[2])
+    return None
+
+
+def find(mapped: list[Mapping], executable: str, memory: Memory, names: list[str]) -> Interpreter | None:
+    """The CPython of a process, None where there is none; raises OSError where its memory may not be read."""
+    for path in candidates(mapped, executable):
+        image = image_at(mapped, path, memory)
+        if image is None:
+            continue
+        symbols = image.symbols(["_PyRuntime", "Py_Version", *names])
+        if "_PyRuntime" in symbols:
+            return _described(image, symbols, version_by_names(mapped, executable), memory)
+    return None
+
+
+def c_library(mapped: list[Mapping], memory: Memory) -> Image | None:
+    """The C library of a process."""
+    paths = dict.fromkeys(mapping.path for mapping in mapped if _C_LIBRARY.search(mapping.path))
+    images = (image_at(mapped, path, memory) for path in paths)
+    return next((image for image in images if image is not None), None)
+
+
+def image_at(mapped: list[Mapping], path: str, memory: Memory) -> Image | None:
+    """The ELF file mapped from `path`, None where it is none."""
+    base = next((mapping.start for mapping in mapped if mapping.path == path and not mapping.offset), None)
+    if base is None:
+        return None
+    try:
+        return Image(memory, path, base)
+    except (ImageError, struct.error):
+        return None
+
+
+def _described(
+    image: Image, symbols: dict[str, int], by_names: tuple[int, int] | None, memory: Memory
+) -> Interpreter | None:
+    runtime = symbols["_PyRuntime"]
+    version, is_free_threaded = by_names, False
+    start = memory.read(runtime, 24)
+    if start[:8] == _COOKIE:  # Python 3.13 and newer
+        number, free_threaded = struct.unpack("<QQ", start[8:])
+        version, is_free_threaded = (number >> 24 & 0xFF, number >> 16 & 0xFF), bool(free_threaded)
+    elif "Py_Version" in symbols:  # Python 3.11 and newer
+        number = memory.word(symbols["Py_Version"])
+        version = (number >> 24 & 0xFF, number >> 16 & 0xFF)
+    return version and Interpreter(version, is_free_threaded, runtime, image, symbols)

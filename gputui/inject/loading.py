@@ -1,0 +1,125 @@
+"""Loading the probe into a process, and what becomes of it until its socket is there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Protocol
+
+from gputui.inject import tracer_process
+from gputui.inject.checks import Target
+from gputui.inject.images import Memory
+from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
+from gputui.inject.pending_call import Queued
+from gputui.inject.refusals import START_WITH_PROBE, Refused
+from gputui.inject.tracer_process import HelperError, ScriptHelper
+
+
+class Phase(Enum):
+    """How far the probe is."""
+
+    WAITING = "the main thread has not come back to Python"
+    STARTING = "the probe is being loaded"
+    LOADED = "the probe has been loaded"
+    FAILED = "the probe could not start"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`trouble` is why it failed."""
+
+    phase: Phase
+    trouble: str = ""
+
+
+class Loading(Protocol):
+    """A probe on its way into a process; the main thread was stopped for `stopped_s` at the address `stopped_at`."""
+
+    pid: int
+    stopped_at: int
+    stopped_s: float
+
+    def progress(self) -> Progress:
+        """How far it is, read without stopping the process; raises OSError once that has ended."""
+        ...
+
+    def withdraw(self) -> None:
+        """Have the main thread drop it when it comes to it."""
+        ...
+
+
+class PendingCall:
+    """A probe that the interpreter loads by a pending call."""
+
+    def __init__(self, pid: int, queued: Queued) -> None:
+        self.pid = pid
+        self.stopped_at = queued.stopped_at
+        self.stopped_s = queued.stopped_s
+        self._data = queued.data
+
+    def progress(self) -> Progress:
+        """How far it is, read from the process's memory; raises OSError once the process has ended."""
+        try:
+            with Memory(self.pid) as memory:
+                state = memory.word(self._data + STATE) & 0xFFFFFFFF
+                report = memory.read(self._data + REPORT_AT, REPORT_BYTES).partition(b"\0")[0]
+        except OSError:
+            os.stat(f"/proc/{self.pid}")
+            return Progress(Phase.LOADED)  # the region is gone
+        if report:
+            return Progress(Phase.FAILED, report.decode(errors="replace"))
+        if state == State.NO_THREAD:
+            return Progress(Phase.FAILED, "the system allows the program no more threads")
+        if state == State.QUEUE_FULL:
+            return Progress(Phase.FAILED, "the interpreter's queue of pending calls is full")
+        return Progress(Phase.WAITING if state in (State.NEW, State.QUEUED) else Phase.STARTING)
+
+    def withdraw(self) -> None:
+        """Have the main thread drop the call when it comes to it."""
+        with Memory(self.pid, is_writable=True) as memory:
+            if memory.word(self._data + STATE) & 0xFFFFFFFF == State.QUEUED:
+                memory.write(self._data + STATE, State.WITHDRAWN.to_bytes(4, "little"))
+
+
+class Script:
+    """A probe that the interpreter loads by a remote debugging script."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.stopped_at = 0
+        self.stopped_s = 0.0
+        self._helper = ScriptHelper(pid)
+
+    def progress(self) -> Progress:
+        """How far it is, as the helper process reports it; raises OSError once the process has ended."""
+        state = self._helper.state()
+        if state["outcome"]:
+            self._helper.close()
+            outcome = str(state["outcome"])
+            return Progress(Phase.LOADED) if outcome == "loaded" else Progress(Phase.FAILED, outcome)
+        os.stat(f"/proc/{self.pid}")
+        return Progress(Phase.WAITING if state["is_waiting"] else Phase.STARTING)
+
+    def withdraw(self) -> None:
+        """Have the helper process take the request back."""
+        self._helper.close()
+
+
+def load(target: Target, *, is_in_lock: bool = False) -> Loading:
+    """Put the probe into a process that was checked; raises Refused.
+
+    `is_in_lock`: its main thread waits for a lock of Python's, so a thread is started at once, in any Python.
+    """
+    pid = target.facts.pid
+    try:
+        if target.debugger is not None and not is_in_lock:
+            return Script(pid)
+        if target.plan is not None:
+            return PendingCall(pid, tracer_process.run(replace(target.plan, is_in_lock=is_in_lock)))
+    except (HelperError, OSError) as error:
+        step = f" (step {error.step})" if isinstance(error, HelperError) else ""
+        cause = f"The probe could not be put into process {pid}: {error}{step}."
+        raise Refused("failed", cause, (START_WITH_PROBE,)) from error
+    cause = f"gputui has no way to put the probe into this Python on {os.uname().machine}."
+    raise Refused("no way", cause, (START_WITH_PROBE,))

@@ -1,0 +1,193 @@
+"""What /proc says about a process and about this one, read without touching it; all that refusals are decided from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gputui.inject.images import Mapping, mappings
+
+CAP_SYS_PTRACE = 1 << 19
+YAMA_FILE = "/proc/sys/kernel/yama/ptrace_scope"
+_TORCH = ("/libtorch_python.so", "/libtorch_cpu.so", "/libtorch.so")
+_MAX_DESCENDANTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """This process: its effective user, capabilities and number of system call filters."""
+
+    uid: int
+    capabilities: int
+    user_namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One process. `mapped` is None where it may not be read; `tracer` is 0 where nothing traces it."""
+
+    pid: int
+    caller: Caller
+    name: str
+    command: str
+    executable: str
+    state: str
+    uid: int
+    inner_pid: int
+    tracer: int
+    tracer_name: str
+    capabilities: int
+    seccomp_mode: int
+    has_own_filters: bool
+    has_shadow_stack: bool
+    is_dumpable: bool
+    user_namespace: str
+    is_elsewhere: bool
+    """Whether it has another PID or mount namespace, as in a container."""
+    environment: dict[str, str]
+    mapped: list[Mapping] | None
+    yama_scope: int | None
+
+    @property
+    def has_torch(self) -> bool:
+        """Whether PyTorch's libraries are mapped."""
+        return has_torch(self.mapped or [])
+
+    @property
+    def is_in_this_user_namespace(self) -> bool:
+        """Whether capabilities of this process count for it; a protected process does not show its namespace."""
+        return self.user_namespace in ("", self.caller.user_namespace)
+
+
+def read(pid: int) -> Facts:
+    """The facts about a process; raises OSError if there is none."""
+    status = _status(pid)
+    inner = int(status.get("NSpid", str(pid)).split()[-1])
+    tracer = int(status.get("TracerPid", "0"))
+    return Facts(
+        pid=pid,
+        caller=_caller(),
+        name=status.get("Name", ""),
+        command=_text(pid, "cmdline").replace("\0", " ").strip(),
+        executable=_link(pid, "exe"),
+        state=status.get("State", "?")[0],
+        uid=int(status["Uid"].split()[1]),
+        inner_pid=inner,
+        tracer=tracer,
+        tracer_name=_text(tracer, "comm").strip() if tracer else "",
+        capabilities=int(status.get("CapPrm", "0"), 16),
+        seccomp_mode=int(status.get("Seccomp", "0")),
+        has_own_filters=_has_own_filters(pid, status),
+        has_shadow_stack="shstk" in status.get("x86_Thread_features", ""),
+        is_dumpable=os.stat(f"/proc/{pid}/maps").st_uid == int(status["Uid"].split()[1]),
+        user_namespace=_link(pid, "ns/user"),
+        is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt"),
+        environment=_environment(pid),
+        mapped=_mapped(pid),
+        yama_scope=_yama_scope(),
+    )
+
+
+def has_torch(mapped: list[Mapping]) -> bool:
+    """Whether a process with these mappings has loaded PyTorch."""
+    return any(name in mapping.path for mapping in mapped for name in _TORCH)
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that do a launcher's work: its ranks, otherwise the descendants that have loaded PyTorch.
+
+    Without those that they started themselves, such as the workers of a data loader.
+    """
+    loaded = [child for child in _descendants(pid) if has_torch(_mapped(child) or [])]
+    workers = [child for child in loaded if "LOCAL_RANK" in _environment(child)] or loaded
+    below = {descendant for worker in workers for descendant in _descendants(worker)}
+    return [worker for worker in workers if worker not in below]
+
+
+def may_attach() -> tuple[str, str]:
+    """Why this process may not attach to other programs of its user, and a remedy; two empty texts if it may."""
+    scope = _yama_scope() or 0
+    if scope == 0 or (scope < 3 and _caller().capabilities & CAP_SYS_PTRACE):
+        return "", ""
+    rule = f"{YAMA_FILE} is {scope}: programs started without the probe cannot be attached to by this user."
+    remedies = {1: "sudo sysctl kernel.yama.ptrace_scope=0, or sudo gputui attach PID", 2: "sudo gputui attach PID"}
+    return rule, remedies.get(scope, "Start programs with gputui run.")
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Children, their children and so on; children of other threads than the first are known by the kernel alone."""
+    waiting, seen = [pid], 0
+    while waiting and seen < _MAX_DESCENDANTS:
+        parent = waiting.pop(0)
+        for task in _names(f"/proc/{parent}/task"):
+            for child in _text(parent, f"task/{task}/children").split():
+                seen += 1
+                waiting.append(int(child))
+                yield int(child)
+
+
+def _caller() -> Caller:
+    status = _status(os.getpid())
+    return Caller(os.geteuid(), int(status.get("CapEff", "0"), 16), _link(os.getpid(), "ns/user"))
+
+
+def _status(pid: int) -> dict[str, str]:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        pairs = (line.partition(":") for line in file)
+        return {name: value.strip() for name, _, value in pairs}
+
+
+def _has_own_filters(pid: int, status: dict[str, str]) -> bool:
+    """Whether it has more system call filters than the first process it can see, which has those of its container."""
+    if status.get("Seccomp") != "2":
+        return False
+    filters = int(status.get("Seccomp_filters", "0"))
+    try:
+        with open(f"/proc/{pid}/root/proc/1/status", encoding="utf-8", errors="replace") as file:
+            count = next((line.split()[1] for line in file if line.startswith("Seccomp_filters:")), filters)
+    except OSError:
+        return False
+    return filters > int(count)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    entries = (entry.partition("=") for entry in _text(pid, "environ").split("\0"))
+    return {name: value for name, equals, value in entries if equals}
+
+
+def _mapped(pid: int) -> list[Mapping] | None:
+    try:
+        return mappings(pid)
+    except OSError:
+        return None
+
+
+def _yama_scope() -> int | None:
+    try:
+        with open(YAMA_FILE, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return ""
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return os.fsdecode(file.read(131_072))
+    except OSError:
+        return ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

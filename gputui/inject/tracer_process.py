@@ -1,0 +1,182 @@
+"""The helper processes: one stops the program's main thread for a moment, one keeps the files of a script.
+
+They are processes of their own, so that nothing that happens to gputui happens to them: a session of their own, no
+signal that a terminal sends, and a limit on each wait.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from gputui.inject import checks, payload, remote_debugging
+from gputui.inject.machine_code import MACHINES
+from gputui.inject.pending_call import Plan, Queued, StepError, queue
+from gputui.inject.ptrace import EndedError, TooLateError
+from gputui.inject.refusals import Refused
+
+LIMIT_S = 10.0
+_POLL_S = 0.02
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    " from gputui.inject import tracer_process; tracer_process.main(sys.argv[2])"
+)
+
+
+class HelperError(Exception):
+    """The helper could not queue the call; `number` is the errno of the call that failed, 0 where none did."""
+
+    def __init__(self, step: str, words: str, number: int = 0) -> None:
+        super().__init__(words)
+        self.step = step
+        self.number = number
+
+
+def run(plan: Plan) -> Queued:
+    """Have a helper process carry out the plan; raises HelperError. If this process ends meanwhile, it goes on."""
+    process = _started("queue_call")
+    try:
+        output, errors = process.communicate(json.dumps(asdict(plan)).encode(), LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise HelperError("released", f"the helper process did not end within {LIMIT_S:.0f} s") from error
+    answer = _read_answer(output, errors)
+    return Queued(**answer)
+
+
+class ScriptHelper:
+    """A helper process that has requested a remote debugging script, and keeps the script's files until it has run.
+
+    When this process closes its end or dies, it takes the request back, so the program never misses the files.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._process = _started("request_script")
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{pid} {payload.LINGER_S}\n".encode())
+        self._process.stdin.flush()
+        self._output = self._process.stdout.fileno()
+        self._unread = b""
+        self._state: dict[str, Any] = {}
+        self._read_states(LIMIT_S)
+
+    def state(self) -> dict[str, Any]:
+        """The newest: "outcome" is "" until the program has loaded the probe; "is_waiting" for its main thread."""
+        self._read_states(0.0)
+        return self._state
+
+    def close(self) -> None:
+        """Have it withdraw what has not run yet, and end."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait(LIMIT_S)
+
+    def _read_states(self, limit_s: float) -> None:
+        """Take what it has written, after waiting for the first of it; raises HelperError."""
+        while select.select([self._output], [], [], limit_s)[0]:
+            data = os.read(self._output, 65536)
+            *lines, self._unread = (self._unread + data).split(b"\n")
+            for line in lines:
+                self._state = _read_answer(line, b"")
+            if not data:
+                break
+            limit_s = 0.0
+        if not self._state:
+            self._process.kill()
+            raise HelperError("requested", f"the helper process failed: {_last_line(self._process.communicate()[1])}")
+
+
+def _started(function: str) -> subprocess.Popen[bytes]:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START, root, function],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _read_answer(output: bytes, errors: bytes) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(output)
+    except ValueError as error:
+        raise HelperError("seized", f"the helper process failed: {_last_line(errors)}") from error
+    if "words" in answer:
+        raise HelperError(answer["step"], answer["words"], answer["number"])
+    return answer
+
+
+def _last_line(errors: bytes) -> str:
+    return (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+
+
+def main(function: str) -> None:
+    """Be the helper process."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)
+    {"queue_call": _queue_call, "request_script": _request_script}[function]()
+
+
+def _queue_call() -> None:
+    with suppress(OSError):  # only root may: on a busy machine, the stop is as long as this process waits its turn
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    _say(_answer(Plan(**json.load(sys.stdin)), lambda _step: None))
+
+
+def _request_script() -> None:
+    pid, linger_s = sys.stdin.readline().split()
+    try:
+        target = checks.examine(int(pid))
+        if target.debugger is None:
+            raise OSError("this Python has no remote debugging that gputui knows")
+        request = remote_debugging.request(target.debugger, target.facts, float(linger_s))
+    except (Refused, OSError) as error:
+        _say({"step": "requested", "words": str(error), "number": 0})
+        return
+    _say({"outcome": "", "is_waiting": True})
+    is_waiting = True
+    while not select.select([sys.stdin], [], [], _POLL_S)[0]:
+        try:
+            outcome, is_waiting_now = request.outcome(), request.is_waiting()
+        except OSError:
+            break  # the process has ended
+        if outcome or is_waiting_now != is_waiting:
+            is_waiting = is_waiting_now
+            _say({"outcome": outcome, "is_waiting": is_waiting})
+        if outcome:
+            break
+    request.withdraw()
+
+
+def _say(answer: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def _answer(plan: Plan, reached: Callable[[str], None]) -> dict[str, object]:
+    last = "seized"
+
+    def remember(step: str) -> None:
+        nonlocal last
+        last = step
+        reached(step)
+
+    try:
+        return asdict(queue(plan, MACHINES[os.uname().machine], remember))
+    except StepError as error:
+        return {"step": error.step, "words": str(error), "number": error.number}
+    except (EndedError, ChildProcessError, ProcessLookupError):
+        return {"step": last, "words": "the process has ended", "number": 0}
+    except TooLateError:
+        return {"step": last, "words": "the main thread did not stop in time", "number": 0}
+    except OSError as error:
+        return {"step": last, "words": str(error.strerror), "number": error.errno or 0}

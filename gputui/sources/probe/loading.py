@@ -1,0 +1,117 @@
+"""Putting the probe into a process that has none, and waiting for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from gputui.errors import GputuiError
+from gputui.inject import checks
+from gputui.inject.checks import Target
+from gputui.inject.loading import Loading, Phase, Progress, load
+from gputui.inject.refusals import Refused
+from gputui.sources.probe import listing
+from gputui.sources.probe.main_thread_place import LockWait, lock_wait, place_of_main_thread
+
+_POLL_S = 0.02
+_LOCK_AFTER_S = 0.7
+"""How far apart two readings of a wait for a lock are: no lock of the C library is held for so long."""
+_SAY_AFTER_S = 2.0
+_SAY_EVERY_S = 30.0
+
+
+class CannotLoadError(GputuiError):
+    """The probe cannot be put into a process; the remedy names the commands that help."""
+
+
+def check(pid: int) -> Target:
+    """Check a process without touching it; raises CannotLoadError."""
+    try:
+        return checks.examine(pid)
+    except Refused as refusal:
+        raise _sentences(refusal) from refusal
+
+
+def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None = None) -> None:
+    """Put the probe into a process and wait until it answers; raises CannotLoadError.
+
+    `tell` is called with a sentence about where the main thread is while it does not come back to Python. After
+    `limit_s`, or at KeyboardInterrupt, the program is asked to drop it.
+    """
+    attempt = _Attempt(check(pid))
+    try:
+        _wait(attempt, tell, limit_s)
+    except FileNotFoundError as error:
+        cause = f"Process {pid} has ended before the probe was in it."
+        raise CannotLoadError(cause) from error
+    except BaseException:
+        with suppress(FileNotFoundError):  # it has ended
+            attempt.loading.withdraw()
+        raise
+
+
+class _Attempt:
+    """The probe on its way into a process: by the main thread, or past it where that waits for a lock of Python's."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.loading = self._load(is_in_lock=False)
+        self._is_in_lock = False
+        self._wait: LockWait | None = None
+        self._check_at = time.monotonic() + _LOCK_AFTER_S
+
+    def check_lock(self) -> None:
+        """Go past the main thread once it was found twice in the same wait for a lock; raises CannotLoadError."""
+        now = time.monotonic()
+        if self._is_in_lock or now < self._check_at:
+            return
+        before, self._wait = self._wait, lock_wait(self.loading.pid)
+        self._check_at = now + _LOCK_AFTER_S
+        if self._wait is not None and self._wait == before:
+            self.loading.withdraw()
+            self._is_in_lock = True
+            self.loading = self._load(is_in_lock=True)
+
+    def _load(self, *, is_in_lock: bool) -> Loading:
+        try:
+            return load(self._target, is_in_lock=is_in_lock)
+        except Refused as refusal:
+            raise _sentences(refusal) from refusal
+
+
+def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | None) -> None:
+    began = time.monotonic()
+    say_at = began + _SAY_AFTER_S
+    while True:
+        loading = attempt.loading
+        progress = loading.progress()
+        if progress.phase is Phase.LOADED:
+            listing.attach(loading.pid).close()
+            return
+        if progress.phase is Phase.FAILED:
+            cause = f"The probe could not start in process {loading.pid}: {progress.trouble}."
+            raise CannotLoadError(cause)
+        if progress.phase is Phase.WAITING:
+            attempt.check_lock()
+        now = time.monotonic()
+        if limit_s is not None and now > began + limit_s:
+            cause = f"Process {loading.pid} did not load the probe within {limit_s:.0f} s: {_place(loading, progress)}"
+            raise CannotLoadError(cause, f"Wait for it on the screens: gputui attach {loading.pid}.")
+        if now > say_at:
+            tell(f"Waiting for process {loading.pid}: {_place(loading, progress)}")
+            say_at = now + _SAY_EVERY_S
+        time.sleep(_POLL_S)
+
+
+def _place(loading: Loading, progress: Progress) -> str:
+    return f"{progress.phase.value}. {place_of_main_thread(loading.pid, loading.stopped_at)}".rstrip()
+
+
+def _sentences(refusal: Refused) -> CannotLoadError:
+    file = f" [{refusal.file}]" if refusal.file else ""
+    remedies = refusal.remedies
+    if not remedies:
+        return CannotLoadError(refusal.cause + file)
+    first = "What helps:" if len(remedies) > 1 else "Remedy:"
+    return CannotLoadError(refusal.cause + file, " | ".join([f"{first} {remedies[0]}", *remedies[1:]]))

@@ -1,0 +1,111 @@
+"""Where a main thread is that does not come back to Python, as far as that can be read without stopping it."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from gputui.inject import interpreter
+from gputui.inject.images import Mapping, Memory, mappings
+from gputui.inject.machine_code import MACHINES
+from gputui.inject.python_frames import PythonFrame, frames_of_main_thread
+from gputui.sources.processes.waiting import waiting_for
+from gputui.sources.procfs import MalformedError, ProcFs
+
+_STACK_BYTES = 4096
+_WRAPPERS = re.compile(r"(lib(c|pthread|m)[.-]|ld-)|^\[")
+"""The C library and the kernel's own code, through which everybody waits: the caller is what matters."""
+_PYTHON = re.compile(r"(lib)?python3")
+"""Python itself, which goes without saying where the line is known."""
+_LIBRARY_FILES = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
+"""Files of Python code that is not the program's own."""
+
+
+def place_of_main_thread(pid: int, stopped_at: int) -> str:
+    """A sentence, or "" if nothing can be read. `stopped_at` is the address at which it was stopped, 0 if it was not.
+
+    The library is a guess: the first address on the stack that lies in the code of one.
+    """
+    proc = ProcFs()
+    stat = proc.stat(pid)
+    reading = "" if stat is None else waiting_for(proc, stat)
+    if not isinstance(reading, str) or not reading:
+        return ""
+    is_running = reading.startswith("nothing")
+    try:
+        mapped = mappings(pid)
+        addresses = [stopped_at] if is_running else _stack(proc, pid)
+    except (OSError, MalformedError):
+        mapped, addresses = [], []
+    library = _first_library(addresses, [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path])
+    line = _python_line(proc, pid, mapped)
+    at_line = f", at {line}" if line else ""
+    if line and _PYTHON.match(library):
+        library = ""
+    if is_running:
+        was_in = f", and was in {library} when it was stopped" if library else ""
+        return f"Its main thread is computing{at_line}{was_in}."
+    called_from = f", called from {library}" if library else ""
+    return f"Its main thread waits for {reading}{called_from}{at_line}."
+
+
+class LockWait(NamedTuple):
+    """One wait of the main thread: the system call's arguments, and how often the thread has been switched."""
+
+    arguments: tuple[int, ...]
+    switches: tuple[bytes, ...]
+
+
+def lock_wait(pid: int) -> LockWait | None:
+    """The wait for a lock, a condition or another thread in which Python's own code is; None for anything else.
+
+    Two equal ones say that the thread has not moved in between.
+    """
+    machine, proc = MACHINES.get(os.uname().machine), ProcFs()
+    try:
+        status = Path(f"/proc/{pid}/task/{pid}/status").read_bytes()
+        system_call = proc.system_call(pid)
+        if machine is None or system_call is None or system_call.number not in machine.lock_waits:
+            return None
+        code = [mapping for mapping in mappings(pid) if "x" in mapping.permissions and mapping.path]
+        if not _PYTHON.match(_first_library(_stack(proc, pid), code)):
+            return None
+    except (OSError, MalformedError):
+        return None
+    switches = tuple(line for line in status.splitlines() if b"ctxt_switches" in line)
+    return LockWait(tuple(system_call.arguments), switches)
+
+
+def _python_line(proc: ProcFs, pid: int, mapped: list[Mapping]) -> str:
+    """The line that the program's own code has reached, "train.py:23 in step"; "" if it cannot be read."""
+    try:
+        with Memory(pid) as memory:
+            found = interpreter.find(mapped, proc.link(pid, "exe"), memory, [])
+            frames = [] if found is None else frames_of_main_thread(found, memory)
+    except (OSError, MalformedError, struct.error):  # the program has moved on while it was read
+        return ""
+    own: list[PythonFrame] = [frame for frame in frames if not _LIBRARY_FILES.search(frame.file)]
+    return next((f"{os.path.basename(frame.file)}:{frame.line} in {frame.function}" for frame in own or frames), "")
+
+
+def _stack(proc: ProcFs, pid: int) -> list[int]:
+    """The words next to the end of its stack; [] if it runs."""
+    system_call = proc.system_call(pid)
+    if system_call is None or len(system_call.arguments) < 2:
+        return []
+    top = system_call.arguments[-2]
+    with Memory(pid) as memory:
+        data = memory.read(top & ~7, _STACK_BYTES)
+    return [word for (word,) in struct.iter_unpack("<Q", data)]
+
+
+def _first_library(addresses: list[int], code: list[Mapping]) -> str:
+    for address in addresses:
+        for mapping in code:
+            name = os.path.basename(mapping.path)
+            if mapping.start <= address < mapping.end and not _WRAPPERS.search(name):
+                return name
+    return ""
