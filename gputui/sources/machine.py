@@ -25,7 +25,7 @@ class LiveMachine:
     def __init__(self) -> None:
         self._devices = DeviceThread(NvmlSource)
         self._host = HostSource()
-        self._processes = ProcessSource(has_probe=ProbePresence())
+        self._processes = ProcessSource(pids_with_probes=ProbePresence())
         self._number = 0
         self._devices.request(frozenset())
 
@@ -114,6 +114,24 @@ class DemoMachine:
 
         self._source = DemoSource()
         self._number = 0
+        self._example = ""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The titles of the recorded programs."""
+        from gputui.sources.files.recording.shipped import EXAMPLES
+
+        return tuple(example.title for example in EXAMPLES)
+
+    def show_example(self, title: str) -> int:
+        """Have a recorded program run from the next look on, in place of the last one; returns its PID."""
+        from gputui.sources.demo.scenario import example
+        from gputui.sources.files.recording.shipped import opening
+
+        number = self.examples.index(title)
+        self._source.example = example(number, *opening(number))
+        self._example = title
+        return self._source.example.pid
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """One snapshot of the demonstration."""
@@ -124,6 +142,7 @@ class DemoMachine:
             number=self._number,
             interval_s=interval_s,
             is_demo=True,
+            example=self._example,
             devices=devices,
             host=host,
             processes=processes,

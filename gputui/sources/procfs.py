@@ -68,16 +68,23 @@ class ProcFs:
             return [int(entry.name) for entry in entries if entry.name.isdigit()]
 
     def stat(self, pid: int) -> Stat | None:
-        """One process now, or None where it is gone or hidden."""
+        """One process now, or None where it is gone or hidden, or `read_stat` says why it could not be read."""
+        stat = self.read_stat(pid)
+        return None if isinstance(stat, Absent) else stat
+
+    def read_stat(self, pid: int) -> Reading[Stat] | None:
+        """One process now, None where it is gone or hidden; absent if the file could not be read (EMFILE, EIO)."""
         try:
             return self._parsed(pid, "stat", lambda data: parse_stat(pid, data, _boot_time(self._prefix)))
-        except (FileNotFoundError, ProcessLookupError, PermissionError, MalformedError):
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
             return None
+        except OSError as error:
+            return unreadable(error)
 
     def resident_bytes(self, pid: int) -> Reading[int]:
         """The resident memory of one process now."""
-        stat = self.stat(pid)
-        return stat.rss_bytes if stat else ENDED
+        stat = self.read_stat(pid)
+        return ENDED if stat is None else stat if isinstance(stat, Absent) else stat.rss_bytes
 
     def exit(self, pid: int) -> tuple[str, int] | None:
         """The state letter, and once the process is a zombie the status that wait() gives; None where it is gone."""
@@ -100,7 +107,7 @@ class ProcFs:
             return False
         except PermissionError:
             return True
-        return self.stat(pid) is None
+        return self.read_stat(pid) is None
 
     def owner(self, pid: int) -> str:
         """The user a process runs as: from `status`, because the folder of an undumpable process belongs to root."""
@@ -181,9 +188,9 @@ class ProcFs:
     def why_unreadable(self, pid: int, error: OSError) -> Absent:
         """A failed read in words: gone, somebody else's, or what the system says."""
         if isinstance(error, (FileNotFoundError, ProcessLookupError)):
-            return NOT_OFFERED if self.stat(pid) else ENDED
+            return NOT_OFFERED if self.read_stat(pid) else ENDED
         if not isinstance(error, PermissionError):
-            return Absent(f"cannot be read: {error.strerror}")
+            return unreadable(error)
         try:
             return Absent(f"owned by {self.owner(pid)}: permission denied")
         except OSError:
@@ -198,6 +205,11 @@ class ProcFs:
 
     def _file(self, pid: int, name: str, most_bytes: int | None = None) -> bytes:
         return read_file(f"{self._prefix}{pid}/{name}", most_bytes)
+
+
+def unreadable(error: OSError) -> Absent:
+    """Why a file of /proc could not be read, if not because the process has ended or belongs to somebody else."""
+    return Absent(f"cannot be read: {error.strerror or error}")
 
 
 def read_file(path: str, most_bytes: int | None = None) -> bytes:

@@ -7,7 +7,7 @@ import signal
 
 from gputui.errors import GputuiError
 from gputui.model.process import Identity, ProcessState
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, Reading
 from gputui.sources.processes.descriptions import user
 from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import Stat
@@ -26,7 +26,7 @@ def send_signal(identity: Identity, number: int) -> None:
         raise SignalRefused(f"PID {identity.pid} cannot be identified for certain: the signal was not sent.")
     descriptor = _hold(identity)
     try:
-        _check(identity, ProcFs().stat(identity.pid))
+        _check(identity, ProcFs().read_stat(identity.pid))
         _send(identity, number, descriptor)
     finally:
         if descriptor is not None:
@@ -48,7 +48,9 @@ def _hold(identity: Identity) -> int | None:
         return None
 
 
-def _check(identity: Identity, stat: Stat | None) -> None:
+def _check(identity: Identity, stat: Reading[Stat] | None) -> None:
+    if isinstance(stat, Absent):  # without its start time, it could be another process
+        raise SignalRefused(f"PID {identity.pid} {stat.reason}: the signal was not sent.")
     if stat is None and ProcFs().is_hidden(identity.pid):
         raise SignalRefused(f"PID {identity.pid} is hidden from this user: not permitted.")
     if stat is None:

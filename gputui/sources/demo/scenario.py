@@ -15,6 +15,8 @@ FIRST_PID = PID_MAX + 1
 SYSTEMD, SLURMSTEPD, SCRIPT, TORCHRUN, SHELL, DOCKER, JUPYTER = range(FIRST_PID, FIRST_PID + 7)
 RANKS = range(FIRST_PID + 20, FIRST_PID + 60, 10)
 FINETUNE, SERVER, KERNEL, PPO, NOTEBOOK = range(FIRST_PID + 100, FIRST_PID + 600, 100)
+EXAMPLES = range(FIRST_PID + 700, FIRST_PID + 800)
+"""The PIDs of recorded programs, of which one runs at a time if the user has chosen it."""
 EVALUATION = FIRST_PID + 1000
 """The PID of the evaluation's first run; every run is a process of its own."""
 
@@ -76,6 +78,25 @@ HIDDEN_GIB = {"GPU-4": 0.62, "GPU-7": 0.17}
 def jobs(seed: int, time_s: float) -> list[Job]:
     """The jobs that run at `time_s`."""
     return [*_ranks(seed), *_others(seed), *_evaluation(seed, time_s)]
+
+
+def example(number: int, command: str, memory_gib: float) -> Job:
+    """A recorded program that holds as much memory as where its recording is opened."""
+    return Job(
+        pid=EXAMPLES[number],
+        parent_pid=SHELL,
+        user="ana",
+        command=command,
+        device="GPU-6",
+        memory_gib=constant(memory_gib),
+        load=constant(0.4),
+        age_s=96.0,
+        cpu_percent=constant(99.0),
+        rss_gib=2.4,
+        threads=48,
+        waiting_for=NOTHING,
+        has_probe=True,
+    )
 
 
 def _ranks(seed: int) -> Iterator[Job]:

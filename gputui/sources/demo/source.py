@@ -9,7 +9,7 @@ from gputui.model.device import DeviceLook
 from gputui.model.host import Host
 from gputui.model.process import Identity, ProcessDetails, ProcessLook
 from gputui.sources.demo import devices, host, processes
-from gputui.sources.demo.scenario import jobs
+from gputui.sources.demo.scenario import Job, jobs
 from gputui.sources.signals import SignalRefused
 
 _LEAD_IN_S = 1094.0
@@ -25,18 +25,23 @@ class DemoSource:
     def __init__(self, seed: int = 0, clock: Callable[[], float] = time.time) -> None:
         self._seed, self._clock = seed, clock
         self._begin = clock() - _LEAD_IN_S
+        self.example: Job | None = None
+        """The recorded program that runs beside the jobs."""
 
     def read(self) -> tuple[DeviceLook, Host, ProcessLook]:
         """The devices, the host and the processes now."""
         time_s = self._clock() - self._begin
-        running = jobs(self._seed, time_s)
+        running = self._jobs(time_s)
         look = devices.look(self._seed, time_s, running)
         return look, host.look(self._seed, time_s, running), processes.look(self._begin, time_s, running, look)
 
     def details(self, identity: Identity) -> ProcessDetails:
         """Everything about one process of the demonstration."""
         time_s = self._clock() - self._begin
-        return processes.details(self._begin, time_s, jobs(self._seed, time_s), identity)
+        return processes.details(self._begin, time_s, self._jobs(time_s), identity)
+
+    def _jobs(self, time_s: float) -> list[Job]:
+        return [*jobs(self._seed, time_s), *([self.example] if self.example else [])]
 
     def send_signal(self, identity: Identity, number: int) -> None:
         """Always refused: the processes do not exist."""

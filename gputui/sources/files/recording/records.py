@@ -10,9 +10,10 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import Surroundings
 from gputui.model.reading import Absent, AbsentKind
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics
+from gputui.model.trace import RecordedTraces
+from gputui.sources.files.recording.chunks import DamagedError
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
-from gputui.sources.recording.chunks import DamagedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class LookTaken:
     named: int = 0
 
 
-Content = Union[Greeting, Statistics, Mark, ActionResult, Surroundings, RecordingInfo, LookTaken]
+Content = Union[Greeting, Statistics, Mark, ActionResult, RecordedTraces, Surroundings, RecordingInfo, LookTaken]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +81,5 @@ def _content(kind: object, content: object) -> Content | None:
         return decode(Surroundings, content)
     if kind == "message" and isinstance(content, dict) and isinstance(content.get("type"), str):
         message = message_of(content)
-        return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult)) else None
+        return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult, RecordedTraces)) else None
     return None

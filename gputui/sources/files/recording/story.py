@@ -11,8 +11,9 @@ from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Problem
 from gputui.model.target import ActionResult, Greeting, Mark, Statistics
 from gputui.model.timeline import MARKED_MOMENTS, POINTS, WHOLE_MOMENTS, Timeline
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.records import LookTaken, Record
+from gputui.model.trace import RecordedTraces
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.records import LookTaken, Record
 
 NO_LOOK = LookTaken(0, 0.0, ())
 
@@ -54,6 +55,7 @@ class Story:
         only the newest moment does.
         """
         self.position = time
+        notices = self._recording.notices
         sketches: dict[int, deque[_Sketch]] = {}
         while self._next is not None and self._next.time <= time:
             sketch = self._take(self._next)
@@ -62,7 +64,11 @@ class Story:
             self._next = next(self._records, None)
         for pid, new in sketches.items():
             self._add(pid, new, 1 if is_rough else WHOLE_MOMENTS)
-        return {pid: self._timelines[pid].copy() for pid in sketches}
+            self._timelines[pid].is_rough |= is_rough
+        changed = set(sketches)
+        if self._recording.notices != notices:
+            changed |= self._repeat_last(time)
+        return {pid: self._timelines[pid].copy() for pid in changed}
 
     def moments(self) -> Iterator[TargetMoment]:
         """The rest of the recording, moment by moment, each with its look; instead of `advance`."""
@@ -83,6 +89,8 @@ class Story:
             self._states[record.pid] = replace(state, statistics=content.statistics or state.statistics)
         elif isinstance(content, Greeting):
             self._states[record.pid] = after(state, self._rename(content))
+        elif isinstance(content, RecordedTraces):
+            self._states[record.pid] = replace(state, recorded=content)
         elif isinstance(content, (Statistics, Mark, ActionResult)):
             self._states[record.pid] = after(state, content)
         return None
@@ -97,6 +105,15 @@ class Story:
             )
             timeline.add(self._moment(pid, sketch, is_whole=is_newest or is_marked))
             look_time = sketch.look.time
+
+    def _repeat_last(self, time: float) -> set[int]:
+        """Show a new notice with the last moment of each process, as no other may follow; returns their PIDs."""
+        latest = {pid: timeline.latest for pid, timeline in self._timelines.items()}
+        for pid, moment in latest.items():
+            if moment is not None:
+                problems = (*moment.problems, *map(Problem, self._recording.notices))
+                self._timelines[pid].add(replace(moment, time=time, problems=tuple(dict.fromkeys(problems))))
+        return {pid for pid, moment in latest.items() if moment is not None}
 
     def _moment(self, pid: int, sketch: _Sketch, *, is_whole: bool) -> TargetMoment:
         state, look = sketch.state, sketch.look

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.model.moment import Surroundings
-from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
-from gputui.sources.recording.patch import difference
-from gputui.sources.recording.records import plain
+from gputui.sources.files.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
+from gputui.sources.files.recording.patch import difference
+from gputui.sources.files.recording.records import plain
 
 if TYPE_CHECKING:
     from gputui.sources.probe.client import ProbeClient

@@ -25,6 +25,11 @@ MAX_CONTENT_BYTES = MAX_REPLY_BYTES + 64 * 1024
 MAX_PAYLOAD_BYTES = MAX_CONTENT_BYTES + MAX_CONTENT_BYTES // 1000 + 64
 """zlib makes data longer by a thousandth at most."""
 
+INFLATED_PER_BYTE = 100
+"""What all chunks may inflate to together, for each byte of the file: recordings of real programs reach 20."""
+INFLATED_AT_LEAST = 2 * MAX_CONTENT_BYTES
+"""What the chunks of a file may inflate to however small it is."""
+
 MAGIC = b"gpRc"
 _HEADER = Struct(">4sBQIdI")
 _SUM = Struct(">I")
@@ -87,19 +92,27 @@ def first_sum(data: bytes) -> int:
     return zlib.crc32(data[: _HEADER.size])
 
 
-def content_of(header_bytes: bytes, payload: bytes) -> object:
-    """A chunk's content; raises DamagedError. Size and number of values are bounded."""
+def text_of(header_bytes: bytes, payload: bytes) -> bytes:
+    """A chunk's content as text, of at most `MAX_CONTENT_BYTES`; raises DamagedError."""
     if zlib.crc32(payload, first_sum(header_bytes)) != read_header(header_bytes).checksum:
         raise DamagedError("its checksum does not match")
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(payload, MAX_CONTENT_BYTES)
-        if not unpacker.eof:
-            raise DamagedError("more than a chunk may hold")
+    except zlib.error as error:
+        raise DamagedError("its content cannot be inflated") from error
+    if not unpacker.eof:
+        raise DamagedError("more than a chunk may hold")
+    return text
+
+
+def content_of(text: bytes) -> object:
+    """A chunk's content; raises DamagedError. The number of values is bounded."""
+    try:
         if len(text) > MAX_PARTS and sum(map(text.count, (b"[", b"{", b","))) > MAX_PARTS:
             raise DamagedError("more values than a chunk may hold")
         content: object = json.loads(text)
-    except (zlib.error, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         reason = f"its content cannot be read: {type(error).__name__}"
         raise DamagedError(reason) from error
     return content

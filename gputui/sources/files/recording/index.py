@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gputui.errors import GputuiError
-from gputui.sources.recording.chunks import (
+from gputui.sources.files.recording.chunks import (
     FIRST_LINE,
     FIRST_WORDS,
     HEADER_BYTES,

@@ -9,8 +9,9 @@ from queue import Empty, SimpleQueue
 
 from gputui.model.playback import SPEEDS, Playback
 from gputui.model.timeline import Timeline
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.story import Rename, Story
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.story import Rename, Story
+from gputui.sources.files.still import FileMachine
 
 Listener = Callable[[Timeline], None]
 
@@ -52,6 +53,10 @@ class Player:
         self._commands.put(add)
         if not self._thread.is_alive():
             self._thread.start()
+
+    def machine(self) -> FileMachine:
+        """The recorded host, at the time of the replay."""
+        return FileMachine(lambda: self.recording.begins + self.playback.position_s, self.recording.about.hostname)
 
     def stop(self) -> None:
         """End without waiting."""

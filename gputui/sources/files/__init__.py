@@ -1,0 +1,1 @@
+"""What gputui opens: recordings, black boxes, and snapshots of PyTorch's."""

@@ -1,0 +1,60 @@
+"""The stacks in a snapshot: frames of Python and of C++, and the names that `gputui snapshot` writes as frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gputui.model.allocator import CallSite
+from gputui.model.tensors import Category
+from gputui.sources.files.torch_snapshot.fields import Entry, fail, integer, text
+
+_CATEGORIES = {category.value: category for category in Category}
+_NOT_PYTHON = re.compile(
+    r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|S|so[.\d]*))(:\d+)?|", re.ASCII
+)
+"""File names of C and C++ frames, which `stacks="all"` adds; "??" and "" stand for an unknown file.
+
+Newer versions of PyTorch name the library, or the interpreter's own program.
+"""
+_OF_TORCH = re.compile(r"(.*/)?((site|dist)-packages|pytorch)/torch/.*", re.ASCII)
+LONGEST_STACK = 10_000
+"""Deeper than the deepest recursion that Python allows by default."""
+
+
+class Frames:
+    """Makes call sites of frames, each place of the program once; the frames must outlive it."""
+
+    def __init__(self) -> None:
+        self._site_of_frame: dict[int, CallSite | None] = {}
+        self._sites: dict[tuple[str, int, str], CallSite | None] = {}
+
+    def stack(self, frames: Sequence[Entry]) -> tuple[CallSite, ...]:
+        """The Python frames of a stack, the innermost first as in the snapshot."""
+        if len(frames) > LONGEST_STACK:
+            fail("frames", frames)
+        sites = self._site_of_frame
+        for frame in frames:
+            if id(frame) not in sites:
+                sites[id(frame)] = self._site(frame)
+        return tuple(site for frame in frames if (site := sites[id(frame)]) is not None)
+
+    def _site(self, frame: Entry) -> CallSite | None:
+        """None for a frame that is not Python's."""
+        key = (text(frame, "filename"), integer(frame, "line", 0), text(frame, "name"))
+        if key not in self._sites:
+            self._sites[key] = None if _NOT_PYTHON.fullmatch(key[0]) else CallSite(*key)
+        return self._sites[key]
+
+
+def site_of(stack: Sequence[CallSite]) -> CallSite | None:
+    """The line that asked for the memory: the innermost outside PyTorch, or the innermost of all."""
+    return next((site for site in stack if not _OF_TORCH.fullmatch(site.file)), stack[0] if stack else None)
+
+
+def owner_in(stack: Sequence[CallSite]) -> tuple[Category, str] | None:
+    """Category and name of a tensor, where `gputui snapshot` has put them in place of the innermost frame."""
+    first = stack[0] if stack else None
+    if first is None or first.line != 0 or first.file not in _CATEGORIES:
+        return None
+    return _CATEGORIES[first.file], first.function
