@@ -1,0 +1,178 @@
+"""What PyTorch does on a GPU where it goes by the device, which it would not find here."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from typing import Any, Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from .requests import Requests
+from .tensors import DeviceTensor
+
+CUBLAS_WORKSPACE_BYTES = 33_554_432
+"""On compute capability 9.0; 8,519,680 on others."""
+CUBLASLT_WORKSPACE_BYTES = 1 << 20
+MULTIPLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
+CONVOLVE = frozenset({"convolution", "convolution_backward"})
+FLASH_TYPES = (torch.float16, torch.bfloat16)
+FLASH_HEAD_AT_MOST = 256
+
+aten = torch.ops.aten
+
+
+def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
+    """The kernel for GPUs keeps a mask of one byte for each element."""
+    if not is_training or probability == 0 or tensor.numel() == 0:
+        return tensor
+    if probability == 1:
+        return tensor.mul(torch.zeros((), dtype=tensor.dtype, device=tensor.device))
+    result: Tensor = torch.native_dropout(tensor, probability, True)[0]
+    return result
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """scaled_dot_product_attention with the kernel that a GPU of compute capability 8.0 or newer gets."""
+    heads = query.shape[-1] == value.shape[-1] and query.dim() == 4
+    backends = torch.backends.cuda
+    can_flash = heads and query.dtype in FLASH_TYPES and query.shape[-1] <= FLASH_HEAD_AT_MOST
+    if attn_mask is None and can_flash and backends.flash_sdp_enabled():
+        flash = aten._scaled_dot_product_flash_attention.default
+        out: Tensor = flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        return out
+    is_grouped = enable_gqa and query.shape[-3] != key.shape[-3]
+    if query.dim() == 4 and not is_grouped and query.dtype != torch.float64 and backends.mem_efficient_sdp_enabled():
+        bias = _bias(attn_mask, query, key)
+        efficient = aten._scaled_dot_product_efficient_attention.default
+        needs_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value))
+        return efficient(query, key, value, bias, needs_gradient, dropout_p, is_causal, scale=scale)[0]
+    math = aten._scaled_dot_product_attention_math.default
+    return math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    """A mask as the memory-efficient kernel takes it: added to the scores, for each head."""
+    if mask is None:
+        return None
+    if mask.dtype == torch.bool:
+        mask = torch.empty(mask.shape, dtype=query.dtype, device=query.device)
+    return mask.expand(*query.shape[:-1], key.shape[-2])
+
+
+class Workspaces:
+    """The workspaces that PyTorch's allocator holds from a thread's first multiplication on.
+
+    cuBLAS has one for each thread that multiplies matrices, forward and backward; cuBLASLt, which adds the bias too,
+    has one. Without cuDNN a convolution writes the patches of one sample as columns; with it, nobody knows.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+        self._there: set[Any] = set()
+
+    def before(self, func: Any) -> None:
+        """Called before each operation."""
+        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        if name in MULTIPLY:
+            self._need(("cublas", torch._C._current_graph_task_id() != -1), self._cublas_bytes)
+        if name == "addmm":
+            self._need("cublaslt", CUBLASLT_WORKSPACE_BYTES)
+
+    def after(self, func: Any, args: Any, result: Any) -> None:
+        """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
+        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        if name in CONVOLVE and not torch.backends.cudnn.enabled:
+            output, weight = (result, args[1]) if name == "convolution" else (args[0], args[2])
+            if weight.shape[2:].numel() > 1:
+                size_bytes = weight.shape[1:].numel() * output.shape[2:].numel() * weight.element_size()
+                self._requests.free(self._requests.add(size_bytes, "workspace"))
+
+    def _need(self, workspace: Any, size_bytes: int) -> None:
+        if workspace not in self._there:
+            self._there.add(workspace)
+            self._requests.add(size_bytes, "workspace")
+
+
+def _configured_bytes(setting: str) -> int:
+    """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB."""
+    numbers = setting.split(":")[1:]
+    if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
+        return CUBLAS_WORKSPACE_BYTES
+    return sum(int(size) * int(count) for size, count in zip(numbers[::2], numbers[1::2])) * 1024
+
+
+KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("dropout", dropout),
+    ("scaled_dot_product_attention", attention),
+)
+"""Operations that are others put together, chosen by the device."""
+
+ANSWERS = {
+    "_lazy_init": None,
+    "is_available": True,
+    "device_count": 1,
+    "current_device": 0,
+    "is_current_stream_capturing": False,
+    "is_bf16_supported": True,
+    "get_device_capability": (9, 0),
+    "get_device_name": "a GPU without data",
+    "synchronize": None,
+    "empty_cache": None,
+    "set_device": None,
+    "manual_seed": None,
+    "manual_seed_all": None,
+    "reset_peak_memory_stats": None,
+    "memory_allocated": 0,
+    "max_memory_allocated": 0,
+    "memory_reserved": 0,
+    "max_memory_reserved": 0,
+}
+"""What functions of `torch.cuda` give in a rehearsal."""
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Have PyTorch choose as it does where there is a GPU."""
+    with ExitStack() as stack:
+        library = torch.library.Library("aten", "IMPL")
+        for name, kernel in KERNELS:
+            library.impl(name, kernel, "AutogradCUDA")
+            library.impl(name, kernel, "CUDA")
+        for name, value in ANSWERS.items():
+            _replace(stack, torch.cuda, name, lambda *_, _value=value, **__: _value)
+        _replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        _allow_foreach(stack)
+        if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):  # "cuda" without an index asks the driver otherwise
+            torch._C._ensureCUDADeviceGuardSet()
+        if hasattr(torch._C, "_set_only_lift_cpu_tensors"):  # torch.tensor(data, device="cuda") begins in host memory
+            torch._C._set_only_lift_cpu_tensors(True)
+            stack.callback(torch._C._set_only_lift_cpu_tensors, False)
+        yield
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    if hasattr(owner, name):
+        stack.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, value)
+
+
+def _allow_foreach(stack: ExitStack) -> None:
+    """Optimizers take the foreach kernels for the GPU's tensors, as they do for parameters on a real one."""
+    from torch.utils import _foreach_utils
+
+    types: list[Any] = _foreach_utils._foreach_supported_types
+    types.append(DeviceTensor)
+    stack.callback(types.remove, DeviceTensor)

@@ -1,0 +1,82 @@
+"""What a step asks of the allocator: each new storage is a request, its end is a free."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from torch import Tensor
+
+UNKNOWN = "other"
+
+
+class Requests:
+    """The requests and frees in order.
+
+    `events` holds the number of a request where it is made, and -1 - number where it is freed; `sizes_bytes`,
+    `categories`, `modules` and `element_bytes` (0 for what is no floating point) are by that number.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[int] = []
+        self.sizes_bytes: list[int] = []
+        self.categories: list[str] = []
+        self.modules: list[str] = []
+        self.element_bytes: list[int] = []
+        self.marks: list[tuple[int, str]] = []
+        self.current_module = ""
+        self.category = UNKNOWN
+        self._live: dict[int, tuple[weakref.ref, int]] = {}  # type: ignore[type-arg]
+
+    def mark(self, name: str, category: str) -> None:
+        """Begin a part of the step, in which what is made is of a category unless it is named later."""
+        self.marks.append((len(self.events), name))
+        self.category = category
+
+    def add(self, size_bytes: int, category: str | None = None, *, element_bytes: int = 0) -> int:
+        """A request that no tensor stands for, such as a workspace; returns its number."""
+        number = len(self.sizes_bytes)
+        self.events.append(number)
+        self.sizes_bytes.append(size_bytes)
+        self.categories.append(category or self.category)
+        self.modules.append(self.current_module)
+        self.element_bytes.append(element_bytes)
+        return number
+
+    def free(self, number: int) -> None:
+        """The end of a request."""
+        self.events.append(-1 - number)
+
+    def see(self, tensor: Tensor) -> None:
+        """Record a tensor's storage where it is new."""
+        storage = tensor.untyped_storage()
+        size_bytes = storage.nbytes()
+        key = storage._cdata
+        known = self._live.get(key)
+        if known is not None:
+            if self.sizes_bytes[known[1]] == size_bytes:
+                return
+            self.free(known[1])  # it was resized
+        elif not size_bytes:
+            return
+        if not size_bytes:
+            del self._live[key]
+            return
+        number = self.add(size_bytes, element_bytes=tensor.element_size() if tensor.dtype.is_floating_point else 0)
+        self._live[key] = (weakref.ref(storage, self._ending(key)), number)
+
+    def _ending(self, key: int) -> Any:
+        def end(ended: Any) -> None:
+            known = self._live.get(key)
+            if known is not None and known[0] is ended:
+                del self._live[key]
+                self.free(known[1])
+
+        return end
+
+    def name(self, tensor: Any, category: str) -> None:
+        """Say what a tensor is."""
+        if isinstance(tensor, Tensor):
+            known = self._live.get(tensor.untyped_storage()._cdata)
+            if known is not None:
+                self.categories[known[1]] = category

@@ -1,0 +1,246 @@
+"""Tensors of a GPU without data: each is a tensor on PyTorch's "meta" device that says it is on "cuda".
+
+PyTorch's own rules for a GPU hold for it where they go by the dispatch key (autocast, autograd, kernels that are put
+together of others); where they go by the device, `choices` takes their place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+DEVICE = torch.device("cuda", 0)
+META = torch.device("meta")
+ON_DEVICE = ("cuda", "meta")
+aten = torch.ops.aten
+
+
+class UnsupportedError(Exception):
+    """An operation that cannot be done without data; `operation` is PyTorch's name of it."""
+
+    def __init__(self, operation: str, reason: str) -> None:
+        super().__init__(f"{operation}: {reason}")
+        self.operation = operation
+        self.reason = reason
+
+
+class DeviceTensor(torch.Tensor):
+    """A tensor of the GPU without data."""
+
+    @staticmethod
+    def __new__(cls: Any, meta: torch.Tensor) -> DeviceTensor:
+        made: DeviceTensor = torch.Tensor._make_subclass(  # type: ignore[attr-defined]
+            cls, meta, meta.requires_grad, device_for_backend_keys=DEVICE
+        )
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise UnsupportedError(str(func), "it runs outside the step")
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return META if _InKernel.is_entered else DEVICE  # kernels written in Python make their results there
+
+    is_cuda = property(lambda _: True)  # type: ignore[assignment]
+    is_meta = property(lambda _: False)  # type: ignore[assignment]
+    is_cpu = property(lambda _: False)  # type: ignore[assignment]
+
+    def get_device(self) -> int:
+        return 0
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
+    def numpy(self, **_: Any) -> Any:
+        return self.cpu().numpy()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"tensor(..., device='{DEVICE}', size={tuple(self.shape)}, dtype={self.dtype})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.dim() == 0 else repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            copy = self.detach().clone().requires_grad_(self.requires_grad)
+            if getattr(self, "_is_param", False):
+                copy = torch.nn.Parameter(copy, self.requires_grad)
+            memo[id(self)] = copy
+        return memo[id(self)]
+
+
+class DeviceMode(TorchDispatchMode):
+    """Runs the operations on a GPU's tensors without data, and shows each result to `see`.
+
+    `before` is called with each operation first, `after` with its arguments and its result as well.
+    """
+
+    def __init__(
+        self,
+        see: Callable[[torch.Tensor], None],
+        before: Callable[[Any], None],
+        after: Callable[[Any, Any, Any], None],
+    ) -> None:
+        super().__init__()
+        self._see = see
+        self._before = before
+        self._after = after
+        self.values_read = 0
+        self.largest_results: dict[str, int] = {}
+        """Operations whose result depends on data, with how often each was taken for as large as it can be."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        flat, tree = tree_flatten((args, kwargs))
+        device = kwargs.get("device")
+        is_here = any(isinstance(leaf, DeviceTensor) for leaf in flat)
+        if device is None and not is_here:
+            return func(*args, **kwargs)
+        if device is not None and torch.device(device).type not in ON_DEVICE:
+            return _to_host(args, kwargs) if is_here else func(*args, **kwargs)
+        special = SPECIAL.get(func)
+        done = NotImplemented if special is None else special(self, *args, **kwargs)
+        if done is not NotImplemented:
+            return done
+        self._before(func)
+        if device is not None:
+            kwargs["device"] = META
+            flat, tree = tree_flatten((args, kwargs))
+        args, kwargs = tree_unflatten([without_data(leaf) for leaf in flat], tree)
+        result = self.wrapped(_run(func, args, kwargs))
+        self._after(func, args, result)
+        return result
+
+    def largest(self, operation: str) -> None:
+        """Count an operation whose result is taken for as large as it can be."""
+        self.largest_results[operation] = self.largest_results.get(operation, 0) + 1
+
+    def wrapped(self, result: Any) -> Any:
+        """The result as tensors of the GPU, recorded."""
+        return tree_map(self._wrap, result)
+
+    def _wrap(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if not isinstance(leaf, DeviceTensor):
+            if leaf.device.type != "meta":
+                return leaf
+            leaf = DeviceTensor(leaf)
+        self._see(leaf)
+        return leaf
+
+
+def _to_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A copy in host memory: zeros."""
+    return tree_map(
+        lambda leaf: (
+            torch.zeros(leaf.shape, dtype=kwargs.get("dtype") or leaf.dtype, device="cpu")
+            if isinstance(leaf, DeviceTensor)
+            else leaf
+        ),
+        args[0],
+    )
+
+
+def without_data(leaf: Any) -> Any:
+    """Host tensors among the arguments become tensors without data as well."""
+    if isinstance(leaf, torch.Tensor) and not isinstance(leaf, DeviceTensor) and leaf.device.type != "meta":
+        return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=META)
+    return leaf
+
+
+class _InKernel:
+    """Has operations run PyTorch's kernels for tensors without data."""
+
+    is_entered = False
+
+    def __enter__(self) -> None:
+        _InKernel.is_entered = True
+        self._guards = (torch._C._DisableTorchDispatch(), torch._C._PreserveDispatchKeyGuard())
+        for guard in self._guards:
+            guard.__enter__()
+        torch._C._set_meta_in_tls_dispatch_include(True)
+
+    def __exit__(self, *_: Any) -> None:
+        _InKernel.is_entered = False
+        for guard in reversed(self._guards):
+            guard.__exit__(None, None, None)
+
+
+def _run(func: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        with _InKernel():
+            return func(*args, **kwargs)
+    except NotImplementedError as error:
+        missing = error
+    from torch._decomp import decomposition_table
+
+    decomposed = decomposition_table.get(func)
+    if decomposed is None:
+        raise UnsupportedError(str(func), "PyTorch does not say what size its result has") from missing
+    with _InKernel():
+        return decomposed(*args, **kwargs)
+
+
+def _value(mode: DeviceMode, tensor: torch.Tensor) -> Any:
+    """A value that the program reads: nothing is known of it."""
+    mode.values_read += 1
+    if tensor.dtype == torch.bool:
+        return False
+    return 0.0 if tensor.dtype.is_floating_point else 1
+
+
+def _copy_into(_mode: DeviceMode, into: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    return into  # the sizes fit or PyTorch's own copy would have failed
+
+
+def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
+    """Nothing is copied to where it is; PyTorch asks for it because to its own code it is elsewhere."""
+    changes = kwargs.get("dtype") not in (None, tensor.dtype) or kwargs.get("memory_format") not in KEEPING
+    if changes or kwargs.get("device") is None or not isinstance(tensor, DeviceTensor):
+        return NotImplemented
+    return mode.wrapped(_run(aten.alias.default, (tensor,), {}))
+
+
+def _nonzero(mode: DeviceMode, tensor: torch.Tensor) -> Any:
+    """As if no element were zero."""
+    mode.largest("nonzero")
+    return mode.wrapped(torch.empty((tensor.numel(), tensor.dim()), dtype=torch.long, device=META))
+
+
+def _masked_select(mode: DeviceMode, tensor: torch.Tensor, mask: torch.Tensor) -> Any:
+    """As if the mask let all pass."""
+    mode.largest("masked_select")
+    size = torch.broadcast_shapes(tensor.shape, mask.shape)
+    return mode.wrapped(torch.empty(size.numel(), dtype=tensor.dtype, device=META))
+
+
+def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
+    """A mask among the indices counts as one that lets all pass."""
+    plain: list[Any] = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            mode.largest("index")
+            plain += [torch.empty(index.numel(), dtype=torch.long, device=META)] * index.dim()
+        else:
+            plain.append(without_data(index))
+    return mode.wrapped(_run(aten.index.Tensor, (tensor, plain), {}))
+
+
+KEEPING = (None, torch.preserve_format)
+SPECIAL: dict[Any, Callable[..., Any]] = {
+    aten._local_scalar_dense.default: _value,
+    aten.copy_.default: _copy_into,
+    aten._to_copy.default: _to_copy,
+    aten.nonzero.default: _nonzero,
+    aten.masked_select.default: _masked_select,
+    aten.index.Tensor: _index,
+    aten.index_put_.default: _copy_into,
+}
+"""Operations that need data, or do nothing without."""

@@ -1,0 +1,155 @@
+"""The user's function, what it may return, and the steps that are made of it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator, NamedTuple
+
+import torch
+from torch.utils._pytree import tree_map
+
+from .requests import Requests
+from .tensors import DEVICE, DeviceTensor
+
+FORMS = """model, optimizer, batch
+model, optimizer, batch, loss_function
+model, batch                                 (no optimizer: a forward pass under no_grad)
+step                                         (a function without arguments that takes one step)"""
+
+
+class Training(NamedTuple):
+    """What the function returned. `step` is a step of its own, in place of the rest."""
+
+    model: Any = None
+    optimizer: Any = None
+    batch: Any = None
+    loss_function: Callable[..., Any] | None = None
+    step: Callable[[], Any] | None = None
+
+
+class WrongFormError(Exception):
+    """The function returned something else."""
+
+
+def training_of(returned: Any) -> Training:
+    """What the function's result means. Raises WrongFormError."""
+    if not isinstance(returned, (tuple, list)):
+        if callable(returned) and not isinstance(returned, torch.nn.Module):
+            return Training(step=returned)
+        raise WrongFormError(type(returned).__name__)
+    parts: list[Any] = list(returned)
+    if not 2 <= len(parts) <= 4 or not callable(parts[0]):
+        raise WrongFormError(f"{len(parts)} values")
+    model = parts.pop(0)
+    has_optimizer = len(parts) > 1 and (parts[0] is None or hasattr(parts[0], "step"))
+    optimizer = parts.pop(0) if has_optimizer else None
+    batch = parts.pop(0)
+    if len(parts) > 1:
+        raise WrongFormError(f"{len(returned)} values, the second without a method step()")
+    return Training(model, optimizer, batch, parts[0] if parts else None)
+
+
+def on_device(batch: Any) -> Any:
+    """The batch with its tensors on the GPU."""
+    return tree_map(lambda leaf: leaf.to(DEVICE) if isinstance(leaf, torch.Tensor) else leaf, dict_of(batch))
+
+
+def dict_of(batch: Any) -> Any:
+    """A mapping such as transformers' BatchEncoding as a dictionary, anything else as it is."""
+    is_mapping = not isinstance(batch, dict) and hasattr(batch, "keys") and hasattr(batch, "__getitem__")
+    return {key: batch[key] for key in batch} if is_mapping else batch
+
+
+def move(model: Any) -> None:
+    """Bring parameters and buffers that are elsewhere onto the GPU, the same objects where there is an optimizer."""
+    for module in model.modules() if isinstance(model, torch.nn.Module) else ():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and not isinstance(parameter, DeviceTensor):
+                moved = torch.nn.Parameter(torch.empty_like(parameter, device=DEVICE), parameter.requires_grad)
+                module._parameters[name] = moved
+        for name, buffer in list(module._buffers.items()):
+            if buffer is not None and not isinstance(buffer, DeviceTensor):
+                module._buffers[name] = torch.empty_like(buffer, device=DEVICE)
+
+
+def output_of(training: Training, batch: Any) -> Any:
+    """The forward pass."""
+    has_target = training.loss_function is not None and isinstance(batch, (tuple, list)) and len(batch) == 2
+    if isinstance(batch, dict):
+        return training.model(**batch)
+    if has_target:
+        return output_of(training._replace(loss_function=None), batch[0])
+    return training.model(*batch) if isinstance(batch, (tuple, list)) else training.model(batch)
+
+
+def loss_of(training: Training, output: Any, batch: Any) -> Any:
+    """The loss: of the loss function, the model's own, or the sum of what it returned."""
+    if training.loss_function is not None:
+        is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
+        return training.loss_function(output, batch[1] if is_pair else batch)
+    own = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    if isinstance(own, torch.Tensor):
+        return own
+    while not isinstance(output, torch.Tensor):
+        output = next(iter(output.values() if isinstance(output, dict) else output))
+    return output if output.dim() == 0 else output.float().sum()
+
+
+def take_step(training: Training, batch: Any, requests: Requests) -> None:
+    """One step, as training loops take it."""
+    if training.step is not None:
+        requests.mark("step", "other")
+        training.step()
+        return
+    learns = training.optimizer is not None
+    with contextlib.nullcontext() if learns else torch.no_grad():
+        requests.mark("forward", "activation")
+        output = output_of(training, batch)
+        if not learns and training.loss_function is None:
+            return
+        loss = loss_of(training, output, batch)
+        del output
+    if not learns:
+        return
+    requests.mark("backward", "activation")
+    loss.backward()
+    requests.mark("optimizer", "other")
+    name_gradients(training.model, requests)
+    training.optimizer.step()
+    name_states(training.optimizer, requests)
+    training.optimizer.zero_grad()
+
+
+@contextlib.contextmanager
+def modules_followed(model: Any, requests: Requests) -> Iterator[None]:
+    """Have each request say in which module's forward pass it is made."""
+    paths = {id(module): path for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
+    entered: list[str] = []
+
+    def enter(module: Any, _inputs: Any) -> None:
+        entered.append(requests.current_module)
+        requests.current_module = paths.get(id(module), requests.current_module)
+
+    def leave(_module: Any, _inputs: Any, _output: Any) -> None:
+        requests.current_module = entered.pop()
+
+    hooks = torch.nn.modules.module
+    handles = [hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def name_gradients(model: Any, requests: Requests) -> None:
+    """Say which tensors are gradients."""
+    for parameter in model.parameters():
+        requests.name(parameter.grad, "gradient")
+
+
+def name_states(optimizer: Any, requests: Requests) -> None:
+    """Say which tensors are states of the optimizer."""
+    for values in (getattr(optimizer, "state", None) or {}).values():
+        for value in values.values() if isinstance(values, dict) else ():
+            requests.name(value, "optimizer_state")
