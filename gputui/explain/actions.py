@@ -15,7 +15,7 @@ from gputui.units import format_bytes, format_duration
 _PROGRAM_WENT_ON = (
     "They differ because other threads of the program allocate and free while the driver takes memory back."
 )
-_NO_MAP = "no prediction, because there is no map of this allocator"
+_NO_MAP = "no prediction, because this allocator has no map"
 
 ResultWords = tuple[tuple[str, ...], bool]
 """The sentences about a result, and whether it is as predicted."""
@@ -68,7 +68,7 @@ def predict_release(moment: TargetMoment) -> list[str]:
         for device in moment.devices
         if device.layout
     ]
-    return lines or ["nothing can be predicted: there is no look at the allocator's map"]
+    return lines or ["no prediction: the allocator's map has not been looked at yet"]
 
 
 def predicted_bytes(layout: AllocatorMap, device: int) -> int:
@@ -111,7 +111,7 @@ def _collected(result: ActionResult) -> ResultWords:
         if device.allocated_before_bytes > device.allocated_after_bytes
     ]
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
-    first = f"what it frees cannot be predicted; {objects}, {_listed(freed) or 'no tensor freed'}."
+    first = f"{objects}, {_listed(freed) or 'no tensor freed'}."
     then = "PyTorch keeps that memory in its cache." if freed else ""
     return tuple(filter(None, (first, then))), True
 
@@ -122,6 +122,10 @@ def _history_begun(_result: ActionResult) -> ResultWords:
 
 def _history_ended(_result: ActionResult) -> ResultWords:
     return ("blocks allocated from now on record no line; those that have one keep it.",), True
+
+
+def _step_recorded(result: ActionResult) -> ResultWords:
+    return (f"recorded for {result.took_s:.1f} s; the Step screen shows it.",), True
 
 
 def _listed(parts: Iterable[str]) -> str:
@@ -182,6 +186,18 @@ ACTIONS = {
             _history_ended,
             recorders=frozenset({Recorder.PROBE}),
             recorder_after=Recorder.NOBODY,
+        ),
+        Action(
+            ActionName.RECORD_STEP,
+            "Step",
+            "t",
+            "record a step: every allocation, and who holds the memory at the peak",
+            "Record a step of process {}?",
+            "Record",
+            "For some seconds each allocation takes a few microseconds longer, which makes a step 1.1 to 1.5 times as"
+            " long; then the program stops once, for at most 100 ms.",
+            _step_recorded,
+            recorders=frozenset({Recorder.NOBODY, Recorder.PROBE}),
         ),
     )
 }

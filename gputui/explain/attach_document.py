@@ -7,9 +7,13 @@ from typing import Any
 
 from gputui.explain.advice import findings_of
 from gputui.explain.bridge import bridge
+from gputui.explain.failure.analysis import analysis_of
+from gputui.explain.failure.sections import EXPANDABLE_REMEDY
 from gputui.explain.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
+from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.analysis import Bridge, Composition, Release, SegmentRelease, TensorGroup
+from gputui.model.failure import Failure, Remedy
 from gputui.model.finding import Finding
 from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent, Reading, value_of
@@ -36,21 +40,58 @@ def attach_document(
         "cpu_tensor_bytes": _cpu_tensor_bytes(look.inventory if look else None),
     }
     devices = [_device(device, look, notes) for device in moment.held_devices]
+    findings = findings_of(moment, points, moments)
+    replayed = replayed_of(moment, findings)
     return {
         "schema": "gputui.attach/1",
-        "pid": moment.pid,
+        "pid": moment.pid or None,
         "command": greeting.command,
-        "python": greeting.python,
+        "python": greeting.python or None,
         "torch": greeting.torch or None,
         "rank": greeting.rank,
         "world_size": greeting.world_size,
         "host": host,
         "devices": devices,
-        "findings": [_finding(device, finding) for device, finding in findings_of(moment, points, moments)],
-        "failure": None,
-        "cost": {"pause_ms": look.cost.pause_ms, "probe_cpu_ms": look.cost.probe_cpu_ms} if look else None,
+        "findings": [_finding(device, finding) for device, finding in with_outcomes(findings, replayed)],
+        "failure": _failure(moment, moment.failure, replayed[1] if replayed else None) if moment.failure else None,
+        "cost": {"pause_ms": look.cost.pause_ms, "probe_cpu_ms": look.cost.probe_cpu_ms}
+        if look and moment.look_cost
+        else None,
         "problems": list(dict.fromkeys(notes)),
     }
+
+
+def _failure(moment: TargetMoment, failure: Failure, replayed: Replayed | None) -> dict[str, Any]:
+    analysis = analysis_of(moment)
+    return {
+        "time": failure.time,
+        "number": failure.number,
+        "device": failure.device,
+        "device_name": failure.device_name or None,
+        "asked_by": failure.asked_by or None,
+        "requested_bytes": failure.requested_bytes or None,
+        "device_free_bytes": failure.device_free_bytes,
+        "device_total_bytes": failure.device_total_bytes or None,
+        "allowed_bytes": failure.allowed_bytes,
+        "hostname": failure.hostname or None,
+        "thread": failure.thread or None,
+        "message": failure.message,
+        "backward_node": failure.backward_node or None,
+        "is_capturing": failure.is_capturing,
+        "stack": [{"file": site.file, "line": site.line, "function": site.function} for site in failure.stack],
+        "phase": (analysis.phase.value or None) if analysis else None,
+        "short_bytes": analysis.short_bytes if analysis and failure.requested_bytes else None,
+        "largest_piece_bytes": analysis.largest_piece_bytes if analysis else None,
+        "remedies": [_remedy(remedy, replayed) for remedy in (analysis.remedies if analysis else ())],
+    }
+
+
+def _remedy(remedy: Remedy, replayed: Replayed | None) -> dict[str, Any]:
+    """A remedy, with what a replay of the trace says where it advises expandable segments."""
+    is_enough, text = remedy.is_enough, remedy.text
+    if replayed is not None and remedy.kind == EXPANDABLE_REMEDY:
+        is_enough, text = replayed.helps, f"{text} {replayed.words}" if replayed.helps else replayed.words
+    return {"kind": remedy.kind, "bytes": remedy.bytes, "is_enough": is_enough, "text": text}
 
 
 def _device(device: DeviceMoment, look: Look | None, notes: list[str]) -> dict[str, Any]:
@@ -134,18 +175,20 @@ def _segment(segment: SegmentRelease) -> dict[str, Any]:
 def _tensors(
     device: DeviceMoment, look: Look | None, counted: AllocatorStatistics, notes: list[str]
 ) -> dict[str, Any] | None:
-    if look is None or look.inventory is None:
+    has_lines = device.layout is not None and any(owner.name for owner in device.layout.owners.values())
+    if look is None or (look.inventory is None and not has_lines):
         notes.append("The tensors were not looked at.")
         return None
     if look.map is not None and device.layout is not None:
         members = list(block_bytes(look.map, device.layout.owners, device.index))
     else:
-        members = list(storage_bytes(look.inventory, device.index))
+        members = list(storage_bytes(look.inventory, device.index)) if look.inventory else []
     sums = bytes_by_category(members)
     if look.map is None:  # the storages are not all of the allocated memory
         sums[Category.UNATTRIBUTED] += max(0, counted.allocated_bytes - sum(sums.values()))
+    sums[Category.UNATTRIBUTED] += sums.pop(Category.NEWER)
     return {
-        "by_category": {category.value: sums[category] for category in Category},
+        "by_category": {category.value: size_bytes for category, size_bytes in sums.items()},
         "by_module": {
             module: {category.value: size_bytes for category, size_bytes in parts.items()}
             for module, parts in bytes_by_module(members).items()
@@ -156,7 +199,7 @@ def _tensors(
 
 def _group(group: TensorGroup) -> dict[str, Any]:
     return {
-        "category": group.category.value,
+        "category": (Category.UNATTRIBUTED if group.category is Category.NEWER else group.category).value,
         "type": group.type,
         "shape": list(group.shape),
         "dtype": group.dtype,

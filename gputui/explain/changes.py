@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from gputui.explain.owners import UNATTRIBUTED, grouped
+from gputui.explain.owners import grouped
 from gputui.model.analysis import Changes, Owner
 from gputui.model.moment import DeviceLayout, DeviceMoment
+from gputui.model.tensors import Category
+
+_NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 
 BlockKey = tuple[int, int]
 """Address and size."""
@@ -42,4 +45,6 @@ def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
 
 def _is_same(owner: Owner, earlier: Owner | None) -> bool:
     """Whether a block can still hold the same tensor (`earlier` is None: there was no such block)."""
-    return earlier is not None and (UNATTRIBUTED in (owner, earlier) or owner.name == earlier.name)
+    return earlier is not None and (
+        owner.name == earlier.name or any(one.category in _NAMELESS for one in (owner, earlier))
+    )

@@ -17,8 +17,8 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
     ),
     DisconnectKind.EXITED_AT_ONCE: ("Process {pid} exited{detail} without shutting Python down (os._exit).", ""),
     DisconnectKind.VANISHED: (
-        "Process {pid} is gone: it crashed or was killed by SIGKILL.",
-        "The kernel sends that when the host runs out of memory: see `dmesg`.",
+        "Process {pid} is gone: it crashed, was killed by SIGKILL, or ended before its probe could report how.",
+        "The kernel sends SIGKILL when the host runs out of memory: see `dmesg`.",
     ),
     DisconnectKind.PROBE_STOPPED: ("Process {pid} has stopped its probe and continues without it.", ""),
     DisconnectKind.PROBE_GONE: (
@@ -37,7 +37,7 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
         "Use the same version on both sides: update the older one and start the program again.",
     ),
     DisconnectKind.BROKEN_PROTOCOL: (
-        "Process {pid} sent a message that no probe sends: {detail}.",
+        "Process {pid} sent a message that gputui cannot read: {detail}.",
         "Use the same version of gputui on both sides.",
     ),
 }

@@ -7,21 +7,42 @@ from dataclasses import replace
 from gputui.explain.owners import live_blocks, placed
 from gputui.model.allocator import AllocatorMap
 from gputui.model.target import Look
-from gputui.model.tensors import HOST, Inventory, Storage
+from gputui.model.tensors import HOST, Category, Inventory, Storage
+
+EarlierLooks = tuple[Look | None, Look | None]
+"""The newest look with tensors, and the newest of all; each completed by the looks before it."""
 
 BlockKey = tuple[int, int, int, int]
+"""Device, address, size and requested size."""
+
+
+def completed(look: Look, earlier: EarlierLooks) -> tuple[Look, EarlierLooks]:
+    """A look with what it had no time for, and what the next look may be completed from."""
+    named, before = earlier
+    whole = with_map_of(with_names_of(look, named), before)
+    return whole, (whole if look.inventory else named, whole)
 
 
 def with_names_of(look: Look, named: Look | None) -> Look:
-    """`look`; where it has no inventory, with the part of the inventory of `named`, an earlier look, that still holds.
+    """`look` with names from `named`, an earlier look, for blocks that are still there and that it has no name for.
 
     A block counts as the same if device, address, size and requested size are. That is no proof: one that was freed
-    and allocated again in between looks the same, so the inventory carries the time it was taken.
+    and allocated again in between looks the same, so an inventory taken as a whole carries the time it was taken. A
+    complete walk takes only what it may not find itself: a variable's name for a tensor that a look has found before.
     """
-    if look.inventory is not None or named is None or named.inventory is None:
+    if named is None or named.inventory is None:
         return look
-    kept = replace(named.inventory, storages=_still_there(look.map, named.map, named.inventory), time=named.time)
-    return replace(look, inventory=kept)
+    earlier, own = named.inventory, look.inventory
+    kept = _still_there(look.map, named.map, earlier)
+    if own is None:
+        newer = tuple(sorted(_newer(look.map, named.map) | _newer_still(look.map, earlier)))
+        return replace(look, inventory=replace(earlier, storages=kept, time=named.time, newer=newer))
+    if own.is_complete:
+        kept = tuple(storage for storage in kept if storage.category is Category.OTHER) if own.how == "walk" else ()
+    named_now = replace(own, storages=tuple(s for s in own.storages if not _is_unnamed(s)))
+    wanted = [storage for storage in kept if storage.device != HOST and not _is_unnamed(storage)]
+    added = _not_covered(look.map, named_now, wanted)
+    return replace(look, inventory=replace(own, storages=(*added, *own.storages))) if added else look
 
 
 def with_map_of(look: Look, earlier: Look | None) -> Look:
@@ -37,7 +58,7 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
     on_host = [storage for storage in inventory.storages if storage.device == HOST]
     if now is None or then is None:
         return tuple(on_host)
-    blocks = {key for device in _devices(now) for key in _keys(now, device)}
+    blocks = _all_keys(now)
     kept = [
         storage
         for device in _devices(then)
@@ -45,6 +66,42 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
         if block and (device, block.address, block.size_bytes, block.requested_bytes) in blocks
     ]
     return (*kept, *on_host)
+
+
+def _is_unnamed(storage: Storage) -> bool:
+    """Whether the probe knows a tensor and no variable that leads to it: "unnamed Tensor"."""
+    return storage.owner.startswith("unnamed ")
+
+
+def _not_covered(now: AllocatorMap | None, inventory: Inventory, kept: list[Storage]) -> list[Storage]:
+    """Those of `kept` in blocks that no storage of the inventory lies in."""
+    if now is None or not kept:
+        return []
+    earlier = replace(inventory, storages=tuple(kept))
+    added = []
+    for device in {storage.device for storage in kept}:
+        blocks = list(live_blocks(now, device))
+        covered = {block.address for _, block in placed(blocks, inventory, device) if block}
+        added += [s for s, block in placed(blocks, earlier, device) if block and block.address not in covered]
+    return added
+
+
+def _newer(now: AllocatorMap | None, then: AllocatorMap | None) -> frozenset[tuple[int, int]]:
+    """The blocks of `now` that were not in `then`."""
+    if now is None or then is None:
+        return frozenset()
+    return frozenset((device, address) for device, address, *_ in _all_keys(now) - _all_keys(then))
+
+
+def _newer_still(now: AllocatorMap | None, inventory: Inventory) -> frozenset[tuple[int, int]]:
+    """The blocks that were already newer than the inventory, as far as they are there."""
+    if now is None or not inventory.newer:
+        return frozenset()
+    return frozenset(inventory.newer) & {(device, address) for device, address, *_ in _all_keys(now)}
+
+
+def _all_keys(layout: AllocatorMap) -> set[BlockKey]:
+    return {key for device in _devices(layout) for key in _keys(layout, device)}
 
 
 def _keys(layout: AllocatorMap, device: int) -> list[BlockKey]:

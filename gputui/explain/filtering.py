@@ -6,10 +6,10 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from gputui.errors import UsageError
-from gputui.units import GIB, KIB, MIB
+from gputui.units import GIB, KIB, MIB, TIB
 
 R = TypeVar("R")
 
@@ -19,31 +19,50 @@ Field = Callable[[R], Value]
 Predicate = Callable[[R], bool]
 
 
+class Quantity(NamedTuple):
+    """The unit of a field's numbers: `units` by their names, in lower case, and `words` to name them to a person."""
+
+    units: Mapping[str, float]
+    words: str
+    needs_unit: bool = False
+
+
+SIZE = Quantity(
+    {f"{letter}{ending}": step for letter, step in zip("kmgt", (KIB, MIB, GIB, TIB), strict=True)
+     for ending in ("", "ib", "b")},
+    "KiB, MiB, GiB or TiB", needs_unit=True,
+)  # fmt: skip
+"""1000 alone could be bytes or MiB: a size needs its unit."""
+DURATION = Quantity({"s": 1, "min": 60, "h": 3600, "d": 86400}, "s, min, h or d", needs_unit=True)
+PERCENT = Quantity({"%": 1}, "%")
+COUNT = Quantity({}, "")
+
+
 @dataclass(frozen=True)
 class Fields(Generic[R]):
     """The fields of rows of type `R` for filters; a comparison with an unknown value is false.
 
-    Words without a comparison are searched for in the fields `searched`; `other_names` are aliases of fields.
+    Words without a comparison are searched for in the fields `searched`; `other_names` are aliases of fields. Fields
+    without an entry in `quantities` are text.
     """
 
     by_name: Mapping[str, Field[R]]
     searched: tuple[str, ...]
     other_names: Mapping[str, str] = field(default_factory=dict)
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
 
-    def find(self, name: str) -> Field[R]:
-        """The field of this name; raises UsageError where there is none."""
-        getter = self.by_name.get(self.other_names.get(name, name))
-        if getter is None:
+    def named(self, name: str) -> str:
+        """The field's own name, for one of its names; raises UsageError where there is no such field."""
+        own = self.other_names.get(name, name)
+        if own not in self.by_name:
             raise UsageError(f"The filter has no field {name!r}; it has {', '.join(self.by_name)}.")
-        return getter
+        return own
 
     def text_of(self, row: R) -> str:
         """The text of a row in which words are searched for."""
         parts = (self.by_name[name](row) for name in self.searched)
         return " ".join(str(part) for part in parts if part is not None).casefold()
 
-
-UNITS = {"k": KIB, "kib": KIB, "kb": KIB, "m": MIB, "mib": MIB, "mb": MIB, "g": GIB, "gib": GIB, "gb": GIB, "%": 1}
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -62,13 +81,26 @@ def parse_filter(text: str, fields: Fields[R]) -> Predicate[R] | None:
     """
     if not text.strip():
         return None
-    if not re.search(r"[=<>~]", text):
+    if not _is_expression(text):
         words = text.casefold().split()
         return lambda row: all(word in fields.text_of(row) for word in words)
     parser = _Parser(_tokens(text), fields)
     predicate = parser.either()
     parser.expect_end()
     return predicate
+
+
+def compared_fields(text: str, fields: Fields[R]) -> tuple[str, ...]:
+    """The names of the fields that a valid filter compares, in its order."""
+    if not _is_expression(text):
+        return ()
+    parser = _Parser(_tokens(text), fields)
+    parser.either()
+    return tuple(dict.fromkeys(parser.compared))
+
+
+def _is_expression(text: str) -> bool:
+    return re.search(r"[=<>~]", text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +130,7 @@ class _Parser(Generic[R]):
         self._tokens = tokens
         self._fields = fields
         self._at = 0
+        self.compared: list[str] = []
 
     def either(self) -> Predicate[R]:
         left = self._both()
@@ -128,11 +161,13 @@ class _Parser(Generic[R]):
 
     def _test(self) -> Predicate[R]:
         name = self._next(f"a field such as {' or '.join(self._fields.searched[:2])}").text
-        getter = self._fields.find(name)
+        own = self._fields.named(name)
+        self.compared.append(own)
         sign = self._next(f"a comparison after {name}")
         if not sign.is_sign or sign.text in "()":
             raise UsageError(f"The filter needs a comparison such as == or > after {name!r}.")
-        return _test(getter, name, sign.text, self._next(f"a value after {name}{sign.text}").text)
+        value = self._next(f"a value after {name}{sign.text}").text
+        return _test(self._fields.by_name[own], self._fields.quantities.get(own), name, sign.text, value)
 
     def _next(self, expected: str) -> _Token:
         if self._at >= len(self._tokens):
@@ -161,32 +196,32 @@ def _all_of(left: Predicate[R], right: Predicate[R]) -> Predicate[R]:
     return lambda row: left(row) and right(row)
 
 
-def _test(getter: Field[R], name: str, sign: str, expected: str) -> Predicate[R]:
-    if sign in COMPARISONS:
-        compare, limit = COMPARISONS[sign], _number(name, expected)
-        return lambda row: isinstance(value := getter(row), (int, float)) and compare(value, limit)
+def _test(getter: Field[R], quantity: Quantity | None, name: str, sign: str, expected: str) -> Predicate[R]:
     if sign in ("~", "!~"):
         part = expected.casefold()
         return lambda row: (value := getter(row)) is not None and (part in str(value).casefold()) == (sign == "~")
-    number = _number_or_none(expected)
-    return lambda row: (value := getter(row)) is not None and _equal(value, expected, number) == (sign != "!=")
+    if sign in COMPARISONS:
+        compare, limit = COMPARISONS[sign], _number(name, sign, expected, quantity or COUNT)
+        return lambda row: (value := _as_number(getter(row))) is not None and compare(value, limit)
+    if quantity is None:
+        text = expected.casefold()
+        return lambda row: (value := getter(row)) is not None and (str(value).casefold() == text) == (sign != "!=")
+    number = _number(name, sign, expected, quantity)
+    return lambda row: (value := getter(row)) is not None and (value == number) == (sign != "!=")
 
 
-def _equal(value: Value, expected: str, number: float | None) -> bool:
-    if isinstance(value, str):
-        return value.casefold() == expected.casefold()
-    return value == number
+def _as_number(value: Value) -> float | None:
+    """Text such as the device "3" can be compared as a number, too."""
+    if not isinstance(value, str):
+        return value
+    return float(value) if re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII) else None
 
 
-def _number(name: str, text: str) -> float:
-    number = _number_or_none(text)
-    if number is None:
-        raise UsageError(f"The filter needs a number after {name}, such as 10, 1.5 or 10GiB, not {text!r}.")
-    return number
-
-
-def _number_or_none(text: str) -> float | None:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", text.casefold())
-    if match is None or (match[2] and match[2] not in UNITS):
-        return None
-    return float(match[1]) * UNITS.get(match[2], 1)
+def _number(name: str, sign: str, text: str, quantity: Quantity) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", text.casefold(), re.ASCII)
+    if match is None or (match[2] and match[2] not in quantity.units):
+        of_unit = f" with a unit ({quantity.words})" if quantity.words else ""
+        raise UsageError(f"The filter needs a number after {name}{of_unit}, not {text!r}.")
+    if quantity.needs_unit and not match[2] and float(match[1]):
+        raise UsageError(f"The filter needs a unit after {name}{sign}{text}: {quantity.words}.")
+    return float(match[1]) * quantity.units.get(match[2], 1)

@@ -56,11 +56,11 @@ def foreign(look: Look, device: int) -> list[Problem]:
 
 
 def _before_cuda(greeting: Greeting) -> list[Problem]:
+    if greeting.is_cuda_initialized:
+        return []
     if not greeting.torch:
         return [Problem("The process has not imported PyTorch.")]
-    if not greeting.is_cuda_initialized:
-        return [Problem("The process has not initialised CUDA: there is no GPU memory to show.")]
-    return []
+    return [Problem("The process has not initialised CUDA: there is no GPU memory to show.")]
 
 
 def _backend(settings: AllocatorSettings | None) -> list[Problem]:

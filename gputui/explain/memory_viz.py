@@ -64,15 +64,17 @@ def _block(block: Block, owner: Owner | None) -> dict[str, Any]:
         "size": block.size_bytes,
         "requested_size": block.requested_bytes,
         "state": block.state.value,
-        "frames": ([_frame(owner)] if owner else []) + ([_line(block.site)] if block.site else []),
+        "frames": ([named_frame(owner)] if owner else []) + ([site_frame(block.site)] if block.site else []),
     }
 
 
-def _line(site: CallSite) -> dict[str, Any]:
+def site_frame(site: CallSite) -> dict[str, Any]:
+    """A line of the program as a frame."""
     return {"name": site.function, "filename": site.file, "line": site.line}
 
 
-def _frame(owner: Owner) -> dict[str, Any]:
+def named_frame(owner: Owner) -> dict[str, Any]:
+    """A block's category and owner as a frame."""
     name = owner.name
     for part in _HIDDEN_BY_THE_VIEWER:
         name = name.replace(part, part.replace("_", "-"))

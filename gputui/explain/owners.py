@@ -7,24 +7,26 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from gputui.explain.tensor_paths import in_order, module_of
-from gputui.model.allocator import AllocatorMap, Block, BlockState
+from gputui.model.allocator import AllocatorMap, Block, BlockState, CallSite
 from gputui.model.analysis import Owner, TensorGroup
+from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Category, Inventory, KnownSize, Storage
 
 UNATTRIBUTED = Owner(Category.UNATTRIBUTED, "")
-GroupKey = tuple[Category, str, tuple[int, ...], str]
+NEWER = Owner(Category.NEWER, "")
+GroupKey = tuple[Category, str, tuple[int, ...], str, str]
 
 WORKSPACES_PER_STREAM = 2
 """PyTorch keeps one for each thread (the program's and autograd's) and stream; a third block is something else."""
 
 
 def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) -> dict[int, Owner]:
-    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` where none is known.
+    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` or `NEWER` if none is known.
 
-    The largest of several storages in one block (tensors placed in another's memory) names it.
+    The largest of several storages in one block (tensors placed in another's memory) names it. A block without a known
+    owner is unattributed, and named after the line that allocated it, if the program recorded that.
     """
     blocks = list(live_blocks(layout, device))
-    addresses = [block.address for _, block in blocks]
     largest: dict[int, Storage] = {}
     for storage, block in placed(blocks, inventory, device):
         if block and (block.address not in largest or storage.size_bytes > largest[block.address].size_bytes):
@@ -32,7 +34,11 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
     named = {address: owner_of(storage) for address, storage in largest.items()}
     nameless = [(stream, block) for stream, block in blocks if block.address not in named]
     known = inventory.known_sizes if inventory else ()
-    return dict.fromkeys(addresses, UNATTRIBUTED) | _known_by_size(nameless, known, device) | named
+    newer = frozenset(inventory.newer) if inventory else frozenset()
+    unknown = {
+        block.address: NEWER if (device, block.address) in newer else _by_site(block.site) for _, block in blocks
+    }
+    return unknown | _known_by_size(nameless, known, device) | named
 
 
 def owner_of(storage: Storage) -> Owner:
@@ -46,7 +52,22 @@ def owner_of(storage: Storage) -> Owner:
         saved_by=storage.saved_by,
         module=storage.module,
         keeper=storage.keeper,
+        kept_by=storage.kept_by,
     )
+
+
+def _by_site(site: CallSite | None) -> Owner:
+    """The owner of a block of which only the line that allocated it is known: `models/gpt.py:31 (forward)`."""
+    if site is None:
+        return UNATTRIBUTED
+    return Owner(Category.UNATTRIBUTED, f"{'/'.join(site.file.split('/')[-2:])}:{site.line} ({site.function})")
+
+
+def keeper_address(layout: DeviceLayout, owner: Owner) -> int | None:
+    """The block of the tensor whose graph keeps an owner's storage; None if it is not on this device."""
+    variable = owner.kept_by.partition(" (")[0]
+    named = (address for address, other in layout.owners.items() if other.name.partition(" (")[0] == variable)
+    return next(named, None)
 
 
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
@@ -85,12 +106,16 @@ def bytes_by_module(members: Iterable[tuple[Owner, int]]) -> dict[str, dict[Cate
 
 
 def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
-    """Owners with their bytes, grouped by what looks alike (category, type, shape, element type), largest first."""
+    """Owners with their bytes, grouped by what looks alike (category, type, shape, element type), largest first.
+
+    Blocks without a known owner are alike if the same line allocated them.
+    """
     alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
     for owner, size_bytes in members:
-        alike[owner.category, owner.type, owner.shape, owner.dtype].append((size_bytes, owner.name))
+        line = owner.name if owner.category is Category.UNATTRIBUTED else ""
+        alike[owner.category, owner.type, owner.shape, owner.dtype, line].append((size_bytes, owner.name))
     tensor_groups = (
-        TensorGroup(*key, len(members), sum(size for size, _ in members), _names(members))
+        TensorGroup(*key[:4], len(members), sum(size for size, _ in members), _names(members))
         for key, members in alike.items()
     )
     return tuple(sorted(tensor_groups, key=lambda group: (-group.bytes, group.category, group.names)))
@@ -126,10 +151,12 @@ def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize]
     workspaces: Counter[tuple[int, int]] = Counter()
     owners = {}
     for stream, block in nameless:
-        owner = sizes.get(block.requested_bytes, UNATTRIBUTED)
+        owner = sizes.get(block.requested_bytes)
+        if owner is None:
+            continue
         if owner.category is Category.WORKSPACE:
             workspaces[stream, block.requested_bytes] += 1
-        if workspaces[stream, block.requested_bytes] <= WORKSPACES_PER_STREAM:
+        if owner is not UNATTRIBUTED and workspaces[stream, block.requested_bytes] <= WORKSPACES_PER_STREAM:
             owners[block.address] = owner
     return owners
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gputui.explain.actions import outcome_of, recorder_after
+from gputui.explain.advice.slope import growth_of
 from gputui.explain.bridge import bridge
-from gputui.explain.earlier_names import with_map_of, with_names_of
+from gputui.explain.earlier_names import completed, with_names_of
 from gputui.explain.limits import disagreement, foreign, look_problems
 from gputui.explain.owners import block_bytes, bytes_by_category, grouped, owners_of
 from gputui.explain.release import predict_device
@@ -18,8 +19,12 @@ from gputui.model.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment
 from gputui.model.reading import Absent, Problem, Reading
 from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Mark, Recorder, Statistics
 from gputui.model.tensors import HOST
+from gputui.model.trace import RecordedTraces
 
 MARKS_AT_MOST = 200
+READINGS_AT_MOST = 300
+LOOK_AGES_S = 20.0
+"""After this time a look no longer tells what grows now."""
 NO_PINNED = Absent("not reported by this version of PyTorch")
 
 Layouts = Mapping[int, DeviceLayout]
@@ -45,6 +50,19 @@ class ProbeState:
     pending_action: ActionName | None = None
     outcome: Outcome | None = None
     named: Look | None = None
+    recorded: RecordedTraces | None = None
+    readings: tuple[tuple[float, int], ...] = ()
+    """The last minutes of allocated bytes, of all devices together, each with its time (epoch seconds)."""
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether memory grows by the counters and the newest look is too old, or too small a part, to name what."""
+        if growth_of(self.readings) is None:
+            return False
+        inventory = self.look.inventory if self.look else None
+        if inventory is None or not inventory.is_complete or self.look is None:
+            return True
+        return self.readings[-1][0] - (inventory.time or self.look.time) > LOOK_AGES_S
 
 
 def layouts_of(look: Look) -> dict[int, DeviceLayout]:
@@ -83,8 +101,13 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
     return tuple(dict.fromkeys(problems))
 
 
-def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult) -> ProbeState:
+def after(
+    state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces
+) -> ProbeState:
     """The state after one more message."""
+    if isinstance(message, RecordedTraces):
+        look = with_names_of(message.look, state.named)
+        return replace(after(state, look), recorded=replace(message, look=look))
     if isinstance(message, Statistics):
         return replace(
             state,
@@ -92,11 +115,14 @@ def after(state: ProbeState, message: Greeting | Statistics | Look | Mark | Acti
             pinned_bytes=message.pinned_bytes,
             problems=message.problems,
             history=message.history,
+            readings=(
+                *state.readings[1 - READINGS_AT_MOST :],
+                (message.time, sum(counted.allocated_bytes for counted in message.devices)),
+            ),
         )
     if isinstance(message, Look):
         counted = message.statistics or state.statistics
-        look = with_map_of(with_names_of(message, state.named), state.look)
-        named = look if message.inventory else state.named
+        look, (named, _) = completed(message, (state.named, state.look))
         return replace(state, statistics=counted, look=look, layouts=layouts_of(look), named=named)
     if isinstance(message, Mark):
         return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
@@ -149,6 +175,7 @@ def moment_of(
         pending_action=None if ended else state.pending_action,
         outcome=state.outcome,
         look=state.look,
+        recorded=state.recorded,
     )
 
 

@@ -42,7 +42,12 @@ def path_of(name: str) -> Path:
 
 
 def place_of(owner: Owner) -> Path:
-    """The place of a tensor; an activation whose module is known stands below it, under the operation that saved it."""
+    """The place of a tensor; an activation whose module is known stands below it, under the operation that saved it.
+
+    A block of which only the line that allocated it is known stands below that line.
+    """
+    if owner.category is Category.UNATTRIBUTED:
+        return (owner.name,) if owner.name else ()
     path = path_of(owner.name)
     if owner.category is not Category.ACTIVATION or not owner.module:
         return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gputui.explain.filtering import Fields, parse_filter
+from gputui.explain.filtering import SIZE, Fields, parse_filter
 from gputui.explain.tensor_paths import module_of
 from gputui.explain.tensor_tree import (
     GROUPINGS,
@@ -35,11 +35,13 @@ TENSOR_FIELDS: Fields[LiveBlock] = Fields(
         "bytes": lambda block: block.bytes,
         "requested": lambda block: block.requested_bytes,
         "saved": lambda block: block.owner.saved_by or None,
+        "line": lambda block: block.site.words if block.site else None,
         "module": lambda block: module_of(block.owner) or None,
         "address": lambda block: f"{block.address:#x}",
     },
     searched=("name", "category", "dtype", "shape", "type", "address"),
     other_names={"size": "bytes", "saved_by": "saved"},
+    quantities={"bytes": SIZE, "requested": SIZE},
 )
 """The fields that the filter of the Tensors screen knows."""
 
@@ -119,7 +121,7 @@ def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
         branches = frozenset(branch_keys(nodes))
     opened = branches - request.closed if request.filter_text else request.opened
     allocated = sum(block.bytes for block in blocks)
-    named = sum(block.bytes for block in blocks if block.owner.category is not Category.UNATTRIBUTED)
+    named = sum(block.bytes for block in blocks if block.owner.category not in (Category.UNATTRIBUTED, Category.NEWER))
     return Tree(request, blocks, on_host, nodes, branches, rows_of(nodes, opened), allocated, named)
 
 

@@ -5,6 +5,7 @@ A tree holds every live block of a device once, also those without a known owner
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -103,7 +104,9 @@ def _live_block(
     address: int, size_bytes: int, requested_bytes: int, owner: Owner | None, site: CallSite | None = None
 ) -> LiveBlock:
     owner = owner or UNATTRIBUTED
-    path = place_of(owner) or (f"{format_bytes(requested_bytes)} blocks", f"{address:#x}")
+    path = place_of(owner)
+    if not path or owner.category is Category.UNATTRIBUTED:
+        path = (*(path or (f"{format_bytes(requested_bytes)} blocks",)), f"{address:#x}")
     return LiveBlock(address, size_bytes, requested_bytes, owner, path, site)
 
 
@@ -116,11 +119,16 @@ def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
     for block in blocks:
         members[block.owner.category].append(block)
     return tuple(
-        _node(key, name, category, _below(members[category], 0, key))
+        _node(key, _title(category, name, members[category]), category, _below(members[category], 0, key))
         for category, _, name in CATEGORIES
         for key in ((*above, category.value),)
         if members[category]
     )
+
+
+def _title(category: Category, name: str, members: Sequence[LiveBlock]) -> str:
+    is_by_line = category is Category.UNATTRIBUTED and any(block.owner.name for block in members)
+    return f"{name}, by line of code" if is_by_line else name
 
 
 def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
@@ -136,14 +144,38 @@ def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
     return _by_name(groups)
 
 
-GROUPINGS: dict[str, Grouping] = {"module": by_module, "shape": by_shape}
+def by_line(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
+    """Groups of blocks that the same line of the program allocated, of whatever category, below each its tensors."""
+    lines: dict[str, list[LiveBlock]] = {}
+    for block in blocks:
+        lines.setdefault(block.site.words if block.site else NO_LINE, []).append(block)
+    groups = (
+        _node(key, words, _most(members), _by_name(_leaf(block, full_name(block), key) for block in members))
+        for words, members in lines.items()
+        for key in ((*above, words),)
+    )
+    return _by_name(groups)
+
+
+def _most(blocks: Iterable[LiveBlock]) -> Category:
+    """The category that most bytes belong to."""
+    sizes: Counter[Category] = Counter()
+    for block in blocks:
+        sizes[block.owner.category] += block.bytes
+    return sizes.most_common(1)[0][0]
+
+
+NO_LINE = "no line in the memory history"
+BY_LINE = "line"
+GROUPINGS: dict[str, Grouping] = {"module": by_module, "shape": by_shape, BY_LINE: by_line}
 
 HOST: Key = ("host",)
 
 
 def host_node(blocks: Sequence[LiveBlock], grouping: str) -> Node:
     """Host memory, as a group of its own: it does not count as allocated on the device."""
-    return _node(HOST, "host memory", None, GROUPINGS[grouping](blocks, HOST))
+    group = by_shape if grouping == BY_LINE else GROUPINGS[grouping]  # no history records host memory
+    return _node(HOST, "host memory", None, group(blocks, HOST))
 
 
 def description(block: LiveBlock) -> str:

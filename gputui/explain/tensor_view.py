@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gputui.explain.filtering import parse_filter
 from gputui.explain.tensor_request import OPEN_AT_FIRST, TENSOR_FIELDS, BuildTree, Tree, TreeRequest, build_tree_now
-from gputui.explain.tensor_tree import GROUPINGS, ORDERS, Key, Row, find, rows_of
+from gputui.explain.tensor_tree import BY_LINE, GROUPINGS, ORDERS, Key, Row, find, rows_of
 from gputui.model.moment import DeviceLayout
 from gputui.model.tensors import Storage
 
@@ -76,8 +76,10 @@ class TensorView:
         return self.tree.shown
 
     def next_grouping(self) -> None:
-        """Switch between modules and what looks alike."""
-        self._ask_for(replace(self._request, grouping=_next(GROUPINGS, self._request.grouping)))
+        """Switch between modules, what looks alike and, with memory history, the lines that allocated."""
+        has_lines = any(block.site for block in self.tree.blocks)
+        choices = [name for name in GROUPINGS if has_lines or name != BY_LINE]
+        self._ask_for(replace(self._request, grouping=_next(choices, self._request.grouping)))
 
     def next_order(self) -> None:
         """Sort by the next of the orders."""
@@ -159,4 +161,4 @@ def _with_open(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> T
 
 def _next(names: Iterable[str], name: str) -> str:
     choices = list(names)
-    return choices[(choices.index(name) + 1) % len(choices)]
+    return choices[(choices.index(name) + 1) % len(choices)] if name in choices else choices[0]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gputui.explain.advice.beside import nccl, pinned_rounding, unmapped
 from gputui.explain.advice.cache import churn, release
+from gputui.explain.advice.contexts import idle_context, visitors
+from gputui.explain.advice.copies import second_model
 from gputui.explain.advice.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.failures import out_of_memory, retries, room
 from gputui.explain.advice.growth import leak
+from gputui.explain.advice.idle import kept_graph, kept_tensors
 from gputui.explain.advice.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
 from gputui.explain.advice.kv_cache import kv_cache
+from gputui.explain.advice.relevance import relevant
 from gputui.explain.advice.situation import Situation, situation_of
 from gputui.explain.advice.stuck import scattered, split, stuck
 from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
@@ -31,21 +36,29 @@ RULES: tuple[Rule, ...] = (
     scattered,
     split,
     unused_graph,
+    kept_graph,
+    kept_tensors,
+    second_model,
     kept_gradients,
     stuck,
     retries,
     optimizer_states,
     one_worker,
     kv_cache,
+    idle_context,
+    visitors,
+    nccl,
     pools,
     pending,
     rounding,
+    pinned_rounding,
+    unmapped,
     gap,
     others,
     release,
     room,
 )
-"""Findings of one weight are shown in this order: causes before their consequences, advice before numbers."""
+"""Each makes one finding, or none; `relevance` chooses among them and puts them in order."""
 
 _ORDER = tuple(Weight)
 
@@ -92,5 +105,4 @@ def findings(
     situation = replace(
         situation_of(moment, device_moment, points, moments), workers=workers, utilization_percent=utilization_percent
     )
-    results = [finding for rule in RULES if (finding := rule(situation)) is not None]
-    return tuple(sorted(results, key=lambda finding: _ORDER.index(finding.weight)))
+    return relevant((finding for rule in RULES if (finding := rule(situation)) is not None), situation)

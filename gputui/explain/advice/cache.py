@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from gputui.explain.advice.names import counted, listed
 from gputui.explain.advice.situation import Counted, Situation
-from gputui.explain.advice.thresholds import CHURN_PER_S, CHURN_SHARE, RELEASABLE_BYTES, STUCK_BYTES, WINDOW_POINTS
+from gputui.explain.advice.thresholds import CHURN_LULL_SHARE, CHURN_PER_S, RELEASABLE_BYTES, STUCK_BYTES, WINDOW_POINTS
 from gputui.model.analysis import Composition
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
@@ -14,39 +14,41 @@ from gputui.units import format_bytes
 
 
 def release(situation: Situation) -> Finding | None:
-    """What `empty_cache()` would return now."""
+    """What `empty_cache()` would return now, or would have returned before the process ended."""
     layout = situation.device.layout
     if layout is None:
         return None
     parts = layout.release.composition
     gone = [segment for segment in layout.release.segments if segment.releasable_bytes]
+    has_ended = situation.moment.ended is not None
+    would = "would have returned" if has_ended else "would return"
     if parts.releasable_bytes < RELEASABLE_BYTES:
-        return _nothing(parts)
+        return _nothing(parts, would)
     left = format_bytes(parts.reserved_bytes - parts.releasable_bytes)
     evidence = (
-        f"{counted(len(gone), 'segment')} of {len(layout.release.segments):,} would be released, wholly or in part;"
-        f" reserved memory would fall from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
+        f"From {len(gone):,} of {counted(len(layout.release.segments), 'segment')}; reserved memory would"
+        f" {'have fallen' if has_ended else 'fall'} from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
     )
     return Finding(
         kind="release",
         weight=Weight.FACT,
-        title=f"empty_cache() would return {format_bytes(parts.releasable_bytes)} now.",
+        title=f"empty_cache() {would} {format_bytes(parts.releasable_bytes)}{'' if has_ended else ' now'}.",
         evidence=(evidence,),
-        remedy="That helps other processes on the device only: PyTorch reuses its cache without it.",
+        remedy="" if has_ended else "That helps only other processes on the device: PyTorch itself reuses its cache.",
         bytes=parts.releasable_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in sorted(gone, key=lambda s: -s.releasable_bytes)),
     )
 
 
-def _nothing(parts: Composition) -> Finding | None:
+def _nothing(parts: Composition, would: str) -> Finding | None:
     kept = parts.stuck_bytes + parts.private_pool_free_bytes
     if kept < STUCK_BYTES:
         return None
     return Finding(
         kind="release",
         weight=Weight.FACT,
-        title=f"empty_cache() would return nothing, although {format_bytes(kept)} of the reserved memory is free.",
+        title=f"empty_cache() {would} nothing, although {format_bytes(kept)} of the reserved memory is free.",
         evidence=(_rest(parts).strip(),),
         bytes=kept,
         screen="map",
@@ -67,20 +69,14 @@ def churn(situation: Situation) -> Finding | None:
         return None
     taken = _risen(window, "num_device_alloc")
     freed = _risen(window, "num_device_free")
-    lulls_s = sum(
-        other.time - one.time
-        for one, other in pairwise(window)
-        if one.statistics.num_device_free == other.statistics.num_device_free
-    )
-    is_habit = lulls_s <= (1 - CHURN_SHARE) * span_s
+    is_habit = _longest_lull_s(window) <= CHURN_LULL_SHARE * span_s
     if not is_habit or min(taken, freed) < CHURN_PER_S * span_s:
         return None
     evidence = (
-        f"In {span_s:.0f} s num_device_alloc rose by {taken:,} and num_device_free by {freed:,}, although no allocation"
-        f" failed (num_alloc_retries stayed at {window[-1].statistics.num_alloc_retries:,}): the program releases"
-        " memory that it needs again at once."
+        f"In {span_s:.0f} s PyTorch returned {counted(freed, 'segment')} and allocated {taken:,}, although the device"
+        " was not full (num_alloc_retries did not rise): the program needs again what it has just returned."
     )
-    rates = f"{taken / span_s:.0f} device allocations and {freed / span_s:.0f} frees a second"
+    rates = f"{freed / span_s:.0f} segments a second go back to the driver, and {taken / span_s:.0f} are allocated"
     return Finding(
         kind="churn",
         weight=Weight.PROBLEM,
@@ -89,6 +85,15 @@ def churn(situation: Situation) -> Finding | None:
         remedy="Take torch.cuda.empty_cache() out of the training loop: each call waits for the device, and the next"
         " step pays for new allocations.",
     )
+
+
+def _longest_lull_s(window: tuple[Counted, ...]) -> float:
+    """The longest time in which reading after reading showed no free; that of slow steps is short, too."""
+    pairs = groupby(
+        pairwise(window), lambda pair: pair[0].statistics.num_device_free == pair[1].statistics.num_device_free
+    )
+    lulls = (list(run) for is_lull, run in pairs if is_lull)
+    return max((lull[-1][1].time - lull[0][0].time for lull in lulls), default=0.0)
 
 
 def _is_retrying(window: tuple[Counted, ...]) -> bool:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from gputui.explain.advice.contexts import visited_bytes
 from gputui.explain.advice.names import listed
 from gputui.explain.advice.situation import Situation
-from gputui.explain.advice.thresholds import GAP_SHARE, OTHERS_SHARE, OUTSIDE_BYTES, PART_BYTES, ROUNDING_SHARE
+from gputui.explain.advice.thresholds import (
+    GAP_SHARE,
+    OF_VISITORS_SHARE,
+    OTHERS_SHARE,
+    OUTSIDE_BYTES,
+    PART_BYTES,
+    ROUNDING_SHARE,
+)
 from gputui.model.finding import Finding, Weight
 from gputui.model.reading import value_of
 from gputui.units import format_bytes
@@ -41,7 +49,7 @@ def _outside(situation: Situation, outside: int) -> str:
     if world_size > 1:
         suspects.insert(0, f"NCCL buffers for {world_size} ranks")
     return (
-        f"{format_bytes(outside)} outside PyTorch is more than a CUDA context takes by itself: it includes"
+        f"{format_bytes(outside)} outside PyTorch is more than a CUDA context alone takes: it may include"
         f" {', '.join(suspects[:-1])} and {suspects[-1]}."
     )
 
@@ -52,6 +60,8 @@ def others(situation: Situation) -> Finding | None:
     used = value_of(bridge.other_processes_bytes) if bridge else None
     if bridge is None or not total or used is None or used < OTHERS_SHARE * total:
         return None
+    if visited_bytes(situation) >= OF_VISITORS_SHARE * used:
+        return None  # `visitors` says it
     room = situation.device.room
     is_short = room is not None and used > room.after_release_bytes
     return Finding(
@@ -59,7 +69,7 @@ def others(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE if is_short else Weight.FACT,
         title=f"Other processes hold {format_bytes(used)} of this device.",
         evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, which this process cannot use.",),
-        remedy="The monitor's process list shows them; end those that you do not need." if is_short else "",
+        remedy="The monitor lists them (gputui); end those that you do not need." if is_short else "",
         bytes=used,
     )
 
@@ -72,12 +82,13 @@ def pools(situation: Situation) -> Finding | None:
         return None
     held = sorted((s for s in layout.release.segments if s.held_bytes), key=lambda s: -s.held_bytes)
     holders = listed(segment.held_by for segment in held) or "their users"
-    would = sum(segment.held_bytes for segment in held)
+    held_bytes = format_bytes(sum(segment.held_bytes for segment in held))
+    would = "would have returned" if situation.moment.ended else "would return"
     return Finding(
         kind="pools",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(free)} is free in private pools, where nothing else can use it.",
-        evidence=(f"Kept by {holders}; without them empty_cache() would return {format_bytes(would)} more.",),
+        title=f"{format_bytes(free)} is free in private pools, where no other allocation can use it.",
+        evidence=(f"Kept by {holders}. Without them, empty_cache() {would} {held_bytes} more.",),
         remedy="Delete CUDA graphs and MemPools that are no longer used, or let graphs share one pool"
         " (torch.cuda.graph(..., pool=...)).",
         bytes=free,
@@ -95,7 +106,7 @@ def pending(situation: Situation) -> Finding | None:
     evidence = (
         f"Active memory is {format_bytes(layout.statistics.active_bytes)}, allocated"
         f" {format_bytes(layout.statistics.allocated_bytes)}: record_stream() keeps the difference until the other"
-        " stream has caught up."
+        " stream has finished its work on these tensors."
     )
     return Finding(
         kind="pending",
@@ -110,17 +121,17 @@ def pending(situation: Situation) -> Finding | None:
 
 
 def rounding(situation: Situation) -> Finding | None:
-    """What the allocator hands out beyond what was asked for."""
+    """How much larger the blocks are than the requests."""
     layout = situation.device.layout
     if layout is None:
         return None
-    added = layout.release.composition.rounding_bytes
-    if added < max(PART_BYTES, ROUNDING_SHARE * layout.statistics.allocated_bytes):
+    added, allocated = layout.release.composition.rounding_bytes, layout.statistics.allocated_bytes
+    if allocated <= 0 or added < max(PART_BYTES, ROUNDING_SHARE * allocated):  # counters may be of another moment
         return None
     settings = dict(layout.settings.values) if layout.settings else {}
     divisions = layout.settings.roundup_divisions if layout.settings else ()
     is_set = any(division > 1 for division in divisions)
-    evidence = f"{added / layout.statistics.allocated_bytes:.0%} of the allocated memory was added by rounding."
+    evidence = f"That is {added / allocated:.0%} of the allocated memory: blocks are larger than the tensors in them."
     if is_set:
         evidence += (
             f" The program sets how it rounds: {settings.get('PYTORCH_CUDA_ALLOC_CONF') or 'roundup_power2_divisions'}."
@@ -130,6 +141,6 @@ def rounding(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE,
         title=f"Rounding adds {format_bytes(added)} to the tensors.",
         evidence=(evidence,),
-        remedy="Set more roundup_power2_divisions, or none, to round less." if is_set else "",
+        remedy="To round less, set roundup_power2_divisions higher, or leave it out." if is_set else "",
         bytes=added,
     )

@@ -15,7 +15,9 @@ from gputui.explain.advice.situation import Seen
 from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
 from gputui.model.tensors import HOST, Category, Container, Inventory, Keeper, Storage
 
-COMES_AND_GOES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER, Category.UNATTRIBUTED})
+COMES_AND_GOES = frozenset(
+    {Category.ACTIVATION, Category.KV_CACHE, Category.OTHER, Category.UNATTRIBUTED, Category.NEWER}
+)
 """Only these can leak: the others grow while a model is built and in its first step, and then stay."""
 
 
@@ -116,10 +118,15 @@ def _since_shortest(run: _Run) -> _Run:
 
 
 def _grows(run: _Run) -> bool:
-    """Whether it becomes longer from look to look: in most of them, and as far as the newest looks came to it."""
+    """Whether it becomes longer from look to look: in most of them, in the last third, and as far as these came to it.
+
+    One that was filled and then stays is no leak.
+    """
     lengths = [container.elements for _, container in run]
     rises = sum(later > earlier for earlier, later in pairwise(lengths))
-    return len(run) >= LOOKS and lengths[-1] - lengths[0] >= GROWTH_TENSORS and 2 * rises >= len(run) - 1
+    is_longer = 0 <= lengths[0] <= lengths[-1] - GROWTH_TENSORS
+    is_filled = len(run) >= LOOKS and lengths[-1 - len(run) // 3] == lengths[-1]
+    return len(run) >= LOOKS and is_longer and not is_filled and 2 * rises >= len(run) - 1
 
 
 def _growing_container(run: _Run, device: int) -> GrowingVariable:
@@ -216,6 +223,22 @@ def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariabl
             storages = by_variable[last][name]
             growing.append(_growing_variable(name, grown_bytes, storages, (looks[first], looks[last]), device))
     return growing
+
+
+def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
+    """Single variables that may be what grows, where that something grows is certain: the one that grew most first.
+
+    A large graph is rarely walked as a whole, so that a look may find less of it than the one before.
+    """
+    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks]
+    third = len(looks) // 3
+    suspects = []
+    for name in by_variable[-1] if len(looks) >= LOOKS else ():
+        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        if sizes[-1] - sizes[0] >= GROWTH_BYTES and min(sizes[-third:]) > max(sizes[:third]):
+            storages = by_variable[-1][name]
+            suspects.append(_growing_variable(name, sizes[-1] - sizes[0], storages, (looks[0], looks[-1]), device))
+    return sorted(suspects, key=lambda variable: -variable.grown_bytes)
 
 
 def _rising(looks: Sequence[Seen], sizes: Sequence[int]) -> list[int]:

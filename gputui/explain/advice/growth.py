@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputui.explain.advice.growing import COMES_AND_GOES, GrowingVariable, growing_variables
+from gputui.explain.advice.growing import COMES_AND_GOES, GrowingVariable, growing_variables, suspected_variables
 from gputui.explain.advice.names import counted, family, listed, singular
-from gputui.explain.advice.situation import Seen, Situation, clock
-from gputui.explain.advice.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS
+from gputui.explain.advice.situation import Seen, Situation, category_bytes, clock
+from gputui.explain.advice.slope import growth_of, rate_words
+from gputui.explain.advice.thresholds import (
+    GROWTH_BYTES,
+    GROWTH_TENSORS,
+    LOOKS,
+)
 from gputui.model.analysis import TensorGroup
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
@@ -38,15 +43,23 @@ class _Growth:
 
 def leak(situation: Situation) -> Finding | None:
     """The variable that keeps more and more, or at least the kinds of tensors whose number grows from look to look."""
-    return _named(situation) or _nameless(situation)
+    named = _named(situation)
+    nameless = named or _nameless(situation) or _counted(situation)
+    if named is None and nameless is not None:
+        suspects = suspected_variables(situation.looks, situation.device.index)
+        return _finding(suspects) if suspects else nameless
+    return nameless
 
 
 def _named(situation: Situation) -> Finding | None:
     held = situation.moment.held_devices
     has_host = not held or held[0].index == situation.device.index
     growing = growing_variables(situation.looks, situation.device.index, has_host=has_host)
-    if not growing:
-        return None
+    return _finding(growing) if growing else None
+
+
+def _finding(growing: Sequence[GrowingVariable]) -> Finding:
+    """The finding about the first of these variables, with words about the others."""
     variable = growing[0]
     container = variable.container
     is_bounded = container is not None and container.limit > 0
@@ -59,10 +72,10 @@ def _named(situation: Situation) -> Finding | None:
             *_attribute(variable),
             *_what_it_keeps(variable),
             _span((variable.first, variable.last)),
-            *(f"So does {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
+            *(f"Also: {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
         ),
         remedy=_remedy(variable),
-        bytes=variable.grown_bytes,
+        bytes=variable.kept.device_bytes if variable.is_on_device else variable.kept.freed_on_host_bytes,
         screen="tensors",
         addresses=variable.kept.addresses,
         owners=tuple(other.name for other in growing),
@@ -81,7 +94,7 @@ def _title(variable: GrowingVariable) -> str:
         content = f"in {counted(variable.graphs, 'graph')}"
     else:
         content = f"in {counted(container.elements, 'element')}"
-    return f"{_located(variable)} grows: {amount} {content}, {format_bytes(variable.bytes_per_s)} a second."
+    return f"{_located(variable)} grows: {amount} {content}, {rate_words(variable.bytes_per_s)}."
 
 
 def _located(variable: GrowingVariable) -> str:
@@ -130,11 +143,24 @@ def _remedy(variable: GrowingVariable) -> str:
 def _without_graphs(variable: GrowingVariable) -> str:
     freed = f"that would free {_freed(variable)}."
     if variable.container is None:
-        return f"Add the .item() of each tensor to {variable.name}, without its graph: {freed}"
+        return _without_graph_of_sum(variable, freed)
     element = singular(variable.name)
     is_scalar = not any(size > 1 for shape in variable.kept.shapes for size in shape)
     verb = _VERBS.get(variable.container.type, "Store")
     return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+
+
+def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:
+    layout = variable.last.layout
+    if any(category_bytes(layout, kind) for kind in (Category.GRADIENT, Category.OPTIMIZER_STATE)):
+        return (
+            f"Add the .item() of each tensor to {variable.name}, without its graph: {freed} Where nothing is trained,"
+            " compute it under torch.no_grad()."
+        )
+    return (
+        f"Compute {variable.name} under torch.no_grad(), since no gradient and no optimizer state is there: {freed}"
+        " Where something is trained, add the .item() of each tensor instead."
+    )
 
 
 def _without_tensors(variable: GrowingVariable) -> str:
@@ -192,6 +218,24 @@ def _nameless(situation: Situation) -> Finding | None:
     )
 
 
+def _counted(situation: Situation) -> Finding | None:
+    """Growth that the counters alone show, before looks can name it."""
+    growth = growth_of([(point.time, point.statistics.allocated_bytes) for point in situation.counters])
+    if growth is None:
+        return None
+    grown, since = format_bytes(growth.bytes), clock(growth.since)
+    return Finding(
+        kind="leak",
+        weight=Weight.PROBLEM,
+        title=f"Allocated memory grows: {grown} more since {since}, {rate_words(growth.bytes_per_s)}.",
+        evidence=("The counters show it beyond the rise and fall of each step; no look has found yet what grows.",),
+        remedy="The next looks may name it; a look on request reads all tensors.",
+        needs_look=True,
+        bytes=growth.bytes,
+        screen="tensors",
+    )
+
+
 def rises(counts: Sequence[int]) -> bool:
     """Whether each third lies wholly above the one before, which tensors that come and go within a step do not."""
     size = len(counts) // 3
@@ -240,6 +284,6 @@ def _span(looks: tuple[Seen, Seen]) -> str:
 def _kind(growth: _Growth) -> str:
     group = growth.group
     names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
-    category = group.category.words
-    what = f"{group.shape or '()'} {group.dtype} {category}" if group.dtype else NAMELESS
-    return f"{growth.first:,} became {growth.last:,} x {what} (+{format_bytes(growth.bytes)}){names}."
+    category = "tensor" if group.category is Category.OTHER else group.category.words
+    what = f"{category}s {group.shape or '()'} {group.dtype}" if group.dtype else NAMELESS
+    return f"From {growth.first:,} to {growth.last:,} {what}, {format_bytes(growth.bytes)} more{names}."

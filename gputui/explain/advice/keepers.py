@@ -23,18 +23,19 @@ CURES = {
     Keeper.NOTEBOOK_EXCEPTION: "To free them, run in a cell: "
     f"{FORGET_LAST}; get_ipython().InteractiveTB.tb = get_ipython().last_execution_result = None; gc.collect()",
     Keeper.LAST_EXCEPTION: f"To free them: {FORGET_LAST}; gc.collect()",
-    Keeper.EXCEPTION: "Leave the except block before you try again, or drop the variable that holds the exception;"
+    Keeper.EXCEPTION: "Leave the except block before you try again, or delete the variable that holds the exception;"
     " traceback.clear_frames(error.__traceback__) frees the locals and keeps the message.",
     Keeper.LOST_EXCEPTION: "No variable leads to it, so it most likely waits for a garbage collection: import gc;"
     " gc.collect() frees them.",
     Keeper.INTERPRETER_OUTPUT: "Display another value, such as 0: Python keeps only the last one.",
-    Keeper.OPTIMIZER: "Create the optimizer again after the model: it still trains the old parameters, and not the new"
-    " ones.",
+    Keeper.OPTIMIZER: "Create the optimizer again after the model: it still trains the old parameters instead of the"
+    " new ones.",
 }
 """The statements for notebooks were tried in ipykernel 7 with IPython 9: each frees the memory at once."""
 
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
+_VARIABLE = re.compile(r"[\w.]+")
 _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
 _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
@@ -54,8 +55,19 @@ def kept_by_exception(situation: Situation) -> Finding | None:
         "kept_by_exception",
         f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
-        CURES[blockers[0].owner.keeper],
+        _forget_exception(blockers[0].owner.keeper, labels),
         Weight.PROBLEM if is_missed else Weight.ADVICE,
+    )
+
+
+def _forget_exception(keeper: Keeper, labels: Sequence[str]) -> str:
+    """What frees the locals; where one variable holds the exception, with its name."""
+    name = labels[0].removeprefix("exception ") if len(labels) == 1 else ""
+    if keeper is not Keeper.EXCEPTION or not _VARIABLE.fullmatch(name):
+        return CURES[keeper]
+    return (
+        f"Delete {name} (del {name}) and keep str({name}), or leave the except block before you try again;"
+        f" traceback.clear_frames({name}.__traceback__) frees the locals and keeps the message."
     )
 
 

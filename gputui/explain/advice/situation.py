@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-from gputui.explain.advice.thresholds import LOOKS_AT_MOST, WINDOW_S
+from gputui.explain.advice.thresholds import FULL_SHARE, IDLE_S, LOOKS_AT_MOST, WINDOW_S
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import CounterPoint, DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.process import Workers
-from gputui.model.reading import NOT_READ, Reading
+from gputui.model.reading import NOT_READ, Reading, value_of
 from gputui.model.tensors import Category, Inventory
+
+STANDS_STILL = "The program stands still now: it has neither allocated nor freed memory for some seconds."
+"""Said of an idle program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,22 @@ class Situation:
         """The counters of the last `WINDOW_S`."""
         start = self.moment.time - WINDOW_S
         return tuple(point for point in self.counters if point.time >= start)
+
+    @property
+    def was_never_full(self) -> bool:
+        """Whether PyTorch's peak and other processes together are far below the device's size."""
+        total, bridge = value_of(self.device.driver.device_total_bytes), self.device.bridge
+        others = value_of(bridge.other_processes_bytes) if bridge else 0
+        return self.device.statistics.peak_reserved_bytes + (others or 0) < FULL_SHARE * (total or 0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the program has allocated and freed nothing for some seconds, and the look is of this state."""
+        layout, generation = self.device.layout, self.device.statistics.generation
+        if layout is None or layout.statistics.generation != generation:
+            return False
+        same = takewhile(lambda point: point.statistics.generation == generation, reversed(self.counters))
+        return self.moment.time - min((point.time for point in same), default=self.moment.time) >= IDLE_S
 
 
 def situation_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from gputui.explain.advice.expandable import caution, setting
 from gputui.explain.advice.names import counted, family, listed
 from gputui.explain.advice.situation import Situation, clock
 from gputui.explain.advice.thresholds import (
@@ -18,21 +19,25 @@ from gputui.explain.advice.thresholds import (
 from gputui.explain.release import DEFAULT_POOL
 from gputui.model.analysis import Blocker, Owner, SegmentRelease
 from gputui.model.finding import Finding, Weight
+from gputui.model.target import Greeting
 from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
-EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 SEGMENTS_SHOWN = 3
 HOLDERS_SHOWN = 3
 
 STAYS = (
-    "They live as long as the training, so the rest of their segments can serve small requests only; with"
-    f" {EXPANDABLE}, set before the program starts, the pages between them can be released."
+    "They live as long as the model, so the free parts of their segments can only serve requests that fit between them;"
+    " with {setting}, set before the program starts, these parts can be released. {caution}"
 )
-DROP = "Delete them, or copy what you need to the host; then empty_cache() can return the rest."
+GO = (
+    "Gradients live until zero_grad(set_to_none=True). After it empty_cache() can return the rest of their segments,"
+    " but the next step takes it again."
+)
+DROP = "Delete them, or move what you need to host memory (.cpu()); then empty_cache() can return the rest."
 REMEDIES = {
     Category.PARAMETER: STAYS,
-    Category.GRADIENT: STAYS,
+    Category.GRADIENT: GO,
     Category.OPTIMIZER_STATE: STAYS,
     Category.BUFFER: STAYS,
     Category.ACTIVATION: "They are freed by their backward pass, or with the variable that keeps their graph;"
@@ -41,12 +46,14 @@ REMEDIES = {
     " empty_cache() can return the rest.",
     Category.WORKSPACE: "A workspace lives as long as its thread and stream: there is nothing to delete.",
     Category.OTHER: DROP,
-    Category.UNATTRIBUTED: "No known tensor owns them: a scan of all Python objects may find one.",
+    Category.UNATTRIBUTED: "No known tensor owns these blocks: a scan of all Python objects may find one.",
+    Category.NEWER: "These blocks are newer than the last look at the tensors; the next look may name them.",
 }
-"""What to do about a segment, by the category of its main blocker."""
+"""What to do about a segment, by the category of its main blocker; {setting} and {caution} are of `expandable`."""
 LOOK_FIRST = "This look had no time for the tensors: a look on request may name them."
 
-UNKNOWN = "blocks with unknown owners"
+UNKNOWN = "blocks without a known owner"
+NEWER = "blocks newer than the last look"
 
 
 @dataclass
@@ -81,7 +88,7 @@ def stuck(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE,
         title=f"{format_bytes(parts.stuck_bytes)} of free memory is stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
-        remedy=_remedy(holders[0].category, is_named=is_named) if holders else "",
+        remedy=_remedy(holders[0].category, situation.moment.greeting, is_named=is_named) if holders else "",
         needs_look=is_unknown and not is_named,
         bytes=parts.stuck_bytes,
         screen="map",
@@ -104,7 +111,7 @@ def scattered(situation: Situation) -> Finding | None:
     counters = situation.device.statistics
     holders = _holders(held)
     live = (
-        f"Only {format_bytes(size - stuck_bytes)} of their {format_bytes(size)} is in use, by"
+        f"Of their {format_bytes(size)} only {format_bytes(size - stuck_bytes)} is in use, by"
         f" {counted(sum(len(s.blockers) for s in held), 'block')}: {listed(holder.name for holder in holders)}."
     )
     pieces = (
@@ -117,7 +124,8 @@ def scattered(situation: Situation) -> Finding | None:
         title=f"Fragmentation: {len(held)} large segments are held by small blocks, with {format_bytes(stuck_bytes)}"
         " stuck in them.",
         evidence=(live, pieces),
-        remedy=f"Start the program with {EXPANDABLE}: then pages between live blocks can be released and reused.",
+        remedy=f"Start the program with {setting(situation.moment.greeting)}: then pages between live blocks can be"
+        f" released and reused. {caution(situation.moment.greeting)}",
         bytes=stuck_bytes,
         screen="map",
         addresses=tuple(segment.segment.address for segment in held),
@@ -138,22 +146,25 @@ def split(situation: Situation) -> Finding | None:
         return None
     last_look = f"The last look was at {clock(situation.moment.look_time)}" if layout else "There was no look yet"
     evidence = (
-        f"inactive_split_bytes is {format_bytes(counters.inactive_split_bytes)} and stayed high over the last readings:"
-        f" a larger request cannot use these pieces. {last_look}, so what holds them now is not known."
+        f"The free pieces (inactive_split_bytes) lie between live blocks, where a larger request does not fit."
+        f" {last_look}, so which blocks these are is not known."
     )
     return Finding(
         kind="split",
         weight=Weight.PROBLEM,
         title=f"Fragmentation: {format_bytes(counters.inactive_split_bytes)} is free, but in pieces.",
         evidence=(evidence,),
-        remedy=f"If it stays like this, start the program with {EXPANDABLE}.",
+        remedy=f"If it stays like this, start the program with {setting(situation.moment.greeting)}."
+        f" {caution(situation.moment.greeting)}",
         bytes=counters.inactive_split_bytes,
     )
 
 
-def _remedy(category: Category, *, is_named: bool) -> str:
+def _remedy(category: Category, greeting: Greeting, *, is_named: bool) -> str:
     """`is_named`: whether this look had time for the tensors."""
-    return REMEDIES[category] if is_named or category is not Category.UNATTRIBUTED else LOOK_FIRST
+    if category is Category.UNATTRIBUTED and not is_named:
+        return LOOK_FIRST
+    return REMEDIES[category].replace("{setting}", setting(greeting)).replace("{caution}", caution(greeting))
 
 
 def _is_scattered(release: SegmentRelease) -> bool:
@@ -198,7 +209,9 @@ def _freed_without(release: SegmentRelease, blockers: list[Blocker], *, is_alone
 
 def name_of(owner: Owner) -> str:
     """The family of a block's owner; without a name, its category in words."""
-    if owner.category is Category.UNATTRIBUTED:
+    if owner.category is Category.NEWER:
+        return NEWER
+    if owner.category is Category.UNATTRIBUTED and not owner.name:
         return UNKNOWN
     return family(owner.name) if owner.name else f"{owner.category.words} without a name"
 
@@ -217,4 +230,4 @@ def _hold(holder: _Holder) -> str:
     what = f"{holder.name} ({counted(len(holder.blocks), 'block')}, {format_bytes(holder.live_bytes)})"
     if holder.freed_bytes:
         return f"Freeing {what} would let empty_cache() return {format_bytes(holder.freed_bytes)} more."
-    return f"{what} keeps its segments together with other blocks."
+    return f"{what} shares its segments with other live blocks: freeing it alone returns nothing."

@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from gputui.units import GIB, MIB
 
+CACHE_MATTERS_SHARE = 0.05
+"""Of the device: less fragmentation, rounding or pending memory is not missed before the device is full."""
+MATTERS_SHARE = 0.02
+"""Of the device: less live memory that could be freed is not worth a change of the program."""
+MATTERS_OF_RESERVED_SHARE = 0.25
+"""Of the reserved memory: a quarter of what a program uses is worth a word on a device of any size."""
+MATTERS_BYTES = 256 * MIB
+"""Less than this is not, even if it is most of what a small program uses."""
+
+FULL_SHARE = 0.5
+"""Of the device: if never this much was in use, a request failed because it was too large."""
+
+IDLE_S = 4.0
+"""A program that allocates and frees nothing for this long stands still: a notebook between two cells."""
+SAME_LOOKS = 6
+"""A variable that keeps the same blocks in this many looks of a program that moves keeps them for good."""
+KEPT_SHARE = 0.05
+"""Of the allocated memory: what a variable or a second model must keep to be a finding."""
+
 STUCK_BYTES = 64 * MIB
 """In every program some MiB stay free in segments of small tensors."""
 STUCK_SHARE = 0.05
@@ -25,9 +44,11 @@ WINDOW_POINTS = 4
 """With fewer readings a burst (the first step, a checkpoint) cannot be told from a habit."""
 CHURN_PER_S = 2.0
 """Device allocations and frees: a steady program makes none; one empty_cache() a second gives back several segments."""
-CHURN_SHARE = 0.75
-"""The share of the window in which there must be frees: then it is a habit, not a burst."""
+CHURN_LULL_SHARE = 0.25
+"""Of the window: the longest time without a free; where it is longer, the frees are a burst, not a habit."""
 
+NEEDED_SHARE = 0.7
+"""Of the peak of reserved memory: where tensors never took this much, the device was full of cache."""
 RETRIES_PER_MINUTE = 2.0
 """Each retry frees the whole cache and synchronises the device; a few are the price of a full device."""
 
@@ -74,6 +95,22 @@ GAP_SHARE = 0.1
 """Of what NVML shows: from about here people ask why the two numbers differ."""
 OTHERS_SHARE = 0.02
 """Of the device: a desktop or a monitor takes less."""
+OF_VISITORS_SHARE = 0.5
+"""Of what other processes hold: if most of it is contexts of ranks of other devices, that is the finding."""
+
+NCCL_FREE_BYTES = GIB
+"""NCCL takes some hundred MiB for each communicator; with less than this free, the next may fail."""
+NCCL_CACHE_BYTES = GIB
+"""A smaller cache would not make room for it."""
+
+PINNED_ROUNDING_BYTES = GIB
+PINNED_ROUNDING_SHARE = 0.1
+"""Host memory is larger than a device's: less than this, or a tenth of what was asked for, is not missed."""
+
+MISSING_BYTES = GIB
+"""By so much the counters and NVML differ only if memory was unmapped: they are read within a second."""
+MISSING_IN_POOLS_SHARE = 0.9
+"""Of the missing memory must be in private pools, which alone can be unmapped behind PyTorch's back."""
 
 TIGHT_SHARE = 0.1
 """Of the device: where the largest request that fits is smaller, the next one may fail."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from math import prod
 
+from gputui.explain.advice.holders import root_of
 from gputui.explain.advice.names import listed
-from gputui.explain.advice.situation import Seen, Situation, category_bytes, saved_bytes
+from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation, category_bytes, saved_bytes
 from gputui.explain.advice.thresholds import (
     BUSY_CPU_PERCENT,
     FORWARD_BYTES,
@@ -20,21 +21,26 @@ from gputui.explain.advice.thresholds import (
     PART_BYTES,
     STATE_BYTES_PER_PARAMETER,
     STATE_SHARE,
+    TIGHT_SHARE,
     UNUSED_GRAPH_BYTES,
     UNUSED_GRAPH_SPAN_S,
 )
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import DeviceLayout
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, value_of
 from gputui.model.tensors import Category
 from gputui.units import format_bytes, format_duration
 
+_STATE_OF = re.compile(r"^(.*?)\.state\[(.*)\]\.\w+$")
 _STATE = re.compile(r"\.state\[.*\]\.(\w+)$")
 
 
 def kept_gradients(situation: Situation) -> Finding | None:
-    """Gradients that stay through every forward pass, beside the activations."""
-    looks = _since_there_were(Category.GRADIENT, situation.looks)
+    """Gradients that stay through every forward pass, beside the activations; or that a program leaves as it stops."""
+    if situation.is_idle:
+        return _left_gradients(situation)
+    whole = [look for look in situation.looks if look.is_complete]
+    looks = _since_there_were(Category.GRADIENT, whole if len(whole) >= LOOKS else situation.looks)
     least = min((category_bytes(look.layout, Category.GRADIENT) for look in looks), default=0)
     if least < PART_BYTES:
         return None
@@ -44,18 +50,47 @@ def kept_gradients(situation: Situation) -> Finding | None:
     layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
     if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
         return None
+    roots = dict.fromkeys(root_of(s.owner) for s in layout.storages if s.category is Category.GRADIENT)
+    of_model = f" of {listed(roots)}" if roots else ""
+    optimizer = _optimizer_of(layout, roots)
     evidence = (
-        f"They were there in each of {len(looks)} looks; {len(forwards)} of these fell into a forward pass, with up to"
-        f" {format_bytes(saved_bytes(layout))} saved for backward."
+        f"They were there in each of {len(looks)} looks, {len(forwards)} of them during a forward pass, which had saved"
+        f" up to {format_bytes(saved_bytes(layout))} for backward."
     )
     return Finding(
         kind="kept_gradients",
         weight=Weight.ADVICE,
-        title=f"{format_bytes(least)} of gradients are kept through the forward pass.",
+        title=f"{format_bytes(least)} of gradients{of_model} are kept through the forward pass.",
         evidence=(evidence,),
-        remedy="Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(), unless gradients are"
+        remedy=f"Call {optimizer}.zero_grad(set_to_none=True) right after {optimizer}.step(), unless gradients are"
         " accumulated over several batches.",
         bytes=least,
+        screen="tensors",
+        addresses=_addresses(layout, Category.GRADIENT),
+    )
+
+
+def _optimizer_of(layout: DeviceLayout, models: Collection[str]) -> str:
+    """The variable of the optimizer that has states for one of these models; "optimizer" if none is known."""
+    states = (_STATE_OF.match(s.owner) for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
+    return next((state[1] for state in states if state and root_of(state[2]) in models), "optimizer")
+
+
+def _left_gradients(situation: Situation) -> Finding | None:
+    """Gradients in a program that stands still, such as a notebook between two cells."""
+    layout = situation.device.layout
+    left = category_bytes(layout, Category.GRADIENT) if layout else 0
+    if layout is None or left < max(PART_BYTES, GRADIENT_SHARE * layout.statistics.allocated_bytes):
+        return None
+    roots = list(dict.fromkeys(root_of(s.owner) for s in layout.storages if s.category is Category.GRADIENT))
+    models = listed(roots)
+    return Finding(
+        kind="kept_gradients",
+        weight=Weight.ADVICE,
+        title=f"{models} still {'have' if len(roots) > 1 else 'has'} {format_bytes(left)} of gradients.",
+        evidence=("They were still there when the program ended." if situation.moment.ended else STANDS_STILL,),
+        remedy=f"To free them: {' and '.join(f'{root}.zero_grad(set_to_none=True)' for root in roots[:2])}.",
+        bytes=left,
         screen="tensors",
         addresses=_addresses(layout, Category.GRADIENT),
     )
@@ -75,16 +110,15 @@ def unused_graph(situation: Situation) -> Finding | None:
         return None
     span = format_duration(looks[-1].time - looks[0].time)
     evidence = (
-        f"In {len(looks)} looks over {span} there was no gradient and no optimizer state, but activations were kept for"
-        " backward."
+        f"{len(looks)} looks in {span} found activations saved for backward, but no gradient and no optimizer state."
     )
     return Finding(
         kind="unused_graph",
         weight=Weight.ADVICE,
         title=f"{format_bytes(saved)} is saved for a backward pass that never runs.",
         evidence=(evidence,),
-        remedy="If this is evaluation, run it under torch.no_grad() or torch.inference_mode(); model.eval() does not"
-        " turn the graph off.",
+        remedy="If this is evaluation, run it under torch.no_grad() or torch.inference_mode(); model.eval() alone still"
+        " records the graph.",
         bytes=saved,
         screen="tensors",
         addresses=_addresses(most.layout, Category.ACTIVATION),
@@ -97,21 +131,21 @@ def optimizer_states(situation: Situation) -> Finding | None:
     if layout is None:
         return None
     sizes, elements = _states(layout)
-    total = sum(sizes.values())
+    total, allocated = sum(sizes.values()), layout.statistics.allocated_bytes
     most = max(elements.values(), default=0)
-    if total < max(PART_BYTES, STATE_SHARE * layout.statistics.allocated_bytes):
+    if most <= 0 or allocated <= 0 or total < max(PART_BYTES, STATE_SHARE * allocated):
         return None
     per_parameter = total / most
     if per_parameter < STATE_BYTES_PER_PARAMETER:
         return None
     evidence = (
         f"{listed(f'{name} {format_bytes(size)}' for name, size in sizes.most_common())}, in float32; that is"
-        f" {total / layout.statistics.allocated_bytes:.0%} of the allocated memory."
+        f" {total / allocated:.0%} of the allocated memory."
     )
     share = f"{per_parameter:.0f} bytes for each of {_count(most)} parameters"
     return Finding(
         kind="optimizer_states",
-        weight=Weight.ADVICE,
+        weight=Weight.ADVICE if _is_tight(situation) else Weight.FACT,
         title=f"The optimizer keeps {format_bytes(total)}: {share}.",
         evidence=(evidence,),
         remedy=_alternatives(total, situation.moment.greeting.world_size or 1),
@@ -119,6 +153,12 @@ def optimizer_states(situation: Situation) -> Finding | None:
         screen="tensors",
         addresses=_addresses(layout, Category.OPTIMIZER_STATE),
     )
+
+
+def _is_tight(situation: Situation) -> bool:
+    """Whether a tenth of the device or less is left for another tensor."""
+    room, total = situation.device.room, value_of(situation.device.driver.device_total_bytes)
+    return room is not None and bool(total) and room.after_release_bytes < TIGHT_SHARE * (total or 0)
 
 
 def one_worker(situation: Situation) -> Finding | None:
@@ -129,7 +169,7 @@ def one_worker(situation: Situation) -> Finding | None:
     if workers.count != 1 or workers.cpu_percent < BUSY_CPU_PERCENT or utilization >= IDLE_PERCENT:
         return None
     evidence = (
-        f"The device is {utilization:.0f}% busy, while the only worker takes {workers.cpu_percent:.0f}% of a core."
+        f"The device is {utilization:.0f}% busy; the only DataLoader worker uses {workers.cpu_percent:.0f}% of a core."
     )
     return Finding(
         kind="one_worker",

@@ -1,0 +1,86 @@
+"""Which findings are shown, and in which order: none that does not matter at this size, one for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import (
+    CACHE_MATTERS_SHARE,
+    MATTERS_BYTES,
+    MATTERS_OF_RESERVED_SHARE,
+    MATTERS_SHARE,
+)
+from gputui.model.finding import Finding, Weight
+from gputui.model.reading import value_of
+
+OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
+"""About memory that a device with much free memory does not miss."""
+OF_THE_LIVE = frozenset(
+    {"kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph", "kept_tensors",
+     "second_model", "unused_graph"}
+)  # fmt: skip
+"""About live memory that could be freed."""
+
+SAYS_THE_SAME = {
+    "out_of_memory": ("retries", "room"),
+    "scattered": ("stuck", "split", "release"),
+    "split": ("stuck", "release"),
+    "stuck": ("release",),
+    "nccl": ("release",),
+    "idle_context": ("gap", "others", "release", "room"),
+    "kept_by_exception": ("kept_graph", "kept_tensors"),
+    "kept_by_output": ("kept_graph", "kept_tensors"),
+}
+"""By kind, the kinds of findings about the same bytes or the same request, which are left out beside it."""
+
+OVERLAP = 0.5
+"""A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
+
+HEADS = ("out_of_memory", "leak", "churn")
+"""Come first among findings of their weight: what ends or slows the program."""
+
+_RANK = tuple(Weight)
+
+
+def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding, ...]:
+    """The findings to show: problems first, and of one weight those with the largest gain first."""
+    worthwhile = in_order(finding for finding in findings if _matters(finding, situation))
+    kinds = {finding.kind for finding in worthwhile}
+    silent = {other for kind in kinds for other in SAYS_THE_SAME.get(kind, ())}
+    shown: list[Finding] = []
+    for finding in worthwhile:
+        if finding.kind not in silent and not any(_is_within(finding, other) for other in shown):
+            shown.append(finding)
+    return tuple(shown)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By weight, then what ends or slows the program, then by bytes."""
+    return tuple(sorted(findings, key=lambda f: (_RANK.index(f.weight), _head(f.kind), -f.bytes, f.kind)))
+
+
+def _head(kind: str) -> int:
+    return HEADS.index(kind) if kind in HEADS else len(HEADS)
+
+
+def _matters(finding: Finding, situation: Situation) -> bool:
+    """Whether its bytes are worth a thought on this device."""
+    total, counters = value_of(situation.device.driver.device_total_bytes), situation.device.statistics
+    if finding.weight is Weight.FACT or not total:
+        return True
+    if finding.kind in OF_THE_CACHE:
+        was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
+        return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
+    if finding.kind in OF_THE_LIVE:
+        is_large_part = finding.bytes >= max(MATTERS_BYTES, MATTERS_OF_RESERVED_SHARE * counters.reserved_bytes)
+        return is_large_part or finding.bytes >= MATTERS_SHARE * total
+    return True
+
+
+def _is_within(finding: Finding, other: Finding) -> bool:
+    """Whether most blocks of a finding belong to the other one, too."""
+    if finding.kind not in OF_THE_LIVE | {"leak"} or other.kind not in OF_THE_LIVE | {"leak"}:
+        return False
+    mine: Sequence[int] = finding.addresses
+    return bool(mine) and len(set(mine) & set(other.addresses)) >= OVERLAP * len(mine)

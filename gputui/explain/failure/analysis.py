@@ -1,0 +1,127 @@
+"""From the moment of an out-of-memory error to its analysis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gputui.explain.advice.names import counted, family
+from gputui.explain.failure.outside import rules_for
+from gputui.explain.failure.remedies import Case, remedies_for
+from gputui.explain.families import bytes_of, description, families
+from gputui.explain.owners import block_bytes, bytes_by_module
+from gputui.explain.parts import parts_of
+from gputui.model.allocator import BlockState, CallSite
+from gputui.model.analysis import Owner
+from gputui.model.failure import Failure, FailureAnalysis, Holder, Phase
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.tensors import Category
+
+HOLDERS = 5
+"""How many families of modules and of tensors are named."""
+CALLERS = 3
+AUTOGRAD_THREAD = "pt_autograd"
+"""How the names of PyTorch's threads for backward passes begin."""
+
+_LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
+_TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
+_OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
+_EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
+_FORWARD_FILE = re.compile(r"/torch/nn/modules/module\.py$")
+
+
+def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
+    """The analysis of a moment's `failure`, None without one; its parts are empty where there was no look."""
+    failure = moment.failure
+    if failure is None:
+        return None
+    device = next((candidate for candidate in moment.devices if candidate.index == failure.device), None)
+    phase = phase_of(failure)
+    own = [site for site in failure.stack if not is_of_library(site)]
+    place = next((site for site in failure.stack if not _TORCH.search(site.file)), None)
+    place = place or next(iter(failure.stack), None)
+    reserved = device.statistics.reserved_bytes if device else 0
+    usable_bytes = failure.device_free_bytes
+    if failure.allowed_bytes is not None:
+        usable_bytes = min(usable_bytes, max(0, failure.allowed_bytes - reserved))
+    short_bytes = max(0, failure.requested_bytes - usable_bytes)
+    members = _members(moment, device)
+    case = Case(moment, failure, device, phase, usable_bytes, short_bytes, tuple(members))
+    pieces = _free_pieces(moment, failure.device)
+    allocated = device.statistics.allocated_bytes if device else 0
+    return FailureAnalysis(
+        phase=phase,
+        place=place,
+        callers=tuple([site for site in own if site is not place][:CALLERS]),
+        usable_free_bytes=usable_bytes,
+        short_bytes=short_bytes,
+        reserved_bytes=reserved,
+        allocated_bytes=allocated,
+        cached_bytes=reserved - allocated,
+        largest_piece_bytes=max(pieces, default=0),
+        outside_bytes=case.outside_bytes,
+        parts=_parts(device),
+        modules=_modules(members),
+        tensors=_tensors(members),
+        remedies=remedies_for(case, rules_for(case)),
+    )
+
+
+def phase_of(failure: Failure) -> Phase:
+    """The part of the step, from the stack."""
+    stack = failure.stack
+    if failure.backward_node or failure.thread.startswith(AUTOGRAD_THREAD):
+        return Phase.BACKWARD
+    if any(_OPTIMIZER_FILE.search(site.file) for site in stack):
+        return Phase.OPTIMIZER
+    if any(_EVALUATION.search(site.function) for site in stack if not is_of_library(site)):
+        return Phase.EVALUATION
+    is_forward = any(_FORWARD_FILE.search(site.file) or site.function == "forward" for site in stack)
+    return Phase.FORWARD if is_forward else Phase.UNKNOWN
+
+
+def is_of_library(site: CallSite) -> bool:
+    """Whether a line is of Python itself or of an installed package, and not of the program."""
+    return bool(_LIBRARY.search(site.file))
+
+
+def _members(moment: TargetMoment, device: DeviceMoment | None) -> list[tuple[Owner, int]]:
+    if device is None or device.layout is None or moment.look is None or moment.look.map is None:
+        return []
+    return list(block_bytes(moment.look.map, device.layout.owners, device.index))
+
+
+def _free_pieces(moment: TargetMoment, device: int) -> list[int]:
+    layout = moment.look.map if moment.look else None
+    segments = [segment for segment in (layout.segments if layout else ()) if segment.device == device]
+    return [b.size_bytes for segment in segments for b in segment.blocks if b.state is BlockState.INACTIVE]
+
+
+def _parts(device: DeviceMoment | None) -> tuple[Holder, ...]:
+    parts = parts_of(device) if device else ()
+    inside = [part for part in parts if part.key not in ("others", "outside", "driver", "free")]
+    return tuple(Holder(part.name, part.bytes) for part in sorted(inside, key=lambda part: -part.bytes))
+
+
+def _modules(members: Sequence[tuple[Owner, int]]) -> tuple[Holder, ...]:
+    """Families of modules ("model.layers.*"), the largest first."""
+    sums: dict[str, dict[Category, int]] = {}
+    counts: dict[str, int] = {}
+    for module, by_category in bytes_by_module(members).items():
+        name = family(module)
+        counts[name] = counts.get(name, 0) + 1
+        total = sums.setdefault(name, {})
+        for category, size_bytes in by_category.items():
+            total[category] = total.get(category, 0) + size_bytes
+    by_size = sorted(sums.items(), key=lambda entry: -sum(entry[1].values()))
+    return tuple(
+        Holder(name, sum(by_category.values()), counts[name], counted(counts[name], "module"))
+        for name, by_category in by_size[:HOLDERS]
+    )
+
+
+def _tensors(members: Sequence[tuple[Owner, int]]) -> tuple[Holder, ...]:
+    return tuple(
+        Holder(name, bytes_of(alike), len(alike), description([owner for owner, _ in alike]))
+        for name, alike in families(members)[:HOLDERS]
+    )

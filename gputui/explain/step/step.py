@@ -1,0 +1,190 @@
+"""A recorded step: its timeline with phases and names, the peak, and who is alive at an event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from gputui.explain.owners import owners_of
+from gputui.explain.step.kinds import KINDS, Kind, Naming
+from gputui.explain.step.periods import steps_of
+from gputui.explain.step.phases import TORCH, Phase, PhaseRun, phases_of
+from gputui.explain.step.timeline import BEFORE, Timeline, timeline_of
+from gputui.explain.tensor_paths import module_of
+from gputui.model.allocator import CallSite
+from gputui.model.target import Look
+from gputui.model.trace import ALLOC, Trace
+
+FROM_BEFORE = "from before the recording"
+NO_LINE = {
+    Phase.BACKWARD: "backward (no Python line)",
+    Phase.FORWARD: "forward (no Python line)",
+    Phase.OPTIMIZER: "optimizer (no Python line)",
+    Phase.UNKNOWN: "no Python line was recorded",
+}
+
+
+class Grouping(str, Enum):
+    """What the blocks that are alive are grouped by."""
+
+    LINE = "line"
+    MODULE = "module"
+    SIZE = "size"
+    """Each block for itself."""
+    KIND = "kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Blocks of one group that are alive at an event.
+
+    `first_birth` and `last_death` are the earliest and the latest of them: `BEFORE` for blocks from before the trace,
+    the number of events for blocks that outlive it.
+    """
+
+    name: str
+    kind: Kind
+    count: int
+    bytes: int
+    first_birth: int
+    last_birth: int
+    first_death: int
+    last_death: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A trace with all that can be known about it; `first` and `end` are the events of the step that is shown.
+
+    `steps` are all whole steps that were found; if there are none, the step is the whole trace.
+    """
+
+    timeline: Timeline
+    phases: tuple[PhaseRun, ...]
+    steps: tuple[tuple[int, int], ...]
+    naming: Naming
+    first: int
+    end: int
+    peak: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is one step, and not the whole trace."""
+        return (self.first, self.end) in self.steps
+
+    @property
+    def duration_s(self) -> float:
+        """How long the step took, 0.0 if the trace has no times."""
+        times = self.timeline.trace.times_us
+        return (times[self.end - 1] - times[self.first]) / 1e6 if self.end > self.first else 0.0
+
+    def phase_at(self, event: int) -> Phase:
+        """The phase at an event."""
+        return self.naming.phase_at(event)
+
+    def phases_within(self) -> list[PhaseRun]:
+        """The phases of the step, cut to it."""
+        return [
+            PhaseRun(run.phase, max(run.first, self.first), min(run.end, self.end))
+            for run in self.phases
+            if run.first < self.end and run.end > self.first
+        ]
+
+    def span_words(self, group: Holders) -> str:
+        """When a group came and when it goes, as numbers of events in the step: "12 - 340", "before - stays"."""
+        came = "before" if group.first_birth < self.first else f"{group.first_birth - self.first + 1}"
+        if group.last_death == len(self.timeline):
+            return f"{came} - stays"
+        return f"{came} - {'later' if group.last_death >= self.end else group.last_death - self.first + 1}"
+
+    def line_of(self, block: int) -> CallSite | None:
+        """The line that asked for a block: the innermost outside PyTorch."""
+        stack = self.timeline.stacks[block]
+        return line_of_stack(self.timeline.trace.stack_table[stack]) if stack >= 0 else None
+
+    def name_of(self, block: int) -> str:
+        """The name of a block: its owner's, or else the line that asked for it."""
+        owner = self.naming.owners.get(block)
+        if owner is not None and owner.name:
+            return owner.name
+        line = self.line_of(block)
+        birth = self.timeline.births[block]
+        return line.words if line else (FROM_BEFORE if birth == BEFORE else NO_LINE[self.phase_at(birth)])
+
+    def module_of(self, block: int) -> str:
+        """The module that a block belongs to, or else its line."""
+        owner = self.naming.owners.get(block)
+        return (module_of(owner) if owner else "") or self._line_words(block)
+
+    def kind_of(self, block: int) -> Kind:
+        """What a block is for."""
+        return KINDS[self.naming.kinds[block]]
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds that the blocks have."""
+        return [KINDS[place] for place in sorted(set(self.naming.kinds))]
+
+    def bytes_by_kind(self, event: int) -> dict[Kind, int]:
+        """The bytes that are alive after an event, by kind, without kinds that have none; they add up to allocated."""
+        sums: Counter[int] = Counter()
+        for block in self.timeline.alive_at(event):
+            sums[self.naming.kinds[block]] += self.timeline.sizes_bytes[block]
+        return {kind: sums[place] for place, kind in enumerate(KINDS) if sums[place]}
+
+    def holders(self, event: int, grouping: Grouping) -> list[Holders]:
+        """Who is alive after an event, in groups, the largest first."""
+        timeline, key_of = self.timeline, self._key(grouping)
+        groups: dict[tuple[str, Kind], list[int]] = {}
+        for block in timeline.alive_at(event):
+            groups.setdefault(key_of(block), []).append(block)
+        holders = [self._holders(name.partition("\0")[0], kind, blocks) for (name, kind), blocks in groups.items()]
+        return sorted(holders, key=lambda group: (-group.bytes, group.name))
+
+    def rises(self, count: int = 20) -> list[int]:
+        """The allocations of the step that were the largest, the largest first."""
+        timeline = self.timeline
+        births = [event for event in range(self.first, self.end) if timeline.trace.actions[event] == ALLOC]
+        return sorted(births, key=lambda event: (-timeline.sizes_bytes[timeline.blocks[event]], event))[:count]
+
+    def _holders(self, name: str, kind: Kind, blocks: Sequence[int]) -> Holders:
+        timeline = self.timeline
+        births = [timeline.births[block] for block in blocks]
+        deaths = [timeline.deaths[block] for block in blocks]
+        size_bytes = sum(timeline.sizes_bytes[block] for block in blocks)
+        return Holders(name, kind, len(blocks), size_bytes, min(births), max(births), min(deaths), max(deaths))
+
+    def _key(self, grouping: Grouping) -> Callable[[int], tuple[str, Kind]]:
+        if grouping is Grouping.MODULE:
+            return lambda block: (self.module_of(block), self.kind_of(block))
+        if grouping is Grouping.SIZE:
+            return lambda block: (f"{self.name_of(block)}\0{block}", self.kind_of(block))
+        if grouping is Grouping.KIND:
+            return lambda block: ("", self.kind_of(block))
+        return lambda block: (self._line_words(block), self.kind_of(block))
+
+    def _line_words(self, block: int) -> str:
+        line = self.line_of(block)
+        if line is not None:
+            return line.words
+        birth = self.timeline.births[block]
+        return FROM_BEFORE if birth == BEFORE else NO_LINE[self.phase_at(birth)]
+
+
+def step_of(trace: Trace, look: Look) -> Step | None:
+    """What is known about a trace that ends at the moment of a look; None if there is no map or no event."""
+    if look.map is None or not len(trace):
+        return None
+    timeline = timeline_of(trace, look.map)
+    phases = phases_of(timeline)
+    steps = steps_of(timeline, phases)
+    naming = Naming(timeline, phases, steps, owners_of(look.map, look.inventory, trace.device))
+    first, end = steps[-1] if steps else (0, len(timeline))
+    return Step(timeline, phases, steps, naming, first, end, timeline.peak(first, end))
+
+
+def line_of_stack(stack: Sequence[CallSite]) -> CallSite | None:
+    """The innermost line outside PyTorch, or else of all; None for an empty stack."""
+    return next((frame for frame in stack if TORCH not in frame.file), stack[0] if stack else None)

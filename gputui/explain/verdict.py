@@ -1,0 +1,268 @@
+"""The answer in one sentence: who holds most of a device's memory, whether it grows, and when that will be all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gputui.explain.advice.holders import Holder, HolderKey, device_holders, holders_of
+from gputui.explain.advice.names import listed
+from gputui.explain.advice.situation import clock
+from gputui.explain.advice.slope import Growth, growth_of, rate_words, time_left_words
+from gputui.model.finding import Finding, Weight
+from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
+from gputui.model.reading import Absent, value_of
+from gputui.model.target import Recorder
+from gputui.model.tensors import Category, Container
+from gputui.units import format_bytes
+
+HOLDERS_SHOWN = 5
+HOLDER_SHARE = 0.02
+"""Of what the process holds: smaller holders are not listed."""
+PEAK_SHARE = 0.05
+"""Of the peak: a smaller distance is not worth a sentence."""
+PEAK_HOLDERS = 2
+LEAST_SHARE = 0.005
+"""Less would be shown as 0 %."""
+DEVICE_SHARE = 0.1
+"""Shares are of the device if the process holds this much of it: the parts of less are all about 0 % of the device."""
+OUTSIDE_FACTOR = 4
+"""The CUDA context is named first where it takes this many times as much as PyTorch."""
+STEADY_SHARE = 0.5
+"""A holder has been there since it had at least this share of its present size."""
+
+LookHolders = tuple[float, tuple[Holder, ...]]
+"""The time of a look (epoch seconds) and its holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderLine:
+    """A holder with its share of the verdict's `whole`.
+
+    `since` is when it came (epoch seconds), 0 if it was there at the first look.
+    """
+
+    holder: Holder
+    share: float
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence, its weight, the largest holders, and what the shares are shares of ("of the device").
+
+    `nameless` says what to do if most memory has no known owner, else ""; `needs_look` whether a look may name it.
+    """
+
+    sentence: str
+    weight: Weight
+    holders: tuple[HolderLine, ...]
+    whole: str
+    growth: Growth | None = None
+    peak: str = ""
+    """What the largest look so far held, where that is less than the peak."""
+    nameless: str = ""
+    needs_look: bool = False
+
+
+def verdict(
+    moment: TargetMoment,
+    device: DeviceMoment,
+    points: Sequence[CounterPoint] = (),
+    looks: Sequence[LookHolders] = (),
+    findings: Sequence[Finding] = (),
+) -> Verdict | None:
+    """The verdict about a device at a moment; None if the process holds nothing there.
+
+    `points` are the counters until then, `looks` the holders of earlier looks, oldest first, `findings` what the advice
+    has found.
+    """
+    now = looks[-1][1] if looks and device.layout else ()
+    leak = next((finding for finding in findings if finding.kind == "leak" and not finding.until), None)
+    holders = _estimated(device_holders(device, now), leak)
+    if not holders:
+        return None
+    whole, whole_bytes = _whole(device, holders)
+    growth = None if moment.ended else growth_of(_readings(moment, device, points))
+    largest = _largest(device, holders)
+    suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None)
+    is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
+    sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
+    rises = _growth(device, growth, leak, largest)
+    is_of_another = bool(rises) and leak is not None and leak.owners[:1] not in ((), (largest.name,))
+    sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
+    held = sum(holder.bytes for holder in holders)
+    shown = [holder for holder in holders[:HOLDERS_SHOWN] if holder.bytes >= HOLDER_SHARE * held]
+    firsts = _first_seen(looks)
+    weights = [finding.weight for finding in findings if not finding.until]
+    nameless, needs_look = ("", False) if suspect else _nameless(moment, device, largest)
+    return Verdict(
+        sentence=sentence,
+        weight=Weight.PROBLEM if growth or Weight.PROBLEM in weights else min(weights, key=_RANK.index, default=_FACT),
+        holders=tuple(HolderLine(h, h.bytes / whole_bytes, firsts.get(h.key, 0.0)) for h in shown),
+        whole=whole,
+        growth=growth,
+        peak=_peak(device, looks),
+        nameless=nameless,
+        needs_look=needs_look,
+    )
+
+
+_NAMELESS = (Category.UNATTRIBUTED.value, Category.NEWER.value)
+_CACHE, _OUTSIDE = "cache", "outside"
+_FACT = Weight.FACT
+_RANK = tuple(Weight)
+
+
+def containers_in(moment: TargetMoment) -> tuple[Container, ...]:
+    """The containers that a moment's look found."""
+    inventory = moment.look.inventory if moment.look else None
+    return inventory.containers if inventory else ()
+
+
+def look_holders(moment: TargetMoment, device: DeviceMoment) -> LookHolders:
+    """The holders of a moment's look."""
+    holders = holders_of(device.layout, containers_in(moment)) if device.layout else ()
+    return moment.look_time, holders
+
+
+def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
+    """What is known of the peak without a recorded step: the largest look so far, and how far below the peak it was."""
+    peak = device.statistics.peak_allocated_bytes
+    sizes = [(sum(holder.bytes for holder in holders), time, holders) for time, holders in looks]
+    largest, time, holders = max(sizes, key=lambda size: size[0], default=(0, 0.0, ()))
+    if not largest or peak - device.statistics.allocated_bytes < PEAK_SHARE * peak:
+        return ""
+    names = listed(f"{holder.name} ({format_bytes(holder.bytes)})" for holder in holders[:PEAK_HOLDERS])
+    below = peak - largest
+    distance = f", {format_bytes(below)} below the peak" if below > PEAK_SHARE * peak else ""
+    return (
+        f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {clock(time)}, held"
+        f" {format_bytes(largest)}{distance}: most of it {names}."
+    )
+
+
+def _readings(moment: TargetMoment, device: DeviceMoment, points: Sequence[CounterPoint]) -> list[tuple[float, int]]:
+    readings = [
+        (point.time, statistics.allocated_bytes)
+        for point in points
+        if point.time < moment.time
+        for statistics in point.statistics
+        if statistics.device == device.index
+    ]
+    return [*readings, (moment.time, device.statistics.allocated_bytes)]
+
+
+def _estimated(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder, ...]:
+    """The holders with what a growing variable keeps by estimate, where looks had no time for all that it keeps.
+
+    What it keeps beyond what they have named is taken from the blocks without a name.
+    """
+    grower = next((holder for holder in holders if leak and leak.owners[:1] == (holder.name,)), None)
+    if leak is None or grower is None or leak.bytes <= grower.bytes:
+        return tuple(holders)
+    wanting, kept = leak.bytes - grower.bytes, []
+    for holder in holders:
+        taken = min(wanting, holder.bytes) if holder.key[0] in _NAMELESS else 0
+        wanting -= taken
+        kept.append(replace(holder, bytes=holder.bytes - taken))
+    full = replace(grower, bytes=leak.bytes - wanting, keeps=f"by estimate; {grower.keeps}" if grower.keeps else "")
+    kept = [full if holder.key == grower.key else holder for holder in kept]
+    return tuple(sorted((holder for holder in kept if holder.bytes), key=lambda holder: -holder.bytes))
+
+
+def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
+    """The largest holder: outside PyTorch or in its cache only where that is most of all, since these do not shrink."""
+    counters = device.statistics
+    tensors = [holder for holder in holders if holder.key[0] not in (_CACHE, _OUTSIDE)]
+    cached = counters.reserved_bytes - counters.allocated_bytes
+    if holders[0].key[0] == _OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
+        return holders[0]
+    if tensors and cached <= counters.allocated_bytes:
+        return tensors[0]
+    return next((holder for holder in holders if holder.key[0] == _CACHE), holders[0])
+
+
+def _most(holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, *, is_most: bool, was: bool) -> str:
+    """Who holds most; where that is memory without a name, the variable that grows is the likely holder.
+
+    `is_most`: it holds at least half of what PyTorch has reserved.
+    """
+    most = "Most of PyTorch's memory" if is_most else "The most PyTorch memory"
+    verb = "was" if was else "is"
+    if holder.key[0] == _OUTSIDE:
+        start = f"Most memory {verb} {holder.label}"
+    elif holder.key[0] == _CACHE:
+        start = f"{most} {verb} {holder.label}"
+    else:
+        likely = f", most likely {suspect.label}" if suspect and holder.key[0] in _NAMELESS else ""
+        start = f"{most} {verb} held by {holder.label}{likely}"
+    return f"{start}: {format_bytes(holder.bytes)}, {share_words(holder.bytes / whole_bytes)} {whole}."
+
+
+def _whole(device: DeviceMoment, holders: Sequence[Holder]) -> tuple[str, int]:
+    """What shares are shares of, and its bytes: the device, or what the process holds where that is a small part."""
+    total, held = value_of(device.driver.device_total_bytes), sum(holder.bytes for holder in holders)
+    if total and held >= DEVICE_SHARE * total:
+        return "of the device", total
+    is_known = any(holder.key[0] == _OUTSIDE for holder in holders)
+    return f"of what {'this process holds' if is_known else 'PyTorch has reserved'}", held
+
+
+NOT_LOOKED_AT = "This look had no time for the tensors: a look on request may name the blocks."
+NOT_ALL_SEEN = "The looks had no time for all tensors: a look on request may name the blocks."
+OLDER_LOOK = "The next look may name them."
+NO_TENSOR = "No tensor in Python owns these blocks: C++ code or a library may hold them."
+NO_LINES = f'{NO_TENSOR} The action "Memory history on" shows which line allocates new ones.'
+LINES = f"{NO_TENSOR} The Tensors screen lists those with a line in the memory history by that line."
+
+
+def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tuple[str, bool]:
+    """Why most memory has no name and what to do, and whether a look helps; ("", False) if it has one."""
+    layout, inventory = device.layout, moment.look.inventory if moment.look else None
+    if largest.key[0] not in _NAMELESS or layout is None or moment.ended or moment.file:
+        return "", False
+    if largest.key[0] == Category.NEWER.value:
+        return OLDER_LOOK, True
+    if layout.names_time != moment.look_time:
+        return NOT_LOOKED_AT, True
+    if inventory is not None and not inventory.is_complete:
+        return NOT_ALL_SEEN, True
+    return (NO_LINES if moment.history is Recorder.NOBODY else LINES), False
+
+
+def share_words(share: float) -> str:
+    """A share of 1 as a percentage: "33%", "<1%"."""
+    return f"{share:.0%}" if share >= LEAST_SHARE else "<1%"
+
+
+def _growth(device: DeviceMoment, growth: Growth | None, leak: Finding | None, largest: Holder) -> str:
+    """What grows, how fast, and when the device will be full; "" if nothing does."""
+    if growth is None:
+        return ""
+    named = leak.owners[0] if leak and leak.owners else ""
+    subject = "It" if named == largest.name else named or "Memory"
+    words = f"{subject} grows by {rate_words(growth.bytes_per_s)}"
+    free = device.driver.device_free_bytes
+    if isinstance(free, Absent):
+        return f"{words}."
+    spare = free + device.statistics.reserved_bytes - device.statistics.allocated_bytes
+    left = time_left_words(growth.full_in_s(spare))
+    return f"{words} and fills the device in {left}." if left else f"{words}."
+
+
+def _first_seen(looks: Sequence[LookHolders]) -> Mapping[HolderKey, float]:
+    """When each holder of the newest look came; holders of the first look are left out."""
+    if not looks:
+        return {}
+    sizes = [(time, {holder.key: holder.bytes for holder in holders}) for time, holders in looks]
+    firsts = {}
+    for holder in looks[-1][1]:
+        enough = STEADY_SHARE * holder.bytes
+        since = looks[-1][0]
+        for time, by_key in reversed(sizes):
+            if by_key.get(holder.key, 0) < enough:
+                firsts[holder.key] = since
+                break
+            since = time
+    return firsts

@@ -1,0 +1,74 @@
+"""A what-if before anything runs: from what a step on tensors without data asks for."""
+
+from __future__ import annotations
+
+from array import array
+
+from gputui.explain.whatif.operations import Kind, Operations
+from gputui.explain.whatif.parts import parts_ahead
+from gputui.explain.whatif.recorded import Recorded
+from gputui.explain.whatif.scaling import SMALLEST_SCALED_BYTES, varying
+from gputui.explain.whatif.settings import Device
+from gputui.model.allocator import AllocatorSettings
+from gputui.model.rehearsal import Rehearsal
+
+VARYING = frozenset({"activation", "batch"})
+"""Categories that depend on the batch."""
+NOT_COUNTED = (
+    "Nothing ran: cuDNN's workspaces, and what single kernels allocate and free again, are not in these figures."
+)
+
+
+def recorded_ahead(rehearsal: Rehearsal, settings: AllocatorSettings, device: Device) -> Recorded:
+    """The step as a trace that begins with the program."""
+    operations = operations_ahead(rehearsal)
+    varies = varying_ahead(rehearsal, operations)
+    parts = parts_ahead(rehearsal, operations)
+    return Recorded(operations, settings, device, None, varies, None, doubts_of(rehearsal), parts)
+
+
+def varying_ahead(rehearsal: Rehearsal, operations: Operations) -> bytes:
+    """For each allocation 1 if its size is in proportion to the batch, else 0.
+
+    What is as large as a parameter, or half of it, can be a gradient on its way or autocast's copy: there its life
+    decides.
+    """
+    by_life = varying(operations)
+    columns = list(zip(rehearsal.categories, rehearsal.sizes_bytes, by_life, strict=True))
+    if "parameter" not in rehearsal.categories:
+        return by_life
+    weights = {size for category, size, _ in columns if category == "parameter"}
+    weights |= {size // 2 for size in weights}
+    return bytes(
+        category in VARYING and size >= SMALLEST_SCALED_BYTES and (size not in weights or flag)
+        for category, size, flag in columns
+    )
+
+
+def operations_ahead(rehearsal: Rehearsal) -> Operations:
+    """The requests and frees in order."""
+    numbers = array("q", [event if event >= 0 else -1 - event for event in rehearsal.events])
+    count = len(rehearsal.sizes_bytes)
+    return Operations(
+        bytes(Kind.MALLOC if event >= 0 else Kind.FREE for event in rehearsal.events),
+        numbers,
+        array("q", range(len(numbers))),
+        rehearsal.sizes_bytes,
+        array("Q", [0]) * count,
+        array("Q", [0]) * count,
+        earlier=0,
+    )
+
+
+def doubts_of(rehearsal: Rehearsal) -> tuple[str, ...]:
+    """What makes the figures less than sure, as sentences."""
+    doubts = [NOT_COUNTED]
+    if rehearsal.values_read:
+        times = "a value" if rehearsal.values_read == 1 else f"{rehearsal.values_read} values"
+        doubts.append(f"The program read {times} of tensors on the GPU, and got 0, 1 or False in their place.")
+    for name, count in rehearsal.largest_results.items():
+        often = "once" if count == 1 else f"{count} times"
+        doubts.append(
+            f"The size of what {name} gives depends on values ({often}): it was taken for as large as can be."
+        )
+    return tuple(doubts)

@@ -1,0 +1,121 @@
+"""Blocks and pools of the modelled allocator, linked and ordered as in PyTorch's `CUDACachingAllocator.cpp`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+PoolId = tuple[int, int]
+DEFAULT_POOL: PoolId = (0, 0)
+
+
+class Range:
+    """The address range of an expandable segment: its first address, and the size of its pages."""
+
+    __slots__ = ("address", "page_bytes")
+
+    def __init__(self, address: int, page_bytes: int) -> None:
+        self.address = address
+        self.page_bytes = page_bytes
+
+
+class Block:
+    """A piece of a segment; `previous` and `next` are its neighbours in the segment.
+
+    `range` is None in a native segment. `is_waiting`: freed, but used by another stream. `born_at` is the pool's count
+    of searches when the block became free, from which garbage collection tells its age.
+    """
+
+    __slots__ = ("address", "born_at", "is_allocated", "is_mapped", "is_waiting", "next", "pool", "previous", "range",
+                 "size", "stream")  # fmt: skip
+
+    def __init__(self, address: int, size: int, stream: int, pool: Pool, range_: Range | None = None) -> None:
+        self.address = address
+        self.size = size
+        self.stream = stream
+        self.pool = pool
+        self.range = range_
+        self.previous: Block | None = None
+        self.next: Block | None = None
+        self.is_allocated = False
+        self.is_waiting = False
+        self.is_mapped = True
+        self.born_at = 0
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it is a part of its segment only."""
+        return self.previous is not None or self.next is not None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether it can be handed out or merged."""
+        return not self.is_allocated and not self.is_waiting
+
+    @property
+    def growable_bytes(self) -> int:
+        """Its size with the unmapped space right behind it."""
+        following = self.next
+        return self.size + (following.size if following is not None and not following.is_mapped else 0)
+
+    def link(self, previous: Block | None, following: Block | None) -> None:
+        """Put the block between two neighbours."""
+        self.previous, self.next = previous, following
+        if previous is not None:
+            previous.next = self
+        if following is not None:
+            following.previous = self
+
+
+Entry = tuple[int, int, Block]
+
+
+class Pool:
+    """Free and unmapped blocks of one pool, for each stream: free ones by (size, address), unmapped ones by address."""
+
+    __slots__ = ("free", "is_small", "pool_id", "searches", "unmapped")
+
+    def __init__(self, *, is_small: bool, pool_id: PoolId = DEFAULT_POOL) -> None:
+        self.is_small = is_small
+        self.pool_id = pool_id
+        self.searches = 0
+        self.free: dict[int, list[Entry]] = {}
+        self.unmapped: dict[int, list[Entry]] = {}
+
+    def insert(self, block: Block) -> None:
+        """Add a free block."""
+        block.born_at = self.searches
+        insort(self.free.setdefault(block.stream, []), (block.size, block.address, block))
+
+    def remove(self, block: Block) -> None:
+        """Take a free or an unmapped block out, wherever it is."""
+        if block.is_mapped:
+            entries, key = self.free[block.stream], (block.size, block.address)
+        else:
+            entries, key = self.unmapped[block.stream], (block.address, block.size)
+        index = bisect_left(entries, key)
+        if index < len(entries) and entries[index][2] is block:
+            del entries[index]
+
+    def insert_unmapped(self, block: Block) -> None:
+        """Add a block without memory behind it."""
+        insort(self.unmapped.setdefault(block.stream, []), (block.address, block.size, block))
+
+    def free_blocks(self) -> list[Block]:
+        """All free blocks, in PyTorch's order: by stream, size and address."""
+        return [entry[2] for stream in sorted(self.free) for entry in self.free[stream]]
+
+    def merge(self, block: Block, neighbour: Block | None) -> None:
+        """Let `block`, which is in no set, take in a neighbour that is in the same state."""
+        if neighbour is None or not neighbour.is_available or neighbour.is_mapped != block.is_mapped:
+            return
+        self.remove(neighbour)
+        if neighbour is block.previous:
+            block.address = neighbour.address
+            block.previous = neighbour.previous
+            if block.previous is not None:
+                block.previous.next = block
+        else:
+            block.next = neighbour.next
+            if block.next is not None:
+                block.next.previous = block
+        block.size += neighbour.size

@@ -1,0 +1,214 @@
+"""The cases of a what-if: what would change, how much it would take, and how sure that is."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gputui.explain.whatif.changes import changed as changed_by
+from gputui.explain.whatif.changes import check, possible
+from gputui.explain.whatif.operations import Kind, Operations
+from gputui.explain.whatif.recorded import Recorded, replayable
+from gputui.explain.whatif.replay import Outcome, replay, replay_in_slices
+from gputui.explain.whatif.settings import with_settings
+from gputui.model.allocator import AllocatorSettings
+
+BATCHES_AT_MOST = 1 << 20
+"""Where the search for the largest batch ends."""
+
+
+class Known(str, Enum):
+    """How an outcome is known."""
+
+    EXACT = "exact"  # the same requests, from the program's start
+    SCALED = "scaled"  # requests in proportion to the batch
+    ESTIMATED = "estimated"  # the trace begins in the middle of the program, or nothing ran
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One change. `settings` are written as in PYTORCH_ALLOC_CONF and come on top of the program's own.
+
+    `changes` are those of the program, by their names in `changes.CHANGES`.
+    `batch` is the recorded batch and the one asked about. `device_memory_bytes` is a device in place of the recorded.
+    """
+
+    label: str
+    settings: str = ""
+    batch: tuple[int, int] | None = None
+    device_memory_bytes: int | None = None
+    has_empty_cache: bool = True
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A case with its outcome."""
+
+    case: Case
+    outcome: Outcome
+    known: Known
+
+
+DEFAULT_SETTINGS = (
+    "expandable_segments:True",
+    "max_split_size_mb:128",
+    "max_split_size_mb:512",
+    "roundup_power2_divisions:4",
+    "roundup_power2_divisions:8",
+)
+"""The settings that people try, in the order in which they do."""
+
+AS_RECORDED = Case("as recorded")
+AS_WRITTEN = Case("as written")
+"""The case without a change: of a trace, and of a program that did not run."""
+
+
+def unchanged(recorded: Recorded) -> Case:
+    """The case without a change, which the others are compared with."""
+    return AS_WRITTEN if recorded.is_ahead else AS_RECORDED
+
+
+def default_cases(recorded: Recorded) -> tuple[Case, ...]:
+    """The cases to show where none was asked for: those that differ from what the program has."""
+    own = recorded.settings
+    changed = [Case(words, words) for words in DEFAULT_SETTINGS if not is_same(own, with_settings(own, words))]
+    if own.is_expandable:
+        changed.append(Case("expandable_segments:False", "expandable_segments:False"))
+    if Kind.EMPTY_CACHE in recorded.operations.kinds:
+        changed.append(Case("without its calls of empty_cache()", has_empty_cache=False))
+    if recorded.parts is not None:
+        changed += [
+            Case(change.label, changes=(change.name,)) for change in possible(recorded.operations, recorded.parts)
+        ]
+    return tuple(changed)
+
+
+def is_same(one: AllocatorSettings, other: AllocatorSettings) -> bool:
+    """Whether two settings are equal in everything but how they are written."""
+    return replace(one, values=(), roundup_divisions=_divisions(one)) == replace(
+        other, values=(), roundup_divisions=_divisions(other)
+    )
+
+
+def _divisions(settings: AllocatorSettings) -> tuple[int, ...]:
+    """Only divisions over 1 change anything."""
+    return tuple(count if count > 1 else 0 for count in settings.roundup_divisions) or (0,) * 16
+
+
+def answers(recorded: Recorded, cases: Sequence[Case]) -> Iterator[float | Answer]:
+    """The answer to each case in order; between them the share of all work that is done. Raises UsageError."""
+    for place, case in enumerate(cases):
+        for step in _run(recorded, case):
+            yield step if isinstance(step, Answer) else (place + step) / len(cases)
+
+
+def answer(recorded: Recorded, case: Case) -> Answer:
+    """The answer to one case. Raises UsageError where the trace contradicts its map."""
+    return next(step for step in _run(recorded, case) if isinstance(step, Answer))
+
+
+def _run(recorded: Recorded, case: Case) -> Iterator[float | Answer]:
+    settings = with_settings(recorded.settings, case.settings)
+    device = recorded.device
+    if case.device_memory_bytes is not None:
+        device = replace(device, available_bytes=case.device_memory_bytes, total_bytes=case.device_memory_bytes)
+    sizes = recorded.scaled(*case.batch) if case.batch else None
+    operations = _operations(recorded, case, sizes)
+    sizes = None if case.changes else sizes
+    is_unchanged = sizes is None and not case.changes
+    start = recorded.start if is_unchanged and is_same(settings, recorded.settings) else None
+    steps = replay_in_slices(operations, settings, device, sizes, start)
+    while True:
+        with replayable():
+            step = next(steps, None)
+        if step is None:
+            return
+        yield Answer(case, step, _known(recorded, case, step)) if isinstance(step, Outcome) else step
+
+
+def _operations(recorded: Recorded, case: Case, sizes: array[int] | None) -> Operations:
+    """What the program asks for in a case; where it is changed, with the sizes of another batch."""
+    operations = recorded.operations if case.has_empty_cache else without_empty_cache(recorded.operations)
+    if not case.changes:
+        return operations
+    check(recorded.operations, recorded.parts, case.changes)
+    assert recorded.parts is not None
+    scaled = operations if sizes is None else replace(operations, sizes_bytes=sizes)
+    return changed_by(scaled, recorded.parts, case.changes)
+
+
+def _known(recorded: Recorded, case: Case, outcome: Outcome) -> Known:
+    if recorded.is_ahead or case.changes:
+        return Known.ESTIMATED
+    if case.batch is not None and case.batch[0] != case.batch[1]:
+        return Known.SCALED
+    is_recorded = case == replace(AS_RECORDED, label=case.label)
+    if is_recorded:
+        return Known.EXACT if outcome.peak_reserved_bytes == recorded.recorded_peak_bytes else Known.ESTIMATED
+    return Known.EXACT if recorded.is_whole and not recorded.operations.doubtful_releases else Known.ESTIMATED
+
+
+def without_empty_cache(operations: Operations) -> Operations:
+    """The operations without the program's own `empty_cache()`."""
+    kept = [place for place, kind in enumerate(operations.kinds) if kind != Kind.EMPTY_CACHE]
+    numbers, events = operations.numbers, operations.events
+    return replace(
+        operations,
+        kinds=bytes(operations.kinds[place] for place in kept),
+        numbers=type(numbers)("q", [numbers[place] for place in kept]),
+        events=type(events)("q", [events[place] for place in kept]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LargestBatch:
+    """The largest batch that fits, what it would reserve, and what one more sample costs at that size."""
+
+    batch: int
+    peak_reserved_bytes: int
+    bytes_per_sample: int
+
+
+def largest_batch(
+    recorded: Recorded, now: int, case: Case, report: Callable[[], None] = lambda: None
+) -> LargestBatch | None:
+    """By bisection over replays on the case's device; None where not even a batch of 1 fits. Calls `report` between."""
+
+    def peak(batch: int) -> int | None:
+        report()
+        outcome = answer(recorded, replace(case, batch=(now, batch))).outcome
+        return None if outcome.is_out_of_memory else outcome.peak_reserved_bytes
+
+    fits, fails = 0, now
+    while fails <= BATCHES_AT_MOST and peak(fails) is not None:
+        fits, fails = fails, fails * 2
+    if fails > BATCHES_AT_MOST:
+        return None
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        fits, fails = (middle, fails) if peak(middle) is not None else (fits, middle)
+    if not fits:
+        return None
+    wide = replace(case, device_memory_bytes=None)
+    unlimited = replace(recorded, device=replace(recorded.device, available_bytes=None))
+    less, more = (
+        replay(unlimited.operations, with_settings(unlimited.settings, wide.settings), unlimited.device, sizes)
+        for sizes in (recorded.scaled(now, fits), recorded.scaled(now, 2 * fits))
+    )
+    growth = more.peak_allocated_bytes - less.peak_allocated_bytes
+    return LargestBatch(fits, less.peak_reserved_bytes, growth // fits)
+
+
+def largest_of(
+    recorded: Recorded, cases: Sequence[Case], report: Callable[[], None] = lambda: None
+) -> LargestBatch | None:
+    """The largest batch of the first case with one, where the device's memory is known."""
+    case = next((case for case in cases if case.batch), None)
+    if case is None or case.batch is None:
+        return None
+    if case.device_memory_bytes is None and recorded.device.available_bytes is None:
+        return None
+    return largest_batch(recorded, case.batch[0], case, report)

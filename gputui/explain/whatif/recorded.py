@@ -1,0 +1,153 @@
+"""What a what-if starts from: a device's operations, and the settings and the device of the recording."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from gputui.errors import UsageError
+from gputui.explain.step.step import step_of
+from gputui.explain.whatif.layout import StartLayout, layout_before
+from gputui.explain.whatif.operations import Operations, device_of, growth, operations_of
+from gputui.explain.whatif.parts import Parts, parts_of_step
+from gputui.explain.whatif.scaling import varying
+from gputui.explain.whatif.settings import CHANGES, DEFAULTS, Device, with_settings
+from gputui.model.allocator import AllocatorSettings, Segment
+from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.reading import value_of
+from gputui.model.target import Look
+from gputui.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One device's trace, ready for a replay.
+
+    `varies` says of each allocation whether its size depends on the batch (1 or 0). `recorded_peak_bytes` is the most
+    that was reserved according to the trace itself, which tells whether a replay is right; None where nothing ran, and
+    `doubts` then says what the figures lack.
+    """
+
+    operations: Operations
+    settings: AllocatorSettings
+    device: Device
+    start: StartLayout | None
+    varies: bytes
+    recorded_peak_bytes: int | None
+    doubts: tuple[str, ...] = ()
+    parts: Parts | None = None
+    """What each request is for, None where that is not known."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether nothing ran, and the requests are those of a step on tensors without data."""
+        return self.recorded_peak_bytes is None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the trace begins with the program."""
+        return self.operations.earlier == 0
+
+    def scaled(self, now: int, then: int) -> array[int]:
+        """The requests with a batch of `then` instead of `now`: those that depend on it, in proportion."""
+        return array("Q", [
+            -(-size * then // now) if flag else size
+            for size, flag in zip(self.operations.sizes_bytes, self.varies, strict=True)
+        ])  # fmt: skip
+
+
+def recorded_of(moment: TargetMoment, device: int | None = None) -> Recorded:
+    """What a moment's trace of `device` gives; None: the device with the longest. Raises UsageError without one."""
+    return recorded_from(moment.traces, moment.look, device, devices_of(moment))
+
+
+def devices_of(moment: TargetMoment) -> dict[int, Device]:
+    """Each of a moment's devices, by PyTorch's index: its size, and what PyTorch can have of it beside all others."""
+    return {device.index: _device_of(device) for device in moment.devices}
+
+
+def _device_of(device: DeviceMoment) -> Device:
+    free, used = value_of(device.driver.device_free_bytes), value_of(device.driver.device_used_bytes)
+    if free is None or used is None:
+        return Device(None, value_of(device.driver.device_total_bytes))
+    return Device(free + device.statistics.reserved_bytes, free + used)
+
+
+def recorded_from(
+    traces: Sequence[Trace],
+    look: Look | None,
+    device: int | None = None,
+    devices: Mapping[int, Device] = MappingProxyType({}),
+) -> Recorded:
+    """What the trace of `device` gives, with the look at its end. Raises UsageError where there is no such trace.
+
+    `device` None is the device with the longest trace; `devices` are what is known of them.
+    """
+    longest = sorted((trace for trace in traces if len(trace)), key=len, reverse=True)
+    chosen = next((trace for trace in longest if device is None or trace.device == device), None)
+    if chosen is None:
+        cause = "There is no trace of allocations in it, and only a trace can be replayed."
+        raise UsageError(cause, HOW_TO_RECORD)
+    layout = look.map if look else None
+    segments = [segment for segment in layout.segments if segment.device == chosen.device] if layout else []
+    settings = layout.settings if layout else DEFAULTS
+    with replayable():
+        ready = recorded(chosen, segments, settings, devices.get(chosen.device, Device()))
+        step = step_of(chosen, look) if look else None
+        return replace(ready, parts=parts_of_step(step, ready.operations)) if step else ready
+
+
+@contextmanager
+def replayable() -> Iterator[None]:
+    """Raise UsageError where the trace, its map and its settings contradict each other."""
+    try:
+        yield
+    except (LookupError, ArithmeticError, ValueError) as error:
+        cause = "The trace contradicts the map at its end, so it cannot be replayed."
+        raise UsageError(cause, "Record another one.") from error
+
+
+HOW_TO_RECORD = (
+    "Record one with `gputui step PID`, or in the program with torch.cuda.memory._record_memory_history() before "
+    "torch.cuda.memory._dump_snapshot(FILE)."
+)
+
+
+def recorded(
+    trace: Trace,
+    segments: Sequence[Segment],
+    settings: AllocatorSettings,
+    known: Device = Device(),  # noqa: B008 - it is immutable
+) -> Recorded:
+    """The trace of one device, with the map at its end and the settings it was recorded under.
+
+    `known` is the device now; an out-of-memory error in the trace shows better what there was.
+    """
+    device, peak_bytes = device_of(trace, segments, known.total_bytes), _peak(trace, segments)
+    if device.available_bytes is None and known.available_bytes is not None:
+        device = replace(device, available_bytes=max(known.available_bytes, peak_bytes))
+    operations = operations_of(trace, segments, device)
+    settings = _complete(settings)
+    start = None if operations.earlier == 0 and not segments else layout_before(trace, segments, operations, settings)
+    return Recorded(operations, settings, device, start, varying(operations), peak_bytes)
+
+
+def _complete(settings: AllocatorSettings) -> AllocatorSettings:
+    """The settings with those that PyTorch's map does not name, out of what the program has set."""
+    values = dict(settings.values)
+    for name in ("max_non_split_rounding_mb", "garbage_collection_threshold"):
+        if name in values and name in CHANGES:
+            settings = with_settings(settings, f"{name}:{values[name]}")
+    return replace(settings, backend="native")
+
+
+def _peak(trace: Trace, segments: Sequence[Segment]) -> int:
+    """The most that was reserved, going back from the end of the trace."""
+    reserved = peak = sum(segment.size_bytes for segment in segments)
+    for action, size in zip(reversed(trace.actions), reversed(trace.sizes_bytes), strict=True):
+        reserved -= growth(action, size)
+        peak = max(peak, reserved)
+    return peak

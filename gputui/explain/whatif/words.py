@@ -1,0 +1,144 @@
+"""A what-if as text for people: the best answer first, then a table of all cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputui.explain.whatif.cases import Answer, Known, LargestBatch
+from gputui.explain.whatif.changes import EVALUATION
+from gputui.explain.whatif.recorded import Recorded
+from gputui.units import format_bytes
+
+WORTH_SAYING = 0.01
+"""A share of what is reserved: smaller savings are not worth a change."""
+BAR_CELLS = 20
+HEADINGS = ("case", "peak reserved", "change", "peak allocated", "known")
+
+
+def headline(baseline: Answer, answers: Sequence[Answer]) -> str:
+    """One sentence: what would save the most, or have met a request that failed; two where nothing ran."""
+    if baseline.outcome.unmet_requests:
+        return _about_failures(baseline, answers)
+    now = baseline.outcome.peak_reserved_bytes
+    fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory and not answer.case.batch]
+    fitting = [answer for answer in fitting if EVALUATION not in answer.case.changes] or fitting
+    if not baseline.outcome.is_out_of_memory:  # a setting changes nothing that is computed
+        fitting = [answer for answer in fitting if not answer.case.changes] or fitting
+    best = min(fitting, key=lambda answer: answer.outcome.peak_reserved_bytes, default=None)
+    if baseline.outcome.is_out_of_memory:
+        return _about_room(baseline, best)
+    saved = now - best.outcome.peak_reserved_bytes if best else 0
+    if best is None or saved < WORTH_SAYING * now:
+        as_it_is = f"{baseline.case.label}, this takes {format_bytes(now)} at its peak."
+        return _capital(as_it_is) if not fitting else f"No setting here saves memory: {as_it_is}"
+    then = format_bytes(best.outcome.peak_reserved_bytes)
+    return (
+        f"{_capital(best.case.label)} would take {then} at the peak instead of {format_bytes(now)}"
+        f" ({saved / now:.0%} less, {best.known.value})."
+    )
+
+
+def _capital(words: str) -> str:
+    """Settings keep their small letter."""
+    return words if ":" in words.split(" ", maxsplit=1)[0] else f"{words[:1].upper()}{words[1:]}"
+
+
+def _about_room(baseline: Answer, best: Answer | None) -> str:
+    """The unchanged case does not fit the device: which case does."""
+    failed = format_bytes(baseline.outcome.failed_request_bytes)
+    does_not_fit = f"{_capital(baseline.case.label)}, this does not fit: a request of {failed} fails."
+    if best is None:
+        return f"{does_not_fit} No case here fits."
+    return f"{does_not_fit} {_capital(best.case.label)} would take {format_bytes(best.outcome.peak_reserved_bytes)}."
+
+
+def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
+    """Whether a setting makes room for the requests that failed when they were recorded."""
+    unmet = baseline.outcome.unmet_requests
+    requests = "the request" if unmet == 1 else f"the {unmet} requests"
+    settings = [answer for answer in answers if answer.case.settings and not answer.case.batch]
+    best = min(settings, key=lambda answer: answer.outcome.unmet_requests, default=None)
+    if best is None or best.outcome.unmet_requests >= unmet:
+        return f"No setting here makes room for {requests} that failed."
+    left = best.outcome.unmet_requests
+    rest = f" for all but {left} of" if left else " for"
+    return f"{best.case.label} would have made room{rest} {requests} that failed ({best.known.value})."
+
+
+def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
+    """What makes the answers less than sure, as sentences."""
+    if recorded.is_ahead:
+        return list(recorded.doubts)
+    problems = []
+    assert recorded.recorded_peak_bytes is not None
+    if baseline.outcome.peak_reserved_bytes != recorded.recorded_peak_bytes and not baseline.outcome.is_out_of_memory:
+        problems.append(
+            f"The replay under the recorded settings reserves {format_bytes(baseline.outcome.peak_reserved_bytes)} at"
+            f" its peak, the recording {format_bytes(recorded.recorded_peak_bytes)}."
+        )
+    if recorded.operations.earlier:
+        problems.append(
+            f"The trace does not begin with the program: {recorded.operations.earlier} blocks existed before it, and"
+            " the replay of another setting allocates them first, one after the other."
+        )
+    if recorded.operations.doubtful_releases:
+        problems.append(
+            f"{recorded.operations.doubtful_releases} releases may have been PyTorch's own, before it asked for more"
+            " memory; they are replayed as calls of empty_cache()."
+        )
+    return problems
+
+
+def report(
+    baseline: Answer, answers: Sequence[Answer], largest: LargestBatch | None, problems: Sequence[str], width: int
+) -> str:
+    """Lines of text: the headline, the largest batch, the table, and the problems."""
+    lines = [headline(baseline, answers)]
+    if largest is not None:
+        lines.append(largest_words(largest))
+    lines.append("")
+    lines += table(baseline, answers, width)
+    lines += ["", *problems] if problems else []
+    return "\n".join(lines) + "\n"
+
+
+def largest_words(largest: LargestBatch) -> str:
+    """The largest batch that fits, in a sentence."""
+    return (
+        f"The largest batch that fits is {largest.batch}: it would reserve"
+        f" {format_bytes(largest.peak_reserved_bytes)}; one more sample costs {format_bytes(largest.bytes_per_sample)}."
+    )
+
+
+def table(baseline: Answer, answers: Sequence[Answer], width: int) -> list[str]:
+    """The recorded case, then the others: those that take least first, those that do not fit last."""
+    rows = [HEADINGS, *(_row(baseline, answer) for answer in (baseline, *by_saving(answers)))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * len(HEADINGS)))
+    return [
+        "  ".join(
+            text[: widths[column]].ljust(widths[column]) if column in (0, 4) else text.rjust(widths[column])
+            for column, text in enumerate(row)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def by_saving(answers: Sequence[Answer]) -> list[Answer]:
+    """Those that take least first, those that run out of memory last."""
+    return sorted(answers, key=lambda answer: (answer.outcome.is_out_of_memory, answer.outcome.peak_reserved_bytes))
+
+
+def _row(baseline: Answer, answer: Answer) -> tuple[str, ...]:
+    outcome = answer.outcome
+    if outcome.is_out_of_memory:
+        return answer.case.label, "out of memory", "", format_bytes(outcome.peak_allocated_bytes), answer.known.value
+    change = outcome.peak_reserved_bytes - baseline.outcome.peak_reserved_bytes
+    known = answer.known.value if answer.known is not Known.EXACT else "exact"
+    return (
+        answer.case.label,
+        format_bytes(outcome.peak_reserved_bytes),
+        f"{'+' if change > 0 else ''}{format_bytes(change)}" if change else "",
+        format_bytes(outcome.peak_allocated_bytes),
+        known,
+    )
