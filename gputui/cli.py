@@ -37,11 +37,25 @@ class Command(NamedTuple):
 MONITOR = Command("", "the monitor", "gputui.commands.monitor:run")
 COMMANDS = (
     Command("attach", "look inside a running training process", "gputui.commands.attach:run"),
-    Command("replay", "play back a recording of an attached process", "gputui.commands.replay:run"),
+    Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "gputui.commands.open:run"),
+    Command("replay", "another name of open", "gputui.commands.open:run"),
+    Command("step", "record a step of training, and show who holds the memory at its peak", "gputui.commands.step:run"),
     Command(
         "snapshot",
         "save a process's memory as a file for PyTorch's viewer",
         "gputui.commands.snapshot:run",
+        needs_settings=False,
+    ),
+    Command(
+        "black-box",
+        "list what was kept of out-of-memory errors",
+        "gputui.commands.black_box:run",
+        needs_settings=False,
+    ),
+    Command(
+        "whatif",
+        "what a trace would have taken under other settings, or with another batch",
+        "gputui.commands.whatif:run",
         needs_settings=False,
     ),
     Command("run", "run a program so that gputui can attach to it", "gputui.commands.run:run", needs_settings=False),

@@ -5,11 +5,13 @@ PREFIX = "GPUTUI_"
 CONFIG = "GPUTUI_CONFIG"
 PROBE = "GPUTUI_PROBE"
 PROBE_ACTS = "GPUTUI_PROBE_ACTS"
+BLACK_BOX = "GPUTUI_BLACK_BOX"
 
 OF_NO_SETTING = {
     CONFIG: "the path of another settings file",
     PROBE: "0 in a program's environment keeps the probe out of it",
     PROBE_ACTS: "0 in a program's environment makes its probe refuse every action",
+    BLACK_BOX: "the folder in which a program's probe keeps what held the GPU memory at out-of-memory errors",
 }
 """Name and meaning of the variables that stand for no setting. `settings.table.VARIABLES` has all of them."""
 

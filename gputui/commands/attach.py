@@ -10,19 +10,21 @@ from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
 from gputui.commands.attach_follow import follow_in_documents, follow_in_lines
+from gputui.commands.attach_loading import ONCE_WAITS_S, end_probes, put_probes_in
 from gputui.commands.attach_report import report
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.attach_document import attach_document
+from gputui.inject.process_facts import workers_of
 from gputui.model.target import Look, Statistics
 from gputui.output import is_in_color, narrate, output_width, put
 from gputui.settings import Settings, add_flags, apply_flags
+from gputui.sources.files.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import one_moment
 from gputui.sources.procfs import ProcFs
-from gputui.sources.recording.recorder import NO_KEEPER, FileRecorder, Keeper
 
 INTERVAL_S = 1.0
 PIPE_COLUMNS = 80
@@ -39,12 +41,17 @@ def run(arguments: list[str], settings: Settings) -> int:
     settings = apply_flags(settings, parsed)
     pids = [pid_of(word) for word in parsed.pids]
     if parsed.job:
-        pids += _ranks(pid_of(parsed.job))
+        pids += _ranks(pid_of(parsed.job), with_probe=parsed.detach)
     if not pids:
         return _list(parsed)
+    if parsed.detach:
+        return end_probes(pids)
     if parsed.once and parsed.record:
         cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
         raise UsageError(cause, "Leave out one of them.")
+    put_probes_in(
+        pids, is_assumed=parsed.yes or (parsed.once and parsed.json), limit_s=ONCE_WAITS_S if parsed.once else None
+    )
     if parsed.once:
         return _once(pids, settings, as_json=parsed.json)
     if parsed.record:
@@ -54,16 +61,17 @@ def run(arguments: list[str], settings: Settings) -> int:
     return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids, settings.look_pause_s)
 
 
-def _ranks(launcher: int) -> list[int]:
-    ranks = listing.children_with_probes(launcher)
+def _ranks(launcher: int, *, with_probe: bool) -> list[int]:
+    """The processes that a launcher started which have a probe, and, unless `with_probe`, those that can get one."""
+    ranks = {*listing.children_with_probes(launcher), *([] if with_probe else workers_of(launcher))}
     if not ranks and ProcFs().stat(launcher) is None:
         cause = f"There is no process {launcher} here."
         raise GputuiError(cause, "`gputui attach` lists the processes you can attach to.")
     if not ranks:
-        cause = f"No process below PID {launcher} has a probe."
+        cause = f"No process below PID {launcher} has a probe" + (", or PyTorch in it." if not with_probe else ".")
         remedy = "Start the job with `gputui run torchrun ...`, or put `import gputui.probe` into the program."
         raise GputuiError(cause, f"{remedy} To attach to that process itself: gputui attach {launcher}.")
-    return list(ranks)
+    return sorted(ranks)
 
 
 def _record(pids: list[int], settings: Settings, path: str, *, as_json: bool) -> int:
@@ -93,16 +101,17 @@ def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEE
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
-        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json]",
+        usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json] [--yes]\n"
+        "       gputui attach PID ... --detach",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
-    parser.add_argument("pids", nargs="*", metavar="PID", help="a process with the probe loaded")
-    parser.add_argument(
-        "--job", metavar="PID", help="attach to all processes that this launcher started and that have a probe"
-    )
+    parser.add_argument("pids", nargs="*", metavar="PID", help="a process that runs PyTorch")
+    parser.add_argument("--job", metavar="PID", help="attach to all ranks that this launcher started")
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
     parser.add_argument("--once", action="store_true", help="print one look, with what to do, and exit")
     parser.add_argument("--json", action="store_true", help="print JSON: one document per line for each look")
+    parser.add_argument("--yes", action="store_true", help="put the probe into a process without it, without asking")
+    parser.add_argument("--detach", action="store_true", help="end a probe that was put into a running process")
     add_flags(parser)
     return parser
 
@@ -146,8 +155,8 @@ def _once(pids: list[int], settings: Settings, *, as_json: bool) -> int:
 
 def _hints(pid: int, client: ProbeClient) -> list[str]:
     """For a launcher, which holds no device itself: the processes that do its work."""
-    children = [] if client.greeting.is_cuda_initialized else listing.children_with_probes(pid)
-    return [f"Processes that it started: gputui attach {' '.join(map(str, children))}"] if children else []
+    has_ranks = not client.greeting.is_cuda_initialized and (workers_of(pid) or listing.children_with_probes(pid))
+    return [f"The processes that it started: gputui attach --job {pid}"] if has_ranks else []
 
 
 def _follow(pids: list[int], look_pause_s: float | None) -> int:

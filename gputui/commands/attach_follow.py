@@ -16,9 +16,9 @@ from gputui.model.snapshot import Attention
 from gputui.model.timeline import Timeline
 from gputui.output import has_reader, narrate, put
 from gputui.settings import Settings
+from gputui.sources.files.recording.recorder import NO_KEEPER, Keeper
 from gputui.sources.machine import LiveMachine
 from gputui.sources.probe.feed import feed_opener
-from gputui.sources.recording.recorder import NO_KEEPER, Keeper
 
 LOOK_INTERVAL_S = 1.0
 """Seconds between two looks at NVML and the host, and between two checks that standard output still has a reader."""

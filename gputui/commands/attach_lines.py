@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gputui.explain.release import predict_device
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import TargetMoment
+from gputui.model.programs import program_of
 from gputui.model.target import Greeting, Look, Statistics
 from gputui.sources.probe.listing import ProbeInfo
 from gputui.units import format_bytes
@@ -32,7 +33,7 @@ def introduction(greeting: Greeting) -> str:
     """The command and versions of an attached process, on one line."""
     rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
-    return f"{greeting.pid}  {greeting.command}  (Python {greeting.python}, {torch}{rank})\n"
+    return f"{greeting.pid}  {program_of(greeting.command)}  (Python {greeting.python}, {torch}{rank})\n"
 
 
 def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
@@ -82,4 +83,4 @@ def _row(process: ProbeInfo) -> tuple[str, ...]:
         return (str(process.pid), process.user, "-", "-", "-", process.problem)
     rank = f"{greeting.rank}/{greeting.world_size}" if greeting.rank is not None else "-"
     held = ", ".join(f"cuda:{device.device} {format_bytes(device.reserved_bytes)}" for device in process.held)
-    return (str(process.pid), process.user, rank, greeting.torch or "-", held or "-", greeting.command)
+    return (str(process.pid), process.user, rank, greeting.torch or "-", held or "-", program_of(greeting.command))

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Iterable, Sequence
 
+from gputui.commands.report_page import Page
+from gputui.commands.step_report import peak_report
 from gputui.explain.advice import findings_of
-from gputui.explain.advice.names import counted, family
-from gputui.explain.advice.stuck import UNKNOWN
+from gputui.explain.advice.names import counted
+from gputui.explain.failure.sections import Section, sections_of
+from gputui.explain.families import bytes_of, description, families
 from gputui.explain.owners import block_bytes, storage_bytes
 from gputui.explain.parts import Part, parts_of
+from gputui.explain.step.step import step_of
+from gputui.explain.verdict import HolderLine, Verdict, look_holders, share_words, verdict
+from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.analysis import Owner
-from gputui.model.finding import Finding, Weight
-from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.model.finding import Finding
+from gputui.model.moment import DeviceMoment, OpenedFile, TargetMoment
+from gputui.model.programs import program_of
 from gputui.model.reading import Absent, value_of
 from gputui.model.target import Greeting
 from gputui.model.tensors import HOST, Category
-from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
+from gputui.output import RED
 from gputui.units import format_bytes
 
-NARROWEST, WIDEST = 60, 100
+NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 FAMILIES_SHOWN = 10
-SIGNS = {Weight.PROBLEM: ("!", RED), Weight.ADVICE: ("*", YELLOW), Weight.FACT: ("-", "")}
-"""By weight, the sign before a finding and its colour on a terminal."""
+EVENTS_WORKED_OUT = 500_000
+"""Of a trace with more, it would take more than some seconds to say who held the memory at its peak."""
+REQUEST = "The request that failed"
 
 OUTSIDE_PROCESS = {"others", "driver", "free"}
 OUTSIDE_TORCH = {*OUTSIDE_PROCESS, "outside"}
@@ -33,73 +40,89 @@ NOTES = {"stuck": "free, beside live blocks", "releasable": "empty_cache() would
 
 def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_color: bool) -> str:
     """The answer in the first lines, then a section each for memory, findings and tensors; `problems` are sentences."""
-    page = _Page(max(NARROWEST, min(width, WIDEST)), in_color=in_color)
+    page = Page(width, in_color=in_color)
     devices, findings = moment.held_devices, findings_of(moment)
-    page.line(_introduction(moment.greeting))
+    replayed = replayed_of(moment, findings)
+    sections = _begin(page, moment, replayed[1] if replayed else None)
+    names = {device.index: f"cuda:{device.index}: " if len(devices) > 1 else "" for device in devices}
+    answers = {device.index: _verdict(moment, device, findings) for device in devices}
+    for index, answer in answers.items():
+        if answer:
+            page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
     for summary in [_summary(device, page.width) for device in devices] or ["It holds no GPU memory."]:
         page.line(summary)
-    named = [(f"cuda:{device.index}: " if len(devices) > 1 else "", finding) for device, finding in findings]
+    named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     for device_name, finding in named[:1]:
         page.finding(device_name, finding)
+    for section in sections:
+        _failure(page, section)
     for device in devices:
+        _holders(page, device, answers[device.index])
         _memory(page, device)
+        _peak(page, moment, device)
     _why(page, named)
     for place in devices or (None,):
         _tensors(page, moment, place)
-    page.section("This look")
-    unknown = [sentence for device in devices for sentence in _unknown(device)]
-    notes = [*problems, *(problem.text for problem in moment.problems)]
-    for sentence in (*_cost(moment), *_host(moment), *unknown, *notes):
-        page.wrapped(sentence, "  ")
+    _this_look(page, moment, problems)
     return page.text
 
 
-class _Page:
-    """Lines of at most `width` columns, in ASCII apart from names."""
+def _peak(page: Page, moment: TargetMoment, device: DeviceMoment) -> None:
+    """The peak of a file's trace: a trace that is too long to be worked out now is left to the Step screen."""
+    trace = next((trace for trace in moment.traces if trace.device == device.index), None)
+    if trace is None or moment.look is None:
+        return
+    page.section(f"The recorded trace of cuda:{device.index}")
+    step = step_of(trace, moment.look) if len(trace) <= EVENTS_WORKED_OUT else None
+    if step is None:
+        page.wrapped(f"It has {len(trace):,} events: the Step screen shows its peak.", "  ")
+        return
+    for line in peak_report(step, page.width):
+        page.line(line)
 
-    def __init__(self, width: int, *, in_color: bool) -> None:
-        self.width = width
-        self._in_color = in_color
-        self._lines: list[str] = []
 
-    @property
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
+def _this_look(page: Page, moment: TargetMoment, problems: Sequence[str]) -> None:
+    """When the look was taken, what it cost, and what could not be known."""
+    page.section("This look")
+    unknown = [sentence for device in moment.held_devices for sentence in _unknown(device)]
+    notes = [*problems, *(problem.text for problem in moment.problems)]
+    for sentence in (*_cost(moment), *_host(moment), *unknown, *notes):
+        page.wrapped(sentence, "  ")
 
-    def line(self, text: str, color: str = "") -> None:
-        text = cut(text.rstrip(), self.width)
-        self._lines.append(f"{color}{text}{NORMAL}" if self._in_color and color else text)
 
-    def section(self, title: str) -> None:
-        self.line("")
-        self.line(title, BOLD)
+def _begin(page: Page, moment: TargetMoment, replayed: Replayed | None) -> tuple[Section, ...]:
+    """What it is about, and the out-of-memory error, if it is about one; returns the sections on that."""
+    page.line(_introduction(moment.greeting) if moment.pid or not moment.file else _title(moment.file))
+    sections = tuple(sections_of(moment, replayed))
+    for section in sections[:1]:
+        page.wrapped(section.title, "! ", color=RED)
+    return sections
 
-    def wrapped(self, text: str, first: str, color: str = "") -> None:
-        """A paragraph whose first line begins with `first`; the others are indented as far."""
-        for line in textwrap.wrap(
-            text,
-            self.width,
-            initial_indent=first,
-            subsequent_indent=" " * len(first),
-            break_on_hyphens=False,
-        ):
-            self.line(line, color)
 
-    def finding(self, device_name: str, finding: Finding, *, with_evidence: bool = False) -> None:
-        sign, color = SIGNS[finding.weight]
-        self.wrapped(f"{device_name}{finding.title}", f"{sign} ", color=color)
-        if with_evidence:
-            for sentence in finding.evidence:
-                self.wrapped(sentence, "    ")
-            if finding.remedy:
-                self.wrapped(finding.remedy, "  > ")
+def _failure(page: Page, section: Section) -> None:
+    """A section about an out-of-memory error, as on the Why screen."""
+    page.section(REQUEST if section.is_problem else section.title)  # the request's title is at the top
+    for sentence in section.sentences:
+        page.wrapped(sentence, "  ")
+    for table in section.tables:
+        if table.heading:
+            page.line(f"  {table.heading}")
+        for row in table.rows:
+            lead = f"{row.size:>16}  {row.mark:<10}  " if table.is_wrapped else f"{row.size:>11}  {row.mark:>4}  "
+            if table.is_wrapped:
+                page.wrapped(row.text, lead)
+            else:
+                page.line(lead + row.text)
 
 
 def _introduction(greeting: Greeting) -> str:
-    """PID, rank and command, without the folder of the interpreter."""
-    program, space, arguments = greeting.command.partition(" ")
+    """PID, rank and program."""
     rank = f"rank {greeting.rank} of {greeting.world_size}  " if greeting.rank is not None else ""
-    return f"{greeting.pid}  {rank}{program.rpartition('/')[2]}{space}{arguments}"
+    return f"{greeting.pid}  {rank}{program_of(greeting.command)}"
+
+
+def _title(file: OpenedFile) -> str:
+    return f"{file.kind} {file.name}"
 
 
 def _summary(device: DeviceMoment, width: int) -> str:
@@ -119,7 +142,33 @@ def _summary(device: DeviceMoment, width: int) -> str:
     return text
 
 
-def _memory(page: _Page, device: DeviceMoment) -> None:
+def _verdict(
+    moment: TargetMoment, device: DeviceMoment, findings: Sequence[tuple[DeviceMoment, Finding]]
+) -> Verdict | None:
+    own = [finding for other, finding in findings if other.index == device.index]
+    return verdict(moment, device, (), (look_holders(moment, device),), own)
+
+
+def _holders(page: Page, device: DeviceMoment, answer: Verdict | None) -> None:
+    if answer:
+        page.section(f"Largest holders on cuda:{device.index}, with their share {answer.whole}")
+        for line in answer.holders:
+            _holder(page, line)
+
+
+def _holder(page: Page, line: HolderLine) -> None:
+    """A holder with its bytes and share, and what it keeps."""
+    holder = line.holder
+    notes = f"  {holder.keeps}" if holder.keeps else ""
+    text = f"{format_bytes(holder.bytes):>11}  {share_words(line.share):>4}  {holder.label}"
+    if len(text) + len(notes) <= page.width:
+        page.line(text + notes)
+    else:
+        page.line(text)
+        page.line(f"{'':19}{notes.strip()}")
+
+
+def _memory(page: Page, device: DeviceMoment) -> None:
     """The parts of a device's memory, as on the Memory screen."""
     driver, counters = device.driver, device.statistics
     total, used = value_of(driver.device_total_bytes), _used_bytes(device)
@@ -152,7 +201,7 @@ def _memory(page: _Page, device: DeviceMoment) -> None:
             page.line(f"  {part.name}".ljust(31) + f"{format_bytes(part.bytes):>9}")
 
 
-def _why(page: _Page, findings: Sequence[tuple[str, Finding]]) -> None:
+def _why(page: Page, findings: Sequence[tuple[str, Finding]]) -> None:
     """Every finding with its evidence and remedy, as on the Why screen."""
     if findings:
         page.section("Why")
@@ -160,27 +209,29 @@ def _why(page: _Page, findings: Sequence[tuple[str, Finding]]) -> None:
         page.finding(device_name, finding, with_evidence=True)
 
 
-def _tensors(page: _Page, moment: TargetMoment, device: DeviceMoment | None) -> None:
+def _tensors(page: Page, moment: TargetMoment, device: DeviceMoment | None) -> None:
     """The largest families of tensors; `device` is None for host memory."""
     members = list(_members(moment, device))
-    total = _bytes_of(members)
+    total = bytes_of(members)
     if not total:
         return
-    named = sum(size_bytes for owner, size_bytes in members if owner.category is not Category.UNATTRIBUTED)
+    named = sum(size_bytes for owner, size_bytes in members if owner.category not in NAMELESS)
+    has_lines = not named and any(owner.name for owner, _ in members)
     where = f"cuda:{device.index}" if device else "the host"
-    page.section(f"Tensors on {where}: {named / total:.1%} of {format_bytes(total)} has a known owner")
-    families = _families(members)
-    for name, alike in families[:FAMILIES_SHOWN]:
-        line = f"{format_bytes(_bytes_of(alike)):>11}  {name}"
-        description = _description([owner for owner, _ in alike])
-        if len(line) + 2 + len(description) <= page.width:
-            page.line(line + description.rjust(page.width - len(line)))
+    known = "by the line that allocated it" if has_lines else f"{named / total:.1%} has a known owner"
+    page.section(f"Tensors on {where}: {format_bytes(total)}, {known}")
+    by_name = families(members)
+    for name, alike in by_name[:FAMILIES_SHOWN]:
+        line = f"{format_bytes(bytes_of(alike)):>11}  {name}"
+        kind = description([owner for owner, _ in alike])
+        if len(line) + 2 + len(kind) <= page.width:
+            page.line(line + kind.rjust(page.width - len(line)))
         else:
             page.line(line)
-            page.line(description.rjust(page.width))
-    rest = families[FAMILIES_SHOWN:]
+            page.line(kind.rjust(page.width))
+    rest = by_name[FAMILIES_SHOWN:]
     if rest:
-        size_bytes = sum(_bytes_of(alike) for _, alike in rest)
+        size_bytes = sum(bytes_of(alike) for _, alike in rest)
         page.line(f"{format_bytes(size_bytes):>11}  under {counted(len(rest), 'other name')}")
 
 
@@ -193,40 +244,6 @@ def _members(moment: TargetMoment, device: DeviceMoment | None) -> Iterable[tupl
     return storage_bytes(look.inventory, device.index if device else HOST) if look.inventory else ()
 
 
-def _families(members: Iterable[tuple[Owner, int]]) -> list[tuple[str, list[tuple[Owner, int]]]]:
-    """Tensors of one category whose names differ only in numbers, the largest family first."""
-    families: dict[tuple[Category, str], list[tuple[Owner, int]]] = {}
-    for owner, size_bytes in members:
-        families.setdefault((owner.category, family(_name(owner))), []).append((owner, size_bytes))
-    by_size = sorted(families.items(), key=lambda entry: -_bytes_of(entry[1]))
-    return [(name if len(alike) > 1 else _name(alike[0][0]), alike) for (_, name), alike in by_size]
-
-
-def _name(owner: Owner) -> str:
-    """The owner's name, with its module where the name does not say it."""
-    if owner.category is Category.UNATTRIBUTED:
-        return UNKNOWN
-    is_within = not owner.module or owner.name.startswith(owner.module)
-    return owner.name if is_within else f"{owner.module}: {owner.name}"
-
-
-def _bytes_of(members: Iterable[tuple[Owner, int]]) -> int:
-    return sum(size_bytes for _, size_bytes in members)
-
-
-def _description(owners: Sequence[Owner]) -> str:
-    """How many tensors of which kind: 12 x (1024, 4096) float32 parameter."""
-    category = owners[0].category
-    noun = "tensor" if category is Category.OTHER else category.words
-    kinds = {(owner.shape, owner.dtype) for owner in owners}
-    shape, dtype = next(iter(kinds))
-    if not dtype:
-        return counted(len(owners), "block")
-    if len(kinds) > 1:
-        return f"{len(owners):,} x {noun}, {len(kinds):,} shapes"
-    return f"{len(owners):,} x {shape} {dtype} {noun}"
-
-
 def _cost(moment: TargetMoment) -> list[str]:
     """When the look was taken, in what, and what it cost."""
     greeting, look = moment.greeting, moment.look
@@ -235,6 +252,8 @@ def _cost(moment: TargetMoment) -> list[str]:
     if look is None:
         return [f"Nothing was looked at, {where}."]
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(look.time))
+    if moment.look_cost is None:
+        return [f"Taken at {at}."]
     paused, used = look.cost.pause_ms, look.cost.probe_cpu_ms
     return [
         f"Taken at {at} {where}.",

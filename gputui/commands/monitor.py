@@ -18,7 +18,7 @@ from gputui.terminals import CANNOT_SHOW, draws_unicode
 if TYPE_CHECKING:
     from gputui.model.snapshot import Snapshot
     from gputui.sampler import Machine
-    from gputui.sources.recording.recorder import Keeper
+    from gputui.sources.files.recording.recorder import Keeper
     from gputui.ui.app import GputuiApp
     from gputui.ui.attach.targets import Feed, FeedMessage, OpenFeed
 
@@ -68,11 +68,17 @@ def is_on_a_terminal() -> bool:
 
 
 def open_monitor(
-    settings: Settings, *, demo: bool = False, pids: tuple[int, ...] = (), recorder: Keeper | None = None
+    settings: Settings,
+    *,
+    demo: bool = False,
+    pids: tuple[int, ...] = (),
+    recorder: Keeper | None = None,
+    records_step: bool = False,
 ) -> int:
     """Open the monitor, with the attach screens of `pids` on top, and return the exit status.
 
-    `recorder` records the processes that are attached to.
+    `recorder` records the processes that are attached to. With `records_step`, they begin to record a step, and the
+    Step screen is on top.
     """
     settings = fit_terminal(settings)
 
@@ -81,17 +87,24 @@ def open_monitor(
     machine = DemoMachine() if demo else LiveMachine()  # the driver starts to answer while the rest is imported
 
     def open_feeds() -> OpenFeeds:
+        from gputui.sources.files.recording.recorder import NO_KEEPER
         from gputui.sources.probe.feed import feed_opener
-        from gputui.sources.recording.recorder import NO_KEEPER
 
         return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER, settings.look_pause_s))
 
     def prepare(app: GputuiApp) -> None:
+        from gputui.commands.attach_loading import Loader
+
         app.attached.first_pids = pids
+        app.attached.loader = None if demo or settings.readonly else Loader()
+        if records_step:
+            from gputui.model.target import ActionName
+
+            app.attached.first_screen, app.attached.first_action = "step", ActionName.RECORD_STEP
         if recorder is not None:
             app.attached.is_recording = lambda: recorder.is_recording
 
-    return show(settings, machine, open_feeds, prepare)
+    return show(settings, machine, open_feeds, prepare, LiveMachine if demo else None)
 
 
 def fit_terminal(settings: Settings) -> Settings:
@@ -128,6 +141,7 @@ def show(
     machine: Machine,
     open_feeds: Callable[[], OpenFeeds],
     prepare: Callable[[GputuiApp], None],
+    live: Callable[[], Machine] | None = None,
 ) -> int:
     """Look, draw the first frame, and only then spend the time to import the application."""
     from gputui.model.snapshot import Attention
@@ -139,7 +153,7 @@ def show(
     with show_first_frame(first, settings, appearance_of(settings)):
         from gputui.ui.app import GputuiApp
 
-        app = GputuiApp(settings, machine, DemoMachine, first, open_feeds())
+        app = GputuiApp(settings, machine, DemoMachine, first, open_feeds(), live)
         prepare(app)
         return app.run_to_end(mouse=settings.mouse)
 
@@ -153,7 +167,7 @@ def feeds_or_demo(open_live: OpenFeeds) -> OpenFeeds:
         def open_feed(pid: int, listener: Callable[[FeedMessage], None]) -> Feed:
             if not snapshot().is_demo:
                 return live(pid, listener)
-            from gputui.sources.recording.shipped import demo_feed
+            from gputui.sources.files.recording.shipped import demo_feed
 
             return demo_feed(snapshot, pid, listener)
 

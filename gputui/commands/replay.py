@@ -1,45 +1,28 @@
-"""`gputui replay`: shows a recording, on the attach screens or as lines."""
+"""Shows a recording: played on the attach screens, as lines, or its last moment as a report or a document."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputui.commands import attach_lines as text
-from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
-from gputui.commands.parser import Parser
+from gputui.commands.monitor import fit_terminal, show
 from gputui.output import narrate, put
-from gputui.settings import Settings, add_flags, apply_flags
+from gputui.settings import Settings
 
 if TYPE_CHECKING:
-    from gputui.sources.recording.reader import Recording
+    from gputui.model.moment import TargetMoment
+    from gputui.sources.files.recording.reader import Recording
     from gputui.ui.app import GputuiApp
 
 
-def run(arguments: list[str], settings: Settings) -> int:
-    """Play a recording on the attach screens, or print it as lines where there is no terminal."""
-    from gputui.sources.recording.reader import Recording
+def play(path: Path, settings: Settings) -> int:
+    """Play a recording on the attach screens."""
+    from gputui.sources.files.recording.player import Player, ReplayFeed
 
-    parser = Parser(
-        prog="gputui replay",
-        usage="gputui replay FILE",
-        description="Play back what `gputui attach PID --record FILE` has recorded.\n\n"
-        "Space plays and pauses, [ and ] go 10 seconds back and forward, { and } go to marks,\n"
-        "( and ) to the start and the end, < and > change the speed.",
-    )
-    parser.add_argument("file", metavar="FILE", help="the recording")
-    add_flags(parser)
-    parsed = parser.parse(arguments)
-    settings = apply_flags(settings, parsed)
-    recording = Recording(Path(parsed.file))
-    return _play(recording, settings) if is_on_a_terminal() else _print(recording)
-
-
-def _play(recording: Recording, settings: Settings) -> int:
-    from gputui.sources.recording.machine import RecordedMachine
-    from gputui.sources.recording.player import Player, ReplayFeed
-
+    recording = _open(path)
     settings = fit_terminal(settings)
     player = Player(recording)
 
@@ -48,13 +31,15 @@ def _play(recording: Recording, settings: Settings) -> int:
         app.attached.first_pids = tuple(recording.greetings)
         app.attached.first_notices = recording.notices
 
-    return show(settings, RecordedMachine(player), lambda: lambda _snapshot: partial(ReplayFeed, player), prepare)
+    return show(settings, player.machine(), lambda: lambda _snapshot: partial(ReplayFeed, player), prepare)
 
 
-def _print(recording: Recording) -> int:
+def print_lines(path: Path) -> int:
+    """Print a line for each device and moment of a recording."""
     from gputui.explain.disconnects import sentence
-    from gputui.sources.recording.story import Story
+    from gputui.sources.files.recording.story import Story
 
+    recording = _open(path)
     for greeting in recording.greetings.values():
         put(text.introduction(greeting))
     for moment in Story(recording).moments():
@@ -64,3 +49,19 @@ def _print(recording: Recording) -> int:
     for notice in recording.notices:
         narrate(notice)
     return 0
+
+
+def last_moments(path: Path) -> Iterator[TargetMoment]:
+    """The last moment of each process in a recording."""
+    from gputui.sources.files.recording.story import Story
+
+    recording = _open(path)
+    for timeline in Story(recording).advance(recording.ends, is_rough=True).values():
+        if timeline.latest is not None:
+            yield timeline.latest
+
+
+def _open(path: Path) -> Recording:
+    from gputui.sources.files.recording.reader import Recording
+
+    return Recording(path)

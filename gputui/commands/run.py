@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import gputui
+from gputui import environment
 from gputui.errors import GputuiError, UsageError
 from gputui.output import put
+from gputui.protocol import black_boxes
 from gputui.settings import Settings
 from gputui.sources.procfs import ProcFs
 
 HELP = """\
-usage: gputui run PROGRAM [argument ...]
+usage: gputui run [--black-box DIR | --no-black-box] PROGRAM [argument ...]
 
 Runs a program with the probe loaded, so that `gputui attach` can look inside it:
 
@@ -29,8 +31,14 @@ Runs a program with the probe loaded, so that `gputui attach` can look inside it
   gputui run torchrun --nproc-per-node 8 train.py
   gputui run python train.py            any command
 
-Everything after `run` belongs to the program; its exit status, signals and terminal are its own too. A script runs
-with the Python that gputui is installed in if that has PyTorch, otherwise with the `python` that the shell finds.
+Everything from the program's name on belongs to the program; its exit status, signals and terminal are its own too. A
+script runs with the Python that gputui is installed in if that has PyTorch, otherwise with the `python` that the shell
+finds.
+
+When the program runs out of GPU memory, the probe keeps what held it in a black box: `gputui black-box` lists them.
+
+  --black-box DIR   keep them in this folder instead of $XDG_STATE_HOME/gputui (by default ~/.local/state/gputui)
+  --no-black-box    keep none
 """
 PRELOAD = Path(gputui.__file__).parent / "probe" / "preload"
 
@@ -48,9 +56,31 @@ class NotRunnableError(GputuiError):
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Become the program that `arguments` name; returns only for --help."""
     if arguments[:1] not in (["--help"], ["-h"]):
-        _become(_command_line(arguments), _environment())
+        variables = _environment()
+        arguments = _with_black_box(variables, arguments)
+        _become(_command_line(arguments), variables)
     put(HELP)
     return 0
+
+
+def _with_black_box(variables: dict[str, str], arguments: list[str]) -> list[str]:
+    """Tell the probe where to keep black boxes, and return the arguments without the options for that."""
+    word, _, folder = arguments[0].partition("=") if arguments else ("", "", "")
+    if word == "--no-black-box":
+        variables.pop(environment.BLACK_BOX, None)
+        return arguments[1:]
+    if word == "--black-box":
+        used = 1 if folder else 2
+        folder = folder or "".join(arguments[1:2])
+        if not folder:
+            cause = "--black-box needs a folder."
+            raise UsageError(cause, "For example: gputui run --black-box out train.py.")
+        variables[environment.BLACK_BOX] = str(Path(folder).absolute())
+        return arguments[used:]
+    default = black_boxes.default_folder(variables)
+    if default is not None:
+        variables.setdefault(environment.BLACK_BOX, default)
+    return arguments
 
 
 def _command_line(arguments: list[str]) -> list[str]:
@@ -76,10 +106,10 @@ def _python() -> str:
 
 
 def _environment() -> dict[str, str]:
-    environment = ProcFs().variables(os.getpid())  # os.environ has what Python sets in the C locale
-    others = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{PRELOAD}{os.pathsep}{others}" if others else str(PRELOAD)
-    return environment
+    variables = ProcFs().variables(os.getpid())  # os.environ has what Python sets in the C locale
+    others = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = f"{PRELOAD}{os.pathsep}{others}" if others else str(PRELOAD)
+    return variables
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:

@@ -31,7 +31,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     parsed = parser.parse(arguments)
     pid = pid_of(parsed.pid)
     path = Path(parsed.output)
-    _check_path(path)
+    check_path(path)
     with listing.attach(pid) as client:
         look = client.look()
         greeting = client.greeting
@@ -47,11 +47,14 @@ def _file(pid: int, greeting: Greeting, look: Look) -> bytes:
     return snapshot_file(look, look.map)
 
 
-def _check_path(path: Path) -> None:
+def check_path(path: Path) -> None:
     """Report a path that cannot be written before the process is interrupted for a look."""
     if path.is_dir():
         cause = f"{path} is a folder."
         raise UsageError(cause, f"Name a file in it: -o {path / 'memory.pickle'}.")
+    if path.is_file():
+        cause = f"{path} exists already."
+        raise UsageError(cause, "Name another file, or delete this one first.")
     if not path.parent.is_dir():
         cause = f"There is no folder {path.parent}."
         raise UsageError(cause, "Create it, or name a file elsewhere.")

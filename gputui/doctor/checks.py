@@ -171,6 +171,22 @@ def check_probe_folder(here: Here) -> Iterator[Diagnosis]:
 
 Check = Callable[[Here], Iterator[Diagnosis]]
 
+
+def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
+    """Whether the probe can be put into programs that were started without it."""
+    from gputui.inject.machine_code import MACHINES
+    from gputui.inject.process_facts import may_attach
+
+    rule, remedy = may_attach()
+    if platform.machine() not in MACHINES:
+        text = f"On {platform.machine()} the probe can be put only into running programs of Python 3.14 and newer."
+        yield Diagnosis("attaching", Grade.LIMITED, text, "Start programs with gputui run.")
+    elif rule:
+        yield Diagnosis("attaching", Grade.LIMITED, rule, remedy)
+    else:
+        yield fine("attaching", "the probe can be put into running programs")
+
+
 CHECKS: tuple[Check, ...] = (
     check_python,
     check_terminal,
@@ -182,6 +198,7 @@ CHECKS: tuple[Check, ...] = (
     check_namespace,
     check_shm,
     check_probe_folder,
+    check_attaching,
 )
 
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 SCHEMA = "gputui.once/1"
 
 _NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, ProcessState.ELSEWHERE, ProcessState.ZOMBIE)
+"""In these states, the state is the reason for everything that is missing."""
 
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[s
     host_values = values
     if known.state in _NOT_HERE:
         values.problems.append(f"process {use.pid}: {known.state.value}")
-        host_values = _Values()  # that one sentence is the reason for everything that is missing
+        host_values = _Values()
     name = f"process {use.pid}"
     return {
         "pid": use.pid,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gputui.model.device import Device, DeviceMemory, DeviceUse
 from gputui.model.device_readings import READINGS
 from gputui.model.process import Process
+from gputui.model.programs import program_of
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.reading_declaration import DeviceReading
 from gputui.model.snapshot import Snapshot
@@ -82,7 +83,7 @@ def _command(row: _Use) -> str:
     if row.process is None:
         return "-"
     command = value_of(row.process.command)
-    return command or f"({row.process.state.value})"
+    return program_of(command) if command else f"({row.process.state.value})"
 
 
 def _used(row: _Use) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.errors import UsageError, did_you_mean
@@ -19,17 +19,45 @@ class KeyChange(NamedTuple):
     origin: str
 
 
-def keymap(settings: Settings, actions: Collection[str], is_key: Callable[[str], bool]) -> dict[str, str]:
+def keymap(
+    settings: Settings,
+    defaults: Mapping[str, Collection[str]],
+    key_name: Callable[[str], str],
+    scopes: Iterable[Collection[str]] = (),
+) -> dict[str, str]:
     """Comma-separated keys by action, as Textual's `set_keymap` takes them.
 
-    `actions` are those the program has. Raises `UsageError` for an unknown action or key.
+    `defaults` are the actions that the program has with their own keys, `key_name` returns the one name of a key that
+    has several, or "" if there is no such key. `scopes` are the actions that can be reached from the same screen.
+    Raises `UsageError` for an unknown action or key, and for a key that another action of the same screen has.
     """
     for change in settings.keys:
-        if change.action not in actions:
+        if change.action not in defaults:
             cause = f"{change.origin}: there is no action {change.action!r}."
-            raise UsageError(cause, did_you_mean(change.action, actions))
+            raise UsageError(cause, did_you_mean(change.action, defaults))
         for key in change.keys:
-            if not is_key(key):
+            if not key_name(key):
                 cause = f"{change.origin}: there is no key {key!r}."
                 raise UsageError(cause, "Keys are named like q, ctrl+g, f2, question_mark, pageup.")
+    for scope in scopes:
+        of_scope = {action: defaults[action] for action in sorted(scope) if action in defaults}
+        _refuse_doubles(settings.keys, of_scope, key_name)
     return {change.action: ",".join(change.keys) for change in settings.keys}
+
+
+def _refuse_doubles(
+    changes: Iterable[KeyChange], defaults: Mapping[str, Collection[str]], key_name: Callable[[str], str]
+) -> None:
+    """`defaults` are those of one scope. Two of its actions may have a key in common that both have by themselves."""
+    within = [change for change in changes if change.action in defaults]
+    changed = {change.action for change in within}
+    taken = [(key, action) for action, keys in defaults.items() if action not in changed for key in keys]
+    for change in within:
+        for key in change.keys:
+            name = key_name(key)
+            others = (action for other, action in taken if other == name and action != change.action)
+            double = next((other for other in others if other in changed or name not in defaults[change.action]), None)
+            if double:
+                cause = f"{change.origin}: the key {key!r} is already that of {double!r}, on the same screen."
+                raise UsageError(cause, f"Give {change.action!r} another key, or {double!r}.")
+        taken += [(key_name(key), change.action) for key in change.keys]

@@ -1,0 +1,102 @@
+"""`gputui attach` on processes without a probe: asks once, puts it in, and remembers "never for this program"."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from gputui.errors import GputuiError
+from gputui.output import narrate
+from gputui.sources.probe import listing, loading, never_programs
+
+ONCE_WAITS_S = 60.0
+"""How long `--once` waits for a main thread that does not come back to Python."""
+_YES, _NEVER = ("y", "yes"), ("never",)
+
+
+def put_probes_in(pids: list[int], *, is_assumed: bool, limit_s: float | None) -> None:
+    """Put the probe into those of `pids` that have none, after a question unless `is_assumed`; raises GputuiError."""
+    missing = {pid: error for pid in pids if (error := _missing_probe(pid))}
+    programs = {pid: _program(pid) for pid in missing}
+    if programs and not is_assumed and not _may(programs):
+        raise next(iter(missing.values()))
+    for pid in programs:
+        loading.put_probe_in(pid, narrate, limit_s)
+
+
+def _missing_probe(pid: int) -> listing.NoProbeError | None:
+    """The error that says so, if a process has no probe; raises the error of any other trouble with it."""
+    try:
+        listing.attach(pid).close()
+    except listing.NoProbeError as error:
+        return error
+    return None
+
+
+class Loader:
+    """Puts the probe into processes for the screens, which ask."""
+
+    def program(self, pid: int, error: GputuiError) -> str:
+        """What a process runs whose probe is missing; raises `error`, or why the probe cannot be put in."""
+        if not isinstance(error, listing.NoProbeError):
+            raise error
+        return _program(pid)
+
+    def question(self, programs: dict[int, str]) -> list[str]:
+        """What to ask, once for all of these processes."""
+        return question(programs)
+
+    def put_in(self, pid: int, tell: Callable[[str], object]) -> None:
+        """Put it in, however long that takes."""
+        loading.put_probe_in(pid, tell)
+
+
+def question(programs: dict[int, str]) -> list[str]:
+    """What is asked before the probe is put into processes, given by PID with what they run, in lines."""
+    pids = " ".join(map(str, programs))
+    names = ", ".join(dict.fromkeys(programs.values()))
+    is_one = len(programs) == 1
+    targets = f"process {pids}" if is_one else f"{len(programs)} processes"
+    return [
+        f"The probe will be put into {targets}: {names}",
+        f"{'Its' if is_one else 'Each'} main thread stops for a few milliseconds, and a new thread loads it.",
+        "It opens a socket for you and root, and ends ten minutes after its last",
+        f"viewer; to end it at once: gputui attach {pids} --detach",
+        "To keep it out for good: start the program with GPUTUI_PROBE=0, or answer",
+        f"never to gputui attach {pids}",
+    ]
+
+
+def _program(pid: int) -> str:
+    """What a process runs; raises GputuiError if the probe may not or cannot be put into it."""
+    program = never_programs.program_of(pid)
+    never_programs.check(pid, program)
+    loading.check(pid)
+    return program
+
+
+def end_probes(pids: list[int]) -> int:
+    """End the probes that were put into processes; the exit status is 1 where one has none."""
+    return max(map(_end_probe, pids))
+
+
+def _end_probe(pid: int) -> int:
+    try:
+        with listing.attach(pid) as client:
+            client.end_probe()
+    except GputuiError as error:
+        narrate(str(error))
+        return error.exit_status
+    return 0
+
+
+def _may(programs: dict[int, str]) -> bool:
+    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
+        return False
+    sys.stderr.write("\n".join(question(programs)) + "\nPut it in? (yes, no, never for this program) ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip().lower()
+    if answer in _NEVER:
+        for program in dict.fromkeys(programs.values()):
+            never_programs.refuse(program)
+    return answer in _YES

@@ -1,0 +1,102 @@
+"""`gputui black-box`: lists what was kept of out-of-memory errors, newest first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from gputui.commands.parser import Parser
+from gputui.explain.failure.analysis import analysis_of
+from gputui.explain.failure.sentences import asked_words
+from gputui.output import cut, output_width, put
+from gputui.settings import Settings
+from gputui.sources.files.black_box import BlackBox
+from gputui.sources.files.black_box_folder import KeptFile, folder_of, kept_files
+from gputui.units import format_bytes
+
+NONE = """\
+No black boxes in {folder}.
+
+When a program that was started with `gputui run` (or with GPUTUI_BLACK_BOX=DIR and `import gputui.probe`) runs out of
+GPU memory, its probe keeps what held the memory in a file there. At most 20 files are kept, the newest.
+"""
+PIPE_COLUMNS = 80
+SHORTEST = 40
+
+
+def run(arguments: list[str], _settings: Settings | None = None) -> int:
+    """Print the list; without black boxes, how they come about."""
+    parser = Parser(
+        prog="gputui black-box",
+        usage="gputui black-box [--dir DIR] [--json]",
+        description="List what was kept of out-of-memory errors, newest first. `gputui open FILE` shows one.",
+    )
+    parser.add_argument("--dir", metavar="DIR", help="another folder than the one in which `gputui run` keeps them")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parsed = parser.parse(arguments)
+    folder = Path(parsed.dir) if parsed.dir else folder_of(os.environ)
+    files = kept_files(folder)
+    if parsed.json:
+        put(json.dumps({"schema": "gputui.black-boxes/1", "black_boxes": [_entry(file) for file in files]}) + "\n")
+    elif files:
+        put("\n".join(map(_words, files)))
+    else:
+        put(NONE.format(folder=folder))
+    return 0
+
+
+def _words(file: KeptFile) -> str:
+    """Three lines: when and what, the error, the command that opens it."""
+    box = file.box()
+    width = max(SHORTEST, output_width(PIPE_COLUMNS))
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.time))
+    first = cut(f"{at}  {_program(box)}", width)
+    error = f"    {_error(box)}"
+    command = f"    gputui open {shlex.quote(str(file.path))}"
+    return f"{first}\n{error if isinstance(box, str) else cut(error, width)}\n{command}\n"
+
+
+def _program(box: BlackBox | str) -> str:
+    if isinstance(box, str):
+        return "unreadable"
+    greeting = box.moment.greeting
+    program, space, arguments = greeting.command.partition(" ")
+    rank = f"rank {greeting.rank} of {greeting.world_size}  " if greeting.rank is not None else ""
+    return f"{rank}{program.rpartition('/')[2]}{space}{arguments}"
+
+
+def _error(box: BlackBox | str) -> str:
+    if isinstance(box, str):
+        return box
+    failure, analysis = box.failure, analysis_of(box.moment)
+    asked = f"{format_bytes(failure.requested_bytes)} asked for on device {failure.device}"
+    if failure.asked_by:
+        asked = asked_words(failure)
+    if analysis is None or not analysis.parts:
+        return asked
+    top = analysis.parts[0]
+    return f"{asked}; {top.name} held {format_bytes(top.bytes)} of {format_bytes(analysis.reserved_bytes)}"
+
+
+def _entry(file: KeptFile) -> dict[str, Any]:
+    box = file.box()
+    entry: dict[str, Any] = {"path": str(file.path), "time": file.time}
+    if isinstance(box, str):
+        return entry | {"problem": box}
+    greeting, failure, analysis = box.moment.greeting, box.failure, analysis_of(box.moment)
+    top = analysis.parts[0] if analysis and analysis.parts else None
+    return entry | {
+        "time": failure.time,
+        "command": greeting.command,
+        "pid": greeting.pid,
+        "rank": greeting.rank,
+        "hostname": failure.hostname or None,
+        "device": failure.device,
+        "asked_by": failure.asked_by or None,
+        "requested_bytes": failure.requested_bytes or None,
+        "top_holder": {"name": top.name, "bytes": top.bytes} if top else None,
+    }

@@ -1,0 +1,53 @@
+"""A page of text for a terminal or a log file: headings, wrapped paragraphs and findings, in colour on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from gputui.model.finding import Finding, Weight
+from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
+
+NARROWEST, WIDEST = 60, 100
+SIGNS = {Weight.PROBLEM: ("!", RED), Weight.ADVICE: ("*", YELLOW), Weight.FACT: ("-", "")}
+"""By weight, the sign before a finding and its colour on a terminal."""
+
+
+class Page:
+    """Lines of at most `width` columns, in ASCII apart from names; `width` is kept between `NARROWEST` and `WIDEST`."""
+
+    def __init__(self, width: int, *, in_color: bool) -> None:
+        self.width = max(NARROWEST, min(width, WIDEST))
+        self._in_color = in_color
+        self._lines: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def line(self, text: str, color: str = "") -> None:
+        text = cut(text.rstrip(), self.width)
+        self._lines.append(f"{color}{text}{NORMAL}" if self._in_color and color else text)
+
+    def section(self, title: str) -> None:
+        self.line("")
+        self.line(title, BOLD)
+
+    def wrapped(self, text: str, first: str, color: str = "") -> None:
+        """A paragraph whose first line begins with `first`; the others are indented as far."""
+        for line in textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
+            break_on_hyphens=False,
+        ):
+            self.line(line, color)
+
+    def finding(self, device_name: str, finding: Finding, *, with_evidence: bool = False) -> None:
+        sign, color = SIGNS[finding.weight]
+        self.wrapped(f"{device_name}{finding.title}", f"{sign} ", color=color)
+        if with_evidence:
+            for sentence in finding.evidence:
+                self.wrapped(sentence, "    ")
+            if finding.remedy:
+                self.wrapped(finding.remedy, "  > ")

@@ -1,0 +1,111 @@
+"""`gputui step`: records the allocations of a step, and shows who held the memory at its peak."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gputui.commands.monitor import is_on_a_terminal, open_monitor
+from gputui.commands.parser import Parser, pid_of
+from gputui.commands.snapshot import VIEWER, check_path
+from gputui.commands.step_report import step_report
+from gputui.errors import GputuiError, UsageError
+from gputui.explain.actions import ACTIONS
+from gputui.explain.step.snapshot_file import step_file
+from gputui.explain.step.step import step_of
+from gputui.model.target import ActionName
+from gputui.model.trace import RecordedTraces
+from gputui.output import narrate, output_width, put
+from gputui.settings import Settings
+from gputui.sources.probe import listing
+from gputui.units import format_bytes
+
+PIPE_COLUMNS = 120
+"""The width of the summary where there is no terminal and $COLUMNS is not set."""
+
+
+def run(arguments: list[str], settings: Settings) -> int:
+    """Ask, record, and show or save the step."""
+    parser = Parser(
+        prog="gputui step",
+        usage="gputui step PID [-o FILE] [--once] [--yes]",
+        description="Record the allocations of a step of training: who holds the memory at its peak, and since when.",
+    )
+    parser.add_argument("pid", metavar="PID", help="a process with the probe loaded")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a new file for PyTorch's snapshot format, with names")
+    parser.add_argument("--once", action="store_true", help="print a summary instead of opening the Step screen")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parsed = parser.parse(arguments)
+    pid = pid_of(parsed.pid)
+    path = Path(parsed.output) if parsed.output else None
+    if path is not None:
+        _check_new(path)
+    if path is None and not parsed.once and is_on_a_terminal():
+        _confirm(pid, is_sure=parsed.yes)
+        return open_monitor(settings, pids=(pid,), records_step=True)
+    recorded = recording_of(pid, is_sure=parsed.yes)
+    steps = [step for trace in recorded.traces if (step := step_of(trace, recorded.look))]
+    if not steps or recorded.look.map is None:
+        cause = f"The recording of process {pid} holds no events."
+        raise GputuiError(cause, "Record it while it trains.")
+    busiest = max(steps, key=lambda step: len(step.timeline))
+    put(step_report(busiest, recorded, output_width(PIPE_COLUMNS)))
+    if path is not None:
+        _write(path, step_file(steps, recorded.look, recorded.look.map))
+    return 0
+
+
+def _check_new(path: Path) -> None:
+    """Report a path that cannot be written before the process is recorded."""
+    if path.exists() and not path.is_dir():
+        cause = f"{path} exists already, and a recording overwrites nothing."
+        raise UsageError(cause, "Name another file with -o, or remove that one first.")
+    check_path(path)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as error:
+        cause = f"{path} cannot be written: {error.strerror}."
+        raise GputuiError(cause, "Name a file elsewhere with -o.") from None
+    narrate(f"{path} is written ({format_bytes(len(data))}). Drop it onto {VIEWER}: the page uploads nothing.")
+
+
+def recording_of(pid: int, *, is_sure: bool) -> RecordedTraces:
+    """Record a step of a process, after a question unless `is_sure`. Raises GputuiError with the reason."""
+    _confirm(pid, is_sure=is_sure)
+    return _record(pid)
+
+
+def _confirm(pid: int, *, is_sure: bool) -> None:
+    """Fail for a process that cannot be recorded, then ask."""
+    listing.attach(pid).close()
+    if not is_sure:
+        _ask(pid)
+
+
+def _ask(pid: int) -> None:
+    action = ACTIONS[ActionName.RECORD_STEP]
+    if not (is_on_a_terminal() and sys.stdin is not None and sys.stdin.isatty()):
+        cause = f"{action.question.format(pid)} {action.warning}"
+        raise UsageError(cause, "Without a terminal to ask on, confirm with --yes.")
+    narrate(f"{action.question.format(pid)} {action.warning}")
+    try:
+        answer = input("Record? [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        cause = "Nothing was recorded."
+        raise GputuiError(cause)
+
+
+def _record(pid: int) -> RecordedTraces:
+    with listing.attach(pid) as client:
+        client.look()  # all of it, in several stops: the one stop of the recording has time for what is new
+        recorded, result = client.record_step()
+    if recorded is None:
+        cause = f"No step of process {pid} was recorded."
+        raise GputuiError(cause, result.reason)
+    return recorded
