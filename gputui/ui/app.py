@@ -15,24 +15,27 @@ from gputui.errors import GputuiError
 from gputui.model.history import History
 from gputui.model.process import Identity
 from gputui.model.signals import NUMBERS
-from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
 from gputui.sampler import Machine, Sampler
 from gputui.settings import Settings, keymap
 from gputui.ui.attach.attached import Attached
 from gputui.ui.attach.targets import OpenFeed, no_feed
 from gputui.ui.backend.terminal_app import TerminalApp
-from gputui.ui.bindings import APP_BINDINGS, is_key
+from gputui.ui.bindings import APP_BINDINGS, key_name
+from gputui.ui.dialogs.confirm import Confirm
+from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.appearance import appearance_of
+from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.process_rows import View
 from gputui.ui.drawing.status import MonitorState
-from gputui.ui.graph_history import record
-from gputui.ui.messages import SnapshotTaken, TimelineTaken, TreeBuilt
+from gputui.ui.messages import NoticeGiven, ProbeLoaded, SnapshotTaken, StepBuilt, TimelineTaken, TreeBuilt
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
-from gputui.ui.screens.help import HelpScreen, bindings_of, owners
+from gputui.ui.screens.help import HelpScreen, default_keys, scopes
 from gputui.ui.screens.overview import Overview
 from gputui.ui.themes import THEMES
+from gputui.ui.worlds import Demonstration, World
 
 if TYPE_CHECKING:
     from gputui.ui.monitor import Monitor
@@ -60,25 +63,28 @@ class GputuiApp(TerminalApp):
         demo: Callable[[], Machine],
         first: Snapshot = NOTHING_YET,
         open_feed: Callable[[Callable[[], Snapshot]], OpenFeed] = lambda _snapshot: no_feed,
+        live: Callable[[], Machine] | None = None,
     ) -> None:
         """`first` is a snapshot taken before the application existed, shown until the sampler has the next one.
+
+        `demo` makes the demonstration; `live` makes this machine, where `machine` is the demonstration already.
 
         `open_feed` takes a function that returns the newest snapshot, and returns one that opens the feed of a process.
         """
         super().__init__(is_ascii=settings.ascii)
         self.settings = settings
         self.appearance = appearance_of(settings)
-        self.view = View(order=settings.sort, is_reversed=settings.reverse)
-        self.history = History()
-        self.keymap = keymap(settings, action_ids(), is_key)
-        self.attached = Attached(self, open_feed(lambda: self.snapshot))
-        self._demo = demo
-        self._machine = machine
+        self.keymap = keymap(settings, default_keys(GputuiApp), key_name, scopes(GputuiApp))
+        self._open_feed = open_feed
+        self._demo, self._live = demo, live
+        self._world = self._new_world(machine)
+        self._kept: World | None = None
+        """This machine, while the demonstration is shown."""
         self._sampler = Sampler(machine, self._deliver, settings.interval_s)
         if first is not NOTHING_YET:
-            record(self.history, first)
+            self._world.take(first)
             self.set_reactive(GputuiApp.snapshot, first)
-        self.set_reactive(GputuiApp.state, MonitorState(is_readonly=settings.readonly))
+        self.set_reactive(GputuiApp.state, self._world.state)
         self.animation_level = "none"
 
     def on_mount(self) -> None:
@@ -98,6 +104,33 @@ class GputuiApp(TerminalApp):
         """Stop the sampler and the feeds without waiting: a call into the driver may hang."""
         self._sampler.stop()
         self.attached.stop()
+        if self._kept:
+            self._kept.close()
+
+    def _new_world(self, machine: Machine) -> World:
+        view = View(order=self.settings.sort, is_reversed=self.settings.reverse)
+        world = World(machine, view, MonitorState(is_readonly=self.settings.readonly))
+        world.attached = Attached(self, self._open_feed(lambda: world.snapshot))
+        return world
+
+    @property
+    def view(self) -> View:
+        """How the user wants the process list."""
+        return self._world.view
+
+    @view.setter
+    def view(self, view: View) -> None:
+        self._world.view = view
+
+    @property
+    def history(self) -> History:
+        """The readings that graphs show."""
+        return self._world.history
+
+    @property
+    def attached(self) -> Attached:
+        """The attached processes."""
+        return self._world.attached
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that has a key on the screen below the palette, and two that have none."""
@@ -114,17 +147,17 @@ class GputuiApp(TerminalApp):
 
     def on_snapshot_taken(self, message: SnapshotTaken) -> None:
         """Keep the snapshot, and have the screen on top draw it."""
-        snapshot = message.snapshot
-        if snapshot.is_demo != self.snapshot.is_demo:
-            self.history = History()
-        record(self.history, snapshot)
-        self.snapshot = snapshot
+        if not self._world.take(message.snapshot):
+            return
+        self.snapshot = message.snapshot
         self.attend()
         self._update_screen(MonitorScreen)
 
     def on_moments_taken(self) -> None:
         """Take the moments of attached processes, and have an attach screen on top draw the newest."""
         self.attached.take_moments()
+        if self._kept:
+            self._kept.attached.take_moments()
         self._update_screen(AttachScreen)
 
     def on_timeline_taken(self, message: TimelineTaken) -> None:
@@ -132,9 +165,22 @@ class GputuiApp(TerminalApp):
         self.attached.take_timeline(message)
         self._update_screen(AttachScreen)
 
+    def on_probe_loaded(self, message: ProbeLoaded) -> None:
+        """Attach to a process into which the probe was put."""
+        self.attached.take_probe(message)
+
+    def on_notice_given(self, message: NoticeGiven) -> None:
+        """Show a sentence from another thread."""
+        self.say(message.sentence, is_error=False)
+
     def on_tree_built(self, message: TreeBuilt) -> None:
         """Hand a tree of tensors to the view that requested it, and have an attach screen on top draw it."""
         message.take(message.tree)
+        self._update_screen(AttachScreen)
+
+    def on_step_built(self, message: StepBuilt) -> None:
+        """Hand a recorded step to the view that requested it, and have an attach screen on top draw it."""
+        message.take()
         self._update_screen(AttachScreen)
 
     def _update_screen(self, kind: type[MonitorScreen]) -> None:
@@ -151,6 +197,18 @@ class GputuiApp(TerminalApp):
     def say(self, sentence: str, *, is_error: bool = True) -> None:
         """Show a notice for a few seconds."""
         self.notify(sentence, severity="error" if is_error else "information", markup=False)
+
+    def copy(self, what: str, text: str) -> None:
+        """Copy a text to the terminal's clipboard (OSC 52), and say so; `what` names it."""
+        if not text:
+            self.say(f"There is no {what} to copy here.")
+            return
+        self.copy_to_clipboard(text)
+        self.say(f"Copied the {what} to the terminal's clipboard: {printable(text)}", is_error=False)
+
+    def ask(self, question: str, lines: Sequence[str], verb: str, then: Callable[[], None]) -> None:
+        """Ask before an action, with the focus on Cancel, and do it if the answer is yes."""
+        self.push_screen(Confirm(question, lines, verb), lambda is_confirmed: then() if is_confirmed else None)
 
     def set_tagged(self, count: int) -> None:
         """Show in the status line how many processes are tagged."""
@@ -200,9 +258,50 @@ class GputuiApp(TerminalApp):
         self._sampler.refresh()
 
     def action_demo(self) -> None:
-        """Show the demonstration instead of this machine."""
-        self._machine = self._demo()
-        self._sampler.replace(self._machine)
+        """Show the demonstration instead of this machine, or this machine again; each keeps what belongs to it."""
+        here = self._world
+        here.state = self.state._replace(tagged=0)
+        if not here.is_demo:
+            self._kept, self._world = here, self._new_world(self._demo())
+        elif self._kept or self._live:
+            self._world = self._kept or self._new_world(self._live())  # type: ignore[misc]
+            self._kept = None
+            here.close()
+        else:
+            return
+        self.clear_notifications()
+        while not isinstance(self.screen, Overview):
+            self.pop_screen()
+        if self._world.snapshot is NOTHING_YET:
+            self._world.take(self._world.machine.look(Attention(), self.settings.interval_s))
+        self.state, self.snapshot = self._world.state, self._world.snapshot
+        self._sampler.replace(self._world.machine)
+        self._sampler.set_paused(self.state.is_paused)
+        self._update_screen(MonitorScreen)
+
+    def action_example(self) -> None:
+        """Choose one of the recorded programs, and attach to it."""
+        machine = self._world.machine
+        if isinstance(machine, Demonstration):
+            letters = [(chr(ord("a") + number), title, title) for number, title in enumerate(machine.examples)]
+            self.push_screen(Menu("What the screens say of a program with:", letters), self._show_example)
+
+    def _show_example(self, title: str | None) -> None:
+        machine = self._world.machine
+        if title is None or not isinstance(machine, Demonstration):
+            return
+        pid = machine.show_example(title.removeprefix("-"))  # a menu returns this for a capital letter
+        self._world.take(machine.look(Attention(), self.settings.interval_s))
+        self.snapshot = self._world.snapshot
+        self.attached.replace(pid)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A recording has no other machine to show, and only the demonstration has examples."""
+        if action == "demo":
+            return not self.attached.is_replay
+        if action == "example":
+            return isinstance(self._world.machine, Demonstration)
+        return super().check_action(action, parameters)
 
     def send_signal(self, name: str, identities: Sequence[Identity]) -> None:
         """Send a signal to processes, and report the result."""
@@ -213,7 +312,7 @@ class GputuiApp(TerminalApp):
 
     def _is_sent(self, name: str, identity: Identity) -> bool:
         try:
-            self._machine.send_signal(identity, NUMBERS[name])
+            self._world.machine.send_signal(identity, NUMBERS[name])
         except GputuiError as error:
             self.say(str(error))
             return False
@@ -222,11 +321,6 @@ class GputuiApp(TerminalApp):
     def _resumed(self) -> None:
         self.forget_screen()
         self._sampler.set_paused(self.state.is_paused)
-
-
-def action_ids() -> list[str]:
-    """The ids of all actions whose keys the settings can change."""
-    return sorted({binding.id for node in owners(GputuiApp) for binding in bindings_of(node) if binding.id})
 
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ APP_BINDINGS: list[BindingType] = [
         id="app.quit",
         tooltip="quit and restore the terminal",
     ),
+    Binding("E", "example", "Example", id="app.example", tooltip="in the demonstration: another recorded program"),
     Binding("p", "pause", "Pause", id="app.pause", tooltip="pause all readings, or resume them"),
     Binding(
         "plus,equals_sign",
@@ -50,7 +51,7 @@ APP_BINDINGS: list[BindingType] = [
         "Demonstration",
         show=False,
         id="app.demo",
-        tooltip="show a simulated machine instead",
+        tooltip="show a simulated machine, or this one again",
     ),
     Binding("tab", "focus_next", "Next part", show=False, id="app.next", tooltip="the next part of the screen"),
     Binding(
@@ -72,12 +73,23 @@ APP_BINDINGS: list[BindingType] = [
     Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt", tooltip="quit", priority=True),
 ]
 
+ZOOM_BINDING = Binding("z", "zoom", "Zoom", show=False, id="graph.zoom", tooltip="seconds per cell of the graphs")
+"""Of every screen with graphs."""
+
+COPY_BINDINGS: list[BindingType] = [
+    Binding("y", "copy_identity", "Copy", show=False, id="copy.identity", tooltip="copy the PID, or the device's UUID"),
+    Binding("Y", "copy_command", "Copy command", show=False, id="copy.command", tooltip="copy the whole command"),
+]
+"""Of every screen about a process or a device; what is copied goes to the terminal's clipboard."""
+
 MODIFIERS = frozenset({"ctrl", "shift", "alt", "meta", "super", "hyper"})
 NAMES = frozenset(key.value for key in Keys)
 
 
-def is_key(name: str) -> bool:
-    """Whether a terminal can send a key of this name: "x", "question_mark", "ctrl+g", "f2"."""
+def key_name(name: str) -> str:
+    """The one name of a key that a terminal can send: "x", "question_mark" for "?", "ctrl+g"; "" for any other name."""
     *modifiers, key = name.split("+") if len(name) > 1 else [name]
     is_known = len(key) == 1 or key in NAMES or key_to_character(key) is not None
-    return is_known and MODIFIERS.issuperset(modifiers)
+    if not is_known or not MODIFIERS.issuperset(modifiers):
+        return ""
+    return next(iter(Binding.make_bindings([Binding(name, "", "")]))).key

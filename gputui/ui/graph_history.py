@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 
 from gputui.model.device import Device
 from gputui.model.device_readings import GRAPHED
 from gputui.model.history import SPANS_S, History
 from gputui.model.process import Process
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, value_of
 from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.devices import memory_of
 from gputui.ui.drawing.process_page import history_owner
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST
 
+PROCESSES_AT_MOST = 500
+"""How many processes have graphs, each of which takes 70 kB after six hours."""
+
 
 def record(history: History, snapshot: Snapshot) -> None:
     """Add the readings that graphs show to the history; a stale snapshot adds nothing about devices.
 
-    There may be a thousand processes: each point of their graphs is one reading, not the mean of many.
+    There may be thousands of processes: each point of their graphs is one reading, not the mean of many, and only
+    `PROCESSES_AT_MOST` are recorded.
     """
     time = snapshot.time
     begins_a_point = int(time / SPANS_S[0]) > int(history.time / SPANS_S[0])
@@ -27,12 +32,29 @@ def record(history: History, snapshot: Snapshot) -> None:
             history.add(time, device.key, _device_readings(device))
         history.add(time, ALL_DEVICES, _all_devices(snapshot.devices.devices))
     history.add(time, HOST, _host_readings(snapshot))
-    owners = {history_owner(process): process for process in snapshot.processes.processes}
+    owners = {history_owner(process): process for process in _graphed(history, snapshot)}
     for owner, process in owners.items():
         if begins_a_point or not history.knows(owner):
             history.add(time, owner, _process_readings(process))
     kept = {device.key for device in snapshot.devices.devices} | {ALL_DEVICES, HOST}
     history.forget(kept | owners.keys())
+
+
+def _graphed(history: History, snapshot: Snapshot) -> Sequence[Process]:
+    """The processes that have graphs: the one on screen, then those that have had them, then those with most memory."""
+    processes = snapshot.processes.processes
+    if len(processes) <= PROCESSES_AT_MOST:
+        return processes
+    on_screen = snapshot.details.identity if snapshot.details else None
+    return nsmallest(
+        PROCESSES_AT_MOST,
+        processes,
+        key=lambda process: (
+            process.identity != on_screen,
+            not history.knows(history_owner(process)),
+            -sum(value_of(use.used_bytes) or 0 for use in process.uses),
+        ),
+    )
 
 
 def _device_readings(device: Device) -> Iterator[tuple[str, float]]:

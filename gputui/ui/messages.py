@@ -32,11 +32,33 @@ class MomentsTaken(Message):
 
 
 @dataclass
+class ProbeLoaded(Message):
+    """The probe was put into a process, or `problem` says why not."""
+
+    pid: int
+    problem: str = ""
+
+
+@dataclass
+class NoticeGiven(Message):
+    """A sentence from another thread, to be shown for a few seconds."""
+
+    sentence: str
+
+
+@dataclass
 class TreeBuilt(Message):
     """A tree of tensors is built; `take` hands it to the view that requested it."""
 
     tree: Tree
     take: Callable[[Tree], None]
+
+
+@dataclass
+class StepBuilt(Message):
+    """A recorded step is worked out; `take` hands it to the view that requested it."""
+
+    take: Callable[[], None]
 
 
 @dataclass

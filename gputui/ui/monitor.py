@@ -60,6 +60,10 @@ class Monitor(Protocol):
         """Show a notice for a few seconds."""
         ...
 
+    def copy(self, what: str, text: str) -> None:
+        """Copy a text to the terminal's clipboard, and say so; `what` names it."""
+        ...
+
     def set_tagged(self, count: int) -> None:
         """Show in the status line how many processes are tagged."""
         ...

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
+from threading import Thread
 from typing import Protocol
 
 from textual.message import Message
 
 from gputui.errors import GputuiError
+from gputui.explain.step.step import Step, step_of
 from gputui.model.moment import TargetMoment
+from gputui.model.target import ActionName, Look
 from gputui.model.timeline import Timeline
-from gputui.ui.attach.targets import FeedMessage, OpenFeed, Targets
+from gputui.model.trace import Trace
+from gputui.ui.attach.targets import ActionFeed, FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
-from gputui.ui.messages import MomentsTaken, TimelineTaken, TreeBuilt
+from gputui.ui.messages import MomentsTaken, NoticeGiven, ProbeLoaded, StepBuilt, TimelineTaken, TreeBuilt
 
 
 class Host(Protocol):
@@ -32,6 +36,26 @@ class Host(Protocol):
         """Go to an attach screen."""
         ...
 
+    def ask(self, question: str, lines: Sequence[str], verb: str, then: Callable[[], None]) -> None:
+        """Ask before an action, and do it if the answer is yes."""
+        ...
+
+
+class ProbeLoader(Protocol):
+    """Puts the probe into processes that have none."""
+
+    def program(self, pid: int, error: GputuiError) -> str:
+        """What a process runs, if `error` says that only the probe is missing; raises GputuiError otherwise."""
+        ...
+
+    def question(self, programs: dict[int, str]) -> list[str]:
+        """What to ask before the probe is put into all of these processes."""
+        ...
+
+    def put_in(self, pid: int, tell: Callable[[str], object]) -> None:
+        """Put it in and wait for it, in any thread; raises GputuiError."""
+        ...
+
 
 class Attached:
     """The attached processes. Each feed delivers in its own thread; the application's thread takes what it delivers.
@@ -46,38 +70,93 @@ class Attached:
         self.targets = Targets(open_feed, self._trees.build)
         self.first_pids: tuple[int, ...] = ()
         """Processes that `start` attaches to."""
+        self.first_screen = "memory"
+        """The screen on which `start` shows the first of them."""
+        self.first_action: ActionName | None = None
+        """What `start` has each of them do: the user has confirmed it already."""
         self.first_notices: tuple[str, ...] = ()
         """Sentences that `start` shows."""
+        self.loader: ProbeLoader | None = None
+        """Puts the probe into a process without it; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
+        self.is_still = False
+        """Whether it is a single moment, from a black box or a snapshot."""
         self.is_recording: Callable[[], bool] = bool
         """Whether the attached processes are being recorded into a file."""
 
     def start(self) -> None:
         """Attach to the first processes and show the first notices."""
         self.attach(*self.first_pids)
+        for target in self.targets.all:
+            if self.first_action is not None and isinstance(target.feed, ActionFeed):
+                target.feed.run_action(self.first_action)
         for sentence in self.first_notices:
             self._host.say(sentence, is_error=False)
 
     def attach(self, *pids: int) -> None:
         """Attach to processes and show the first of them; say why one cannot be attached to."""
-        attached = [pid for pid in pids if self._is_attached(pid)]
+        unprepared: dict[int, str] = {}
+        attached = [pid for pid in pids if self._is_attached(pid, unprepared)]
+        if self.loader and unprepared:
+            self._offer_probes(unprepared, self.loader)
         if attached:
             self.targets.select(attached[0])
-            self._host.show_attach_screen("memory")
+            self._host.show_attach_screen(self.first_screen)
+            self.first_screen = "memory"
+
+    def replace(self, pid: int) -> None:
+        """Attach to one process instead of all others, and show what the advice says of it."""
+        self.targets.stop()
+        self.first_screen = "why"
+        self.attach(pid)
 
     def stop(self) -> None:
         """Close every feed, without waiting."""
         self.targets.stop()
         self._trees.stop()
 
-    def _is_attached(self, pid: int) -> bool:
+    def _is_attached(self, pid: int, unprepared: dict[int, str]) -> bool:
+        """Attach; if not, add it to those into which the probe can be put, or say why it cannot be attached to."""
         try:
             self.targets.attach(pid, partial(self._deliver, pid))
         except GputuiError as error:
-            self._host.say(str(error))
+            try:
+                if self.loader is None:
+                    raise
+                unprepared[pid] = self.loader.program(pid, error)
+            except GputuiError as refusal:
+                self._host.say(str(refusal))
             return False
         return True
+
+    def _offer_probes(self, programs: dict[int, str], loader: ProbeLoader) -> None:
+        def load() -> None:
+            for pid in programs:
+                self._load_probe(pid)
+
+        where = f"process {next(iter(programs))}" if len(programs) == 1 else f"{len(programs)} processes"
+        self._host.ask(f"Put the probe into {where}?", loader.question(programs), "Put it in", load)
+
+    def _load_probe(self, pid: int) -> None:
+        self._host.say(f"The probe is being put into process {pid}.", is_error=False)
+        Thread(target=self._put_in, args=(pid,), name=f"gputui-load-{pid}", daemon=True).start()
+
+    def _put_in(self, pid: int) -> None:
+        assert self.loader is not None
+        try:
+            self.loader.put_in(pid, lambda sentence: self._host.post_message(NoticeGiven(sentence)))
+        except GputuiError as error:
+            self._host.post_message(ProbeLoaded(pid, str(error)))
+        else:
+            self._host.post_message(ProbeLoaded(pid))
+
+    def take_probe(self, message: ProbeLoaded) -> None:
+        """Attach to a process into which the probe was put, or say why it was not."""
+        if message.problem:
+            self._host.say(message.problem)
+        else:
+            self.attach(message.pid)
 
     def _deliver(self, pid: int, message: FeedMessage) -> None:
         if isinstance(message, Timeline):
@@ -86,10 +165,25 @@ class Attached:
             self._moments.put(message)
             self._host.post_message(MomentsTaken())
 
+    def build_step(self, trace: Trace, look: Look, take: Callable[[Step | None], None]) -> None:
+        """Work out a recorded step in a thread of its own, and hand it to `take` in the application's thread."""
+
+        def build() -> None:
+            step = step_of(trace, look)
+            self._host.post_message(StepBuilt(partial(take, step)))
+
+        Thread(target=build, name="gputui-step", daemon=True).start()
+
+    def hand_over(self, take: Callable[[], None]) -> bool:
+        """Have `take` called in the application's thread, from any other."""
+        return self._host.post_message(StepBuilt(take))
+
     def take_moments(self) -> None:
         """Add every moment that was delivered: one message may stand for many, and the timeline must miss none."""
         while not self._moments.empty():
-            self.targets.take(self._moments.get())
+            gain = self.targets.take(self._moments.get())
+            if gain:
+                self._host.say(gain, is_error=False)
 
     def take_timeline(self, message: TimelineTaken) -> None:
         """Replace the timeline of a process that is replayed."""

@@ -8,8 +8,14 @@ from typing import Protocol, Union, runtime_checkable
 
 from gputui.errors import GputuiError
 from gputui.explain.actions import ACTIONS
+from gputui.explain.advice.holders import Holder
+from gputui.explain.answers import Answer, Answers
+from gputui.explain.look_gain import look_gain
+from gputui.explain.step.view import StepView, recorded_in
 from gputui.explain.tensor_request import BuildTree, build_tree_now
 from gputui.explain.tensor_view import TensorView
+from gputui.explain.whatif.recorded import devices_of
+from gputui.explain.whatif.view import HandOver, WhatIfView
 from gputui.model.analysis import Outcome
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
@@ -114,9 +120,14 @@ class Target:
     cursor: float | None = None
     device: int | None = None
     tensors: TensorView = field(default_factory=TensorView)
+    step: StepView = field(default_factory=StepView)
+    whatif: WhatIfView = field(default_factory=WhatIfView)
+    asked: TargetMoment | None = None
+    """The moment at which the user asked for a look that is not here yet."""
     read_outcome: Outcome | None = None
     """The last outcome of an action that the user has dismissed."""
     compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
+    _answers: Answers = field(default_factory=Answers)
 
     @property
     def moment(self) -> TargetMoment | None:
@@ -131,6 +142,28 @@ class Target:
             return None
         used = moment.used_devices
         return next((device for device in used if device.index == self.device), used[0])
+
+    @property
+    def answer(self) -> Answer:
+        """The verdict and the findings about that device at that moment."""
+        moment, device = self.moment, self.device_moment
+        return self._answers.at(moment, device, self.timeline) if moment and device else Answer(None, ())
+
+    def holders(self, moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
+        """Who holds what on a device, in the look of a moment."""
+        return self._answers.holders(moment, device)
+
+    def replace_timeline(self, timeline: Timeline) -> None:
+        """Take another timeline, and answer anew where the last one lacked looks that this one has."""
+        if self.timeline.is_rough and not timeline.is_rough:
+            self._answers = Answers()
+        self.timeline = timeline
+
+    def replay_cases(self, hand_over: HandOver) -> None:
+        """Replay the newest trace of that device for the What-if screen, unless that was done."""
+        latest, device = self.timeline.latest, self.device_moment
+        if latest is not None and device is not None:
+            self.whatif.follow(recorded_in(latest), device.index, devices_of(latest), hand_over)
 
     def next_device(self) -> None:
         """Choose the next of the devices that the process uses."""
@@ -182,17 +215,22 @@ class Targets:
             feed.start()
         self._current = list(self._targets).index(pid)
 
-    def take(self, moment: TargetMoment) -> None:
-        """Add a moment to the timeline of its process."""
+    def take(self, moment: TargetMoment) -> str:
+        """Add a moment to the timeline of its process; what the look that the user asked for has added, or ""."""
         target = self._targets.get(moment.pid)
-        if target:
-            target.timeline.add(moment)
+        if target is None:
+            return ""
+        target.timeline.add(moment)
+        gain = look_gain(target.asked, moment) if target.asked else ""
+        if gain or moment.ended:
+            target.asked = None
+        return gain
 
     def take_all(self, pid: int, timeline: Timeline) -> None:
         """Replace the timeline of a process."""
         target = self._targets.get(pid)
         if target:
-            target.timeline = timeline
+            target.replace_timeline(timeline)
             if target.cursor is not None and (timeline.latest is None or timeline.latest.time <= target.cursor):
                 target.cursor = None  # the replay went back: that time is in the future
 
@@ -217,6 +255,7 @@ class Targets:
             self._current = list(self._targets).index(pid)
 
     def stop(self) -> None:
-        """Close every feed."""
+        """Close every feed and forget the processes."""
         for target in self._targets.values():
             target.feed.stop()
+        self._targets.clear()

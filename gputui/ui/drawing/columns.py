@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from rich.cells import cell_len
+
 from gputui.ui.drawing.line import Line, Piece, fit, join, text_of
 
 T = TypeVar("T")
@@ -14,8 +16,9 @@ class Column(Generic[T]):
     """One column as data.
 
     `text` returns one piece for the cell, which is then fitted and aligned; or `draw` returns pieces that fill its
-    width argument exactly. The column is shown from a table width of `from_width` on. Spare cells go to columns with
-    `grow`, in proportion, up to `most` cells each.
+    width argument exactly. The column is shown from a table width of `from_width` on; where there is no room for all,
+    columns with `is_kept` are dropped last. Spare cells go to columns with `grow`, in proportion, up to `most` cells
+    each.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - called with keywords
@@ -29,23 +32,27 @@ class Column(Generic[T]):
         from_width: int = 0,
         grow: int = 0,
         most: int = 1000,
+        is_kept: bool = False,  # noqa: FBT001 - called with keywords
     ) -> None:
         self.name, self.title, self.width = name, title, width
         self.text, self.draw, self.align = text, draw, align
-        self.from_width, self.grow, self.most = from_width, grow, most
+        self.from_width, self.grow, self.most, self.is_kept = from_width, grow, most, is_kept
 
 
 TableLayout = tuple[tuple[Column[T], int], ...]
 """The columns that fit, with their widths; there is one cell between two columns."""
 
 
-def lay_out(columns: Iterable[Column[T]], width: int) -> TableLayout[T]:
-    """Choose the columns of a table of `width` cells; columns that do not fit are dropped from the right."""
+def lay_out(columns: Iterable[Column[T]], width: int, spare: int = 0) -> TableLayout[T]:
+    """Choose the columns of a table of `width` cells; columns that do not fit are dropped from the right.
+
+    Columns leave the last `spare` cells free where they can do so without being dropped.
+    """
     chosen = [column for column in columns if column.from_width <= width]
     while len(chosen) > 1 and _width_of(chosen) > width:
-        chosen.pop()
+        chosen.remove(next((column for column in reversed(chosen) if not column.is_kept), chosen[-1]))
     widths = [column.width for column in chosen]
-    left = width - _width_of(chosen)
+    left = width - _width_of(chosen) - spare
     growing = [index for index, column in enumerate(chosen) if column.grow]
     while left > 0 and growing:
         weights = sum(chosen[index].grow for index in growing)
@@ -81,12 +88,22 @@ def draw_titles(layout: TableLayout[T], marked: str = "", mark: str = "") -> Lin
     return ((" ".join(titles), "head"),)
 
 
+def place_width(count: int, rows: int) -> int:
+    """How many cells `mark_place` needs at the end of the head."""
+    return len(f" {count}/{count}") if count > rows else 0
+
+
 def mark_place(head: Line, cursor: int, count: int, rows: int, width: int) -> Line:
-    """The head of a list of `count` entries; with the cursor's place at its end where only `rows` are visible."""
+    """The head of a list of `count` entries; where only `rows` are visible, with the cursor's place behind the titles.
+
+    Where the titles leave no room for the place, an arrow says that there is more.
+    """
     if count <= rows:
         return head
-    place = f" {cursor + 1}/{count}"
-    return ((fit(text_of((head,)), width - len(place), ellipsis="") + place, "head"),)
+    titles = text_of((head,))
+    room = width - cell_len(titles)
+    place = next((form for form in (f" {cursor + 1}/{count}", " ↕", "↕") if len(form) <= room), "")
+    return ((fit(titles, width - len(place), ellipsis="") + place, "head"),)
 
 
 def column_at(layout: TableLayout[T], x: int) -> str | None:

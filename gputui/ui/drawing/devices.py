@@ -47,9 +47,9 @@ def memory_of(device: Device) -> DeviceMemory | None:
 
 
 def memory_fraction(device: Device) -> float | None:
-    """The part of memory in use, 0..1, including what the driver reserves."""
+    """The used part of the device's memory, 0..1; what the driver reserves is not part of it."""
     memory = memory_of(device)
-    return (memory.total_bytes - memory.free_bytes) / memory.total_bytes if memory and memory.total_bytes else None
+    return memory.used_bytes / memory.total_bytes if memory and memory.total_bytes else None
 
 
 def notes(device: Device) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""Graphs of history side by side: a title with the present value above an area."""
+"""Graphs of history side by side: a title with the present value above an area between two axes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ from gputui.ui.drawing.line import Line, Piece, fit, join
 from gputui.ui.drawing.meters import area
 
 NARROWEST = 34
+HIGHEST = 16
+"""Lines of an area at most: more show nothing more."""
 GAP = 2
+AXIS = 6
+"""Cells left of an area: the value at its top, and 0 at its bottom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One graph: `points` are in the unit of `top`, oldest first; `shown` is the present value as text."""
+    """One graph: `points` are in the unit of `top`, oldest first.
+
+    `shown` is the present value as text, `top_shown` the value of `top` in at most five cells.
+    """
 
     title: str
     shown: str
     points: Sequence[float | None]
     top: float
     role: str = "good"
+    top_shown: str = ""
 
 
 def graphs_abreast(width: int, count: int) -> int:
@@ -35,8 +43,21 @@ def graph_width(width: int, count: int) -> int:
     return (width - GAP * (abreast - 1)) // abreast
 
 
-def draw_graphs(graphs: Sequence[Graph], width: int, height: int, appearance: Appearance) -> list[Line]:
-    """A grid of graphs; below a title, each has `height` lines."""
+def points_across(width: int, count: int) -> int:
+    """How many points of history a graph shows where `count` share `width`."""
+    return max(1, graph_width(width, count) - AXIS)
+
+
+def area_height(width: int, count: int, lines: int) -> int:
+    """The height of each area where a grid of `count` graphs has `lines` lines."""
+    rows = -(-count // graphs_abreast(width, count)) if count else 1
+    return max(2, min(HIGHEST, lines // rows - 2))
+
+
+def draw_graphs(graphs: Sequence[Graph], width: int, height: int, span_s: float, appearance: Appearance) -> list[Line]:
+    """A grid of graphs, each with a title, an area of `height` lines and an axis of time, `span_s` a point."""
+    if not graphs:
+        return []
     abreast = graphs_abreast(width, len(graphs))
     cells = graph_width(width, len(graphs))
     lines: list[Line] = []
@@ -45,6 +66,7 @@ def draw_graphs(graphs: Sequence[Graph], width: int, height: int, appearance: Ap
         lines.append(_beside([_title(graph, cells, appearance) for graph in band]))
         bodies = [_body(graph, cells, height, appearance) for graph in band]
         lines += [_beside([body[row] for body in bodies]) for row in range(height)]
+        lines.append(_beside([_times(cells, span_s) for _ in band]))
     return lines
 
 
@@ -62,6 +84,28 @@ def _title(graph: Graph, width: int, appearance: Appearance) -> Line:
 
 
 def _body(graph: Graph, width: int, height: int, appearance: Appearance) -> list[Line]:
-    top = graph.top or 1.0
-    fractions = [None if point is None else point / top for point in graph.points[-width:]]
-    return [((fit(text, width, ">"), graph.role),) for text in area(fractions, height, appearance.glyphs)]
+    top, room = graph.top or 1.0, max(1, width - AXIS)
+    fractions = [None if point is None else point / top for point in graph.points[-room:]]
+    has_values = any(fraction is not None for fraction in fractions)
+    values = [graph.top_shown, *[""] * (height - 2), "0"][:height] if has_values else [""] * height
+    areas = area(fractions, height, appearance.glyphs)
+    return [
+        ((fit(f"{value:>{AXIS - 1}} ", AXIS), "dim"), (fit(text, room, ">"), graph.role))
+        for value, text in zip(values, areas, strict=True)
+    ]
+
+
+def _times(width: int, span_s: float) -> Line:
+    """The axis of time: how long ago the area begins, and how long a point is."""
+    room = max(1, width - AXIS)
+    left, right = f"{_ago(room * span_s)} ago, {span_s:g} s per cell", " now"
+    if len(left) + len(right) > room:
+        left = f"{_ago(room * span_s)} ago"
+    return ((fit(" " * AXIS + fit(left, max(1, room - len(right))) + right, width), "dim"),)
+
+
+def _ago(seconds: float) -> str:
+    for unit_s, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -26,6 +26,7 @@ def draw_host(host: Host, width: int, appearance: Appearance) -> tuple[Line, Lin
     )
     second = (
         _memory(host.memory, meter_width, appearance),
+        _cache(host.memory),
         _space("swap", host.swap, appearance),
         _space("/dev/shm", host.shm, appearance),
         _uptime(host),
@@ -36,7 +37,8 @@ def draw_host(host: Host, width: int, appearance: Appearance) -> tuple[Line, Lin
 def _fitting(parts: Iterable[tuple[Piece, ...]], width: int) -> Line:
     line: tuple[Piece, ...] = ((" ", "plain"),)
     for part in parts:
-        gap: tuple[Piece, ...] = (("   ", "plain"),) if len(line) > 1 else ()
+        continues = bool(part) and part[0][0].startswith(" ")
+        gap: tuple[Piece, ...] = (("   ", "plain"),) if len(line) > 1 and not continues else ()
         if part and width_of((*line, *gap, *part)) <= width:
             line = (*line, *gap, *part)
     return join(line)
@@ -89,9 +91,16 @@ def _memory(memory: Reading[HostMemory], meter_width: int, appearance: Appearanc
     fraction = memory.used_bytes / memory.total_bytes
     role = level_role(100 * fraction, *appearance.memory_percent)
     bar = (*meter(fraction, meter_width, role, appearance.glyphs), (" ", "plain")) if meter_width else ()
-    used, total, cache = map(format_bytes_short, (memory.used_bytes, memory.total_bytes, memory.cache_bytes))
-    behind = (f"/{total}", "dim"), (f" {cache} cache {format_bytes_short(memory.shared_bytes)} shared", "dim")
-    return (("RAM ", LABEL), *bar, (f"{100 * fraction:3.0f}% {used}", role), *behind)
+    used, total = map(format_bytes_short, (memory.used_bytes, memory.total_bytes))
+    return (("RAM ", LABEL), *bar, (f"{100 * fraction:3.0f}% {used}", role), (f"/{total}", "dim"))
+
+
+def _cache(memory: Reading[HostMemory]) -> tuple[Piece, ...]:
+    """What the memory in front of it is partly used for; it starts with its own gap."""
+    if isinstance(memory, Absent):
+        return ()
+    cache, shared = map(format_bytes_short, (memory.cache_bytes, memory.shared_bytes))
+    return ((f" {cache} cache {shared} shared", "dim"),)
 
 
 def _space(name: str, space: Reading[Space], appearance: Appearance) -> tuple[Piece, ...]:

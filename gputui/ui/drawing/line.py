@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.cells import cell_len, chop_cells, get_character_cell_size, set_cell_size
 
 Piece = tuple[str, str]
 """Text, and the role that decides how it looks (`gputui.ui.drawing.roles`)."""
@@ -46,6 +46,16 @@ def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
     return text + " " * space
 
 
+def fit_clauses(text: str, width: int) -> str:
+    """As much of a sentence as fits `width` cells, up to a comma; as it is where not even its first clause fits."""
+    shown = printable(text)
+    while cell_len(shown) > width:
+        shown, comma, _ = shown.rpartition(", ")
+        if not comma:
+            return text
+    return shown
+
+
 def width_of(line: Iterable[Piece]) -> int:
     """How many cells a line takes."""
     return sum(len(text) if text.isascii() else cell_len(text) for text, _ in line)
@@ -80,13 +90,13 @@ def spread(left: Iterable[Piece], right: Iterable[Piece], width: int) -> Line:
 
 
 def wrap(text: str, width: int, role: str = "plain") -> list[Line]:
-    """`text` broken between words into lines of at most `width` cells."""
+    """`text` broken between words into lines of at most `width` cells; a longer word is broken wherever it must be."""
     lines: list[str] = []
     for word in printable(text).split(" "):
         if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
             lines[-1] += f" {word}"
         else:
-            lines.append(set_cell_size(word, width) if cell_len(word) > width else word)
+            lines += chop_cells(word, width) if cell_len(word) > width else [word]
     return [((line, role),) for line in lines]
 
 

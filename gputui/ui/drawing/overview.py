@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out, mark_place
+from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out, mark_place, place_width
 from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.host import draw_host
 from gputui.ui.drawing.line import Line, wrap
@@ -19,7 +19,7 @@ from gputui.units import format_duration
 STATUS_LINES = KEYS_LINES = 1
 HOST_LINES = 2
 BAND_LINES = 7
-"""The band of graphs: a title and six lines."""
+"""The band of graphs: a title, five lines and an axis."""
 BAND_FROM_WIDTH = 120
 PROCESS_LINES_AT_LEAST = 9
 """A head and eight rows."""
@@ -95,8 +95,8 @@ def draw_overview(
 
 
 def _devices(snapshot: Snapshot, appearance: Appearance, width: int, height: int) -> list[Line]:
-    layout = lay_out(DEVICE_COLUMNS, width)
     rows = [DeviceRow(device, (), appearance) for device in snapshot.devices.devices]
+    layout = lay_out(DEVICE_COLUMNS, width, place_width(len(rows), height - 1))
     head = mark_place(draw_titles(layout), 0, len(rows), height - 1, width)
     return [head, *(draw_device(layout, row, width) for row in rows[: height - 1])]
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from gputui.explain.filtering import Fields
+from gputui.explain.filtering import COUNT, DURATION, PERCENT, SIZE, Fields
 from gputui.model.reading import value_of
 from gputui.ui.drawing.process_rows import ProcessRow
+
+
+def _share(row: ProcessRow) -> float | None:
+    used_bytes = value_of(row.used_bytes)
+    return 100 * used_bytes / row.device_total_bytes if used_bytes is not None and row.device_total_bytes else None
+
+
+def _running_s(row: ProcessRow) -> float | None:
+    started = row.process.identity.started if row.process else None
+    return None if started is None else row.time - started
+
 
 PROCESS_FIELDS: Fields[ProcessRow] = Fields(
     {
@@ -14,13 +25,27 @@ PROCESS_FIELDS: Fields[ProcessRow] = Fields(
         "gpu": lambda row: row.device,
         "type": lambda row: row.use.kind if row.use else None,
         "mem": lambda row: value_of(row.used_bytes),
+        "share": _share,
         "sm": lambda row: value_of(row.use.sm_percent) if row.use else None,
         "cpu": lambda row: value_of(row.cpu_percent),
         "rss": lambda row: value_of(row.rss_bytes),
+        "workers": lambda row: row.process.workers.count if row.process and row.process.workers else None,
+        "time": _running_s,
         "rank": lambda row: row.process.rank.rank if row.process and row.process.rank else None,
         "state": lambda row: row.process.state.value if row.process else None,
         "probe": lambda row: ("yes" if row.process.has_probe else "no") if row.process else None,
     },
     searched=("command", "user", "pid"),
     other_names={"cmd": "command", "device": "gpu", "memory": "mem"},
+    quantities={
+        "pid": COUNT,
+        "mem": SIZE,
+        "share": PERCENT,
+        "sm": PERCENT,
+        "cpu": PERCENT,
+        "rss": SIZE,
+        "workers": COUNT,
+        "time": DURATION,
+        "rank": COUNT,
+    },
 )

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gputui.model.history import SPANS_S, History
 from gputui.model.process import Process, ProcessDetails, TreeEntry
+from gputui.model.programs import program_of
 from gputui.model.reading import Absent, Reading
+from gputui.model.secrets import MASK, mask_arguments, mask_value
 from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label, memory_of
-from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
+from gputui.ui.drawing.graphs import Graph, area_height, draw_graphs, points_across
 from gputui.ui.drawing.line import Line, fit, join, wrap
+from gputui.ui.drawing.processes import GONE
 from gputui.units import format_bytes, format_bytes_short, format_duration, format_rate
 
 ENVIRONMENT = "Environment"
 """The heading that `e` scrolls to."""
+
+
+class Shown(NamedTuple):
+    """What the user chose to see of a process: `zoom` is an index into `SPANS_S`."""
+
+    zoom: int = 0
+    environment: bool = False
+    secrets: bool = False
+
 
 DEPTH_AT_MOST = 20
 """How far the tree is indented."""
@@ -31,30 +44,37 @@ def draw_process_page(
     details: ProcessDetails | str,
     snapshot: Snapshot,
     history: History,
-    zoom: int,
     size: tuple[int, int],
     appearance: Appearance,
+    shown: Shown,
 ) -> list[Line]:
     """The page for a screen of `size` (width, height), which it may exceed; `details` may be why there are none."""
     width, height = size
-    lines: list[Line] = [((fit(f"Process {process.pid}  {_words(process.command)}", width), "title"),)]
-    graphs = _graphs(process, snapshot, history, zoom, width)
-    lines += draw_graphs(graphs, width, max(2, min(6, height // 5)), appearance)
-    lines.append(((fit(f"{SPANS_S[zoom]:g} s per cell; z zooms", width, ">"), "dim"),))
-    lines += _facts(process, None if isinstance(details, str) else details, snapshot.time, width)
-    if isinstance(details, str):
-        return [*lines, *wrap(details, width, "dim")]
-    lines += [_heading("Tree", width, appearance), *(_branch(entry, details, width) for entry in details.tree)]
+    command = process.command.reason if isinstance(process.command, Absent) else program_of(process.command)
+    title: Line = ((fit(f"Process {process.pid}  {command}", width), "title"),)
+    known = None if isinstance(details, str) else details
+    body = _facts(process, known, snapshot.time, width, shown)
+    body += wrap(details, width, "dim") if isinstance(details, str) else _tree(details, width, appearance)
+    graphs = _graphs(process, snapshot, history, shown.zoom, width)
+    tall = area_height(width, len(graphs), max(height // 3, height - 1 - len(body)))
+    body = [*draw_graphs(graphs, width, tall, SPANS_S[shown.zoom], appearance), *body]
+    return [title, *body, *(_environment(known, width, appearance, shown) if known else [])]
+
+
+def _tree(details: ProcessDetails, width: int, appearance: Appearance) -> list[Line]:
+    if not details.tree:
+        return []
+    lines = [_heading("Tree", width, appearance), *(_branch(entry, details, width) for entry in details.tree)]
     if details.unshown_descendants:
         lines.append(((fit(f"and {details.unshown_descendants:,} more processes below it", width), "dim"),))
-    return lines + _environment(details, width, appearance)
+    return lines
 
 
 def _graphs(process: Process, snapshot: Snapshot, history: History, zoom: int, width: int) -> list[Graph]:
     owner = history_owner(process)
     devices = {device.key: device for device in snapshot.devices.devices}
     uses = [use for use in process.uses if use.device in devices]
-    count = graph_width(width, len(uses) + 2)
+    count = points_across(width, len(uses) + 2)
     graphs = []
     for use in uses:
         device = devices[use.device]
@@ -62,14 +82,31 @@ def _graphs(process: Process, snapshot: Snapshot, history: History, zoom: int, w
         shown = _words(use.used_bytes) if isinstance(use.used_bytes, Absent) else format_bytes(use.used_bytes)
         points = history.last(owner, f"used_bytes {use.device}", count, zoom)
         top = memory.total_bytes if memory else _highest(points)
-        graphs.append(Graph(f"Memory on GPU {label(device)}", shown, points, top, "accent"))
+        graphs.append(Graph(f"Memory on GPU {label(device)}", shown, points, top, "accent", format_bytes_short(top)))
+    return graphs + [
+        graph for graph in _host_graphs(process, history, zoom, count) if _is_worth_drawing(graph, process)
+    ]
+
+
+def _host_graphs(process: Process, history: History, zoom: int, count: int) -> list[Graph]:
+    owner = history_owner(process)
     resident = history.last(owner, "rss_bytes", count, zoom)
-    shown = process.rss_bytes.reason if isinstance(process.rss_bytes, Absent) else format_bytes(process.rss_bytes)
-    graphs.append(Graph("Host memory", shown, resident, _highest(resident), "accent"))
+    resident_shown = (
+        process.rss_bytes.reason if isinstance(process.rss_bytes, Absent) else format_bytes(process.rss_bytes)
+    )
+    highest = _highest(resident)
     cpu = history.last(owner, "cpu_percent", count, zoom)
-    shown = process.cpu_percent.reason if isinstance(process.cpu_percent, Absent) else f"{process.cpu_percent:.0f}%"
-    graphs.append(Graph("CPU", shown, cpu, max(100.0, _highest(cpu))))
-    return graphs
+    cpu_shown = process.cpu_percent.reason if isinstance(process.cpu_percent, Absent) else f"{process.cpu_percent:.0f}%"
+    top = max(100.0, _highest(cpu))
+    return [
+        Graph("Host memory", resident_shown, resident, highest, "accent", format_bytes_short(highest)),
+        Graph("CPU", cpu_shown, cpu, top, top_shown=f"{top:.0f}%"),
+    ]
+
+
+def _is_worth_drawing(graph: Graph, process: Process) -> bool:
+    """A process that ended before it was seen has no history, and gets none."""
+    return process.state not in GONE or any(point is not None for point in graph.points)
 
 
 def _highest(points: list[float | None]) -> float:
@@ -80,19 +117,32 @@ def _words(reading: Reading[object]) -> str:
     return reading.reason if isinstance(reading, Absent) else str(reading)
 
 
-def _facts(process: Process, details: ProcessDetails | None, now: float, width: int) -> list[Line]:
+def _facts(process: Process, details: ProcessDetails | None, now: float, width: int, shown: Shown) -> list[Line]:
+    """A fact to a line; facts that are absent for the same reason share a sentence."""
+    facts = list(_all_facts(process, details, now, shown))
+    absent: dict[str, list[str]] = {}
+    for name, value in facts:
+        if isinstance(value, Absent):
+            absent.setdefault(value.reason, []).append(name)
     lines: list[Line] = []
-    for name, shown in _all_facts(process, details, now):
-        first, *rest = wrap(shown, max(10, width - 20)) or [()]
+    for name, value in facts:
+        if isinstance(value, Absent) and len(absent[value.reason]) > 1:
+            continue
+        first, *rest = wrap(_words(value), max(10, width - 20)) or [()]
         lines.append(join(((fit(name, 20), "dim"), *first)))
         lines += [join(((" " * 20, "plain"), *line)) for line in rest]
+    for reason, names in absent.items():
+        if len(names) > 1:
+            lines += wrap(f"Not known: {', '.join(names)} ({reason}).", width, "dim")
     return lines
 
 
-def _all_facts(process: Process, details: ProcessDetails | None, now: float) -> Iterator[tuple[str, str]]:
+def _all_facts(
+    process: Process, details: ProcessDetails | None, now: float, shown: Shown
+) -> Iterator[tuple[str, Reading[object]]]:
     started = process.identity.started
     yield "state", process.state.value
-    yield "user", _words(process.user)
+    yield "user", process.user
     if started is not None:
         yield "running for", format_duration(now - started)
     if process.rank:
@@ -104,17 +154,20 @@ def _all_facts(process: Process, details: ProcessDetails | None, now: float) -> 
         yield "workers", f"{crew.count}, {crew.cpu_percent:.0f}% CPU, {format_bytes(crew.resident_bytes)} ({kind})"
     if details is None:
         return
-    yield "waits for", _words(details.waiting_for)
-    yield "threads", _words(details.threads)
-    yield "open files", _words(details.open_files)
+    yield "waits for", details.waiting_for
+    yield "threads", details.threads
+    yield "open files", details.open_files
     for name, reading in (("PSS", details.pss_bytes), ("shared", details.shared_bytes), ("swap", details.swap_bytes)):
-        yield name, reading.reason if isinstance(reading, Absent) else format_bytes(reading)
+        yield name, reading if isinstance(reading, Absent) else format_bytes(reading)
     for name, rate in (("reads", details.read_bytes_per_s), ("writes", details.write_bytes_per_s)):
-        yield name, rate.reason if isinstance(rate, Absent) else format_rate(rate)
-    yield "working directory", _words(details.working_directory)
-    yield "executable", _words(details.executable)
+        yield name, rate if isinstance(rate, Absent) else format_rate(rate)
+    yield "working directory", details.working_directory
+    yield "executable", details.executable
     arguments = details.command_line
-    yield "command line", arguments.reason if isinstance(arguments, Absent) else " ".join(arguments)
+    if isinstance(arguments, Absent):
+        yield "command line", arguments
+    else:
+        yield "command line", " ".join(arguments if shown.secrets else mask_arguments(arguments))
 
 
 def _heading(title: str, width: int, appearance: Appearance) -> Line:
@@ -126,13 +179,22 @@ def _branch(entry: TreeEntry, details: ProcessDetails, width: int) -> Line:
     resident = "" if isinstance(entry.rss_bytes, Absent) else format_bytes_short(entry.rss_bytes)
     role = "accent" if entry.identity == details.identity else "plain"
     head = f"{entry.identity.pid:>8} {cpu:>5} {resident:>6}  {'  ' * min(entry.depth, DEPTH_AT_MOST)}"
-    return join(((head, "dim"), (fit(entry.command, max(1, width - len(head))), role)))
+    return join(((head, "dim"), (fit(program_of(entry.command), max(1, width - len(head))), role)))
 
 
-def _environment(details: ProcessDetails, width: int, appearance: Appearance) -> list[Line]:
-    lines = [_heading(ENVIRONMENT, width, appearance)]
+def _environment(details: ProcessDetails, width: int, appearance: Appearance, shown: Shown) -> list[Line]:
+    """The variables by name, once they are asked for; secrets are masked until they are asked for, too."""
+    if not shown.environment:
+        return []
+    has_masked = not shown.secrets and MASK in str(_variables(details, shown))
+    lines = [_heading(f"{ENVIRONMENT} (v shows masked values)" if has_masked else ENVIRONMENT, width, appearance)]
     if isinstance(details.environment, Absent):
         return [*lines, *wrap(details.environment.reason, width, "dim")]
-    for name, value in details.environment:
-        lines.append(join(((f"{name}=", "dim"), (fit(value, max(1, width - len(name) - 1)), "plain"))))
+    for name, text in _variables(details, shown):
+        lines.append(join(((f"{name}=", "dim"), (fit(text, max(1, width - len(name) - 1)), "plain"))))
     return lines
+
+
+def _variables(details: ProcessDetails, shown: Shown) -> list[tuple[str, str]]:
+    variables = () if isinstance(details.environment, Absent) else details.environment
+    return [(name, value if shown.secrets else mask_value(name, value)) for name, value in sorted(variables)]

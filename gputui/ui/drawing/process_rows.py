@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from gputui.model.device import Device, DeviceUse
 from gputui.model.process import Identity, Process, Workers
+from gputui.model.programs import program_of
 from gputui.model.reading import NOT_READ, Absent, Reading, value_of
+from gputui.model.secrets import mask_command
 from gputui.model.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import label, memory_of
@@ -18,7 +20,8 @@ from gputui.ui.drawing.meters import Glyphs
 class ProcessRow(NamedTuple):
     """One row: a process on a device, memory that no process accounts for, a job's heading, or a process's workers.
 
-    `key` identifies the row in the next snapshot. Rows without a process have their text in `note`.
+    `key` identifies the row in the next snapshot. Rows without a process have their text in `note`. `command` is as
+    it is shown, from its first visible cell on.
     """
 
     key: tuple[object, ...]
@@ -29,10 +32,15 @@ class ProcessRow(NamedTuple):
     used_bytes: Reading[int] = NOT_READ
     cpu_percent: Reading[float] = NOT_READ
     rss_bytes: Reading[int] = NOT_READ
+    command: Reading[str] = NOT_READ
     note: str = ""
     prefix: str = ""
     time: float = 0.0
     appearance: Appearance = Appearance()
+    launcher: int | None = None
+    """Of a job's heading, the PID of its launcher."""
+    pids: tuple[int, ...] = ()
+    """The processes that the row stands for."""
 
     @property
     def identity(self) -> Identity | None:
@@ -62,6 +70,10 @@ def _process_text(read: Callable[[Process], Reading[str]]) -> Callable[[ProcessR
     return lambda row: ((value_of(read(row.process)) or "~") if row.process else "~",)
 
 
+def _program(process: Process) -> Reading[str]:
+    return process.command if isinstance(process.command, Absent) else program_of(process.command).casefold()
+
+
 def _started(row: ProcessRow) -> tuple[object, ...]:
     started = row.process.identity.started if row.process else None
     return (started is not None, row.time - (started or 0.0))
@@ -80,7 +92,7 @@ PROCESS_ORDERS: tuple[ProcessOrder, ...] = (
     ProcessOrder("cpu", "c", "CPU", lambda row: _number(row.cpu_percent), is_descending=True),
     ProcessOrder("rss", "m", "host memory", lambda row: _number(row.rss_bytes), is_descending=True),
     ProcessOrder("time", "t", "running time", _started, is_descending=True),
-    ProcessOrder("command", "o", "command", _process_text(lambda process: process.command)),
+    ProcessOrder("command", "o", "command", _process_text(_program)),
 )
 """All orders; the name of an order is the name of the column that it sorts by."""
 
@@ -88,20 +100,28 @@ PROCESS_ORDER_BY_NAME = {order.name: order for order in PROCESS_ORDERS}
 
 
 class View(NamedTuple):
-    """How the user wants to see the list: order, filter and tree."""
+    """How the user wants to see the list: order, filter, tree and commands."""
 
     order: str = "device"
     is_reversed: bool = False
     predicate: Predicate | None = None
     filter_text: str = ""
     is_tree: bool = False
+    has_whole_commands: bool = False
+    """Commands with the interpreter and all folders, instead of the program they run."""
+    folded_jobs: frozenset[int] = frozenset()
+    """PIDs of the launchers whose ranks the tree hides."""
+    command_offset: int = 0
+    """How many cells the commands are scrolled to the right."""
 
 
 def process_rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> tuple[ProcessRow, ...]:
     """The rows of the table, in order."""
     places = {device.key: (position, device) for position, device in enumerate(snapshot.devices.devices)}
     rows = [
-        _process_row(process, use, *places[use.device], snapshot.time, appearance)
+        _process_row(process, use, *places[use.device], snapshot.time, appearance)._replace(
+            command=_shown_command(process, view)
+        )
         for process in snapshot.processes.processes
         for use in process.uses
         if use.device in places
@@ -124,7 +144,14 @@ def process_rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> t
     rows.sort(key=lambda row: (row.key[0], _pid(row)))
     rows.sort(key=order.value, reverse=order.is_descending != view.is_reversed)
     rows.sort(key=lambda row: row.process is None)
-    return tuple(_as_tree(rows, appearance)) if view.is_tree else tuple(rows)
+    return tuple(_as_tree(rows, view.folded_jobs, appearance)) if view.is_tree else tuple(rows)
+
+
+def _shown_command(process: Process, view: View) -> Reading[str]:
+    if isinstance(process.command, Absent):
+        return process.command
+    text = mask_command(process.command) if view.has_whole_commands else program_of(process.command)
+    return text[view.command_offset :] if view.command_offset < len(text) else ""
 
 
 def _process_row(
@@ -141,6 +168,7 @@ def _process_row(
         process.rss_bytes,
         time=time,
         appearance=appearance,
+        pids=(process.pid,),
     )
 
 
@@ -149,7 +177,7 @@ def _total(device: Device) -> int | None:
     return memory.total_bytes if memory else None
 
 
-def _as_tree(rows: Iterable[ProcessRow], appearance: Appearance) -> Iterable[ProcessRow]:
+def _as_tree(rows: Iterable[ProcessRow], folded: frozenset[int], appearance: Appearance) -> Iterable[ProcessRow]:
     """Ranks under their launcher, workers under their process; jobs in the order of their first row."""
     rows = list(rows)
     first: dict[int, int] = {}
@@ -160,8 +188,9 @@ def _as_tree(rows: Iterable[ProcessRow], appearance: Appearance) -> Iterable[Pro
         members = [row for _, row in group]
         launcher = _launcher(members[0])
         if launcher is not None:
-            yield _heading(launcher, members, appearance)
-        yield from _branches(members, appearance.glyphs, is_nested=launcher is not None)
+            yield _heading(launcher, members, appearance, is_folded=launcher in folded)
+        if launcher not in folded:
+            yield from _branches(members, appearance.glyphs, is_nested=launcher is not None)
 
 
 def _launcher(row: ProcessRow) -> int | None:
@@ -173,13 +202,20 @@ def _job_of(row: ProcessRow, position: int) -> int:
     return launcher if launcher is not None else -1 - position
 
 
-def _heading(launcher: int, members: list[ProcessRow], appearance: Appearance) -> ProcessRow:
+def _heading(launcher: int, members: list[ProcessRow], appearance: Appearance, *, is_folded: bool) -> ProcessRow:
     known = [row.used_bytes for row in members if not isinstance(row.used_bytes, Absent)]
     pids = {row.process.pid for row in members if row.process}
     world = next((row.process.rank.world_size for row in members if row.process and row.process.rank), len(pids))
-    note = f"job of launcher {launcher}: {len(pids)} of {world} ranks here"
+    note = f"[{'+' if is_folded else '-'}] job of launcher {launcher}: {len(pids)} of {world} ranks here"
     total: Reading[int] = sum(known) if known else Absent("no rank's memory is known")
-    return ProcessRow(("job", launcher), used_bytes=total, note=note, appearance=appearance)
+    return ProcessRow(
+        ("job", launcher),
+        used_bytes=total,
+        note=note,
+        appearance=appearance,
+        launcher=launcher,
+        pids=tuple(sorted(pids)),
+    )
 
 
 def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> Iterable[ProcessRow]:

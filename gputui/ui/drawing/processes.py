@@ -7,7 +7,7 @@ from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column, TableLayout, draw_titles
 from gputui.ui.drawing.line import Line, Piece, fit, join
-from gputui.ui.drawing.process_rows import ProcessRow, View
+from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, View
 from gputui.units import format_bytes_short, format_duration
 
 BLANK: Piece = ("", "plain")
@@ -67,32 +67,30 @@ def draw_command(row: ProcessRow, width: int) -> Line:
     else:
         if process.has_probe:
             prefix.append((f"{appearance.glyphs.probe} ", "accent"))
-        words = _words_of(process)
+        words = _words_of(process, row.command)
     room = width - sum(len(text) for text, _ in prefix)
     if room <= 0:
         return ((" " * width, "plain"),)
     return join((*prefix, (fit(words[0], room, ellipsis=appearance.glyphs.ellipsis), words[1])))
 
 
-def _words_of(process: Process) -> Piece:
-    command = value_of(process.command)
+def _words_of(process: Process, shown: Reading[str]) -> Piece:
+    command = value_of(shown)
     if process.state in GONE:
         return (f"({process.state.value}) {command or ''}", "dim")
     if process.state is ProcessState.STOPPED:
         return (f"(stopped) {command or ''}", "fair")
-    return (command, "plain") if command else (f"({_reason(process.command)})", "dim")
-
-
-def _reason(reading: Reading[str]) -> str:
-    return reading.reason if isinstance(reading, Absent) else reading
+    return (f"({shown.reason})", "dim") if isinstance(shown, Absent) else (shown, "plain")
 
 
 PROCESS_TABLE_COLUMNS: tuple[Column[ProcessRow], ...] = (
-    Column("device", "GPU", 4, lambda row: (row.device, "title"), align=">"),
-    Column("pid", "PID", 7, lambda row: (str(row.process.pid) if row.process else "", "plain"), align=">"),
+    Column("device", "GPU", 4, lambda row: (row.device, "title"), align=">", is_kept=True),
+    Column(
+        "pid", "PID", 7, lambda row: (str(row.process.pid) if row.process else "", "plain"), align=">", is_kept=True
+    ),
     Column("user", "User", 8, _user),
     Column("type", "Type", 4, lambda row: (row.use.kind if row.use else "", "dim"), from_width=96),
-    Column("memory", "GPU mem", 7, _used, align=">"),
+    Column("memory", "GPU mem", 8, _used, align=">", is_kept=True),
     Column("share", "%", 4, _share, align=">", from_width=96),
     Column("sm", "SM%", 4, lambda row: _percent(row.use.sm_percent, row.appearance) if row.use else BLANK, align=">"),
     Column("cpu", "CPU%", 5, lambda row: _if_process(row, _percent(row.cpu_percent, row.appearance)), align=">"),
@@ -100,7 +98,7 @@ PROCESS_TABLE_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column("workers", "Wrk", 3, _workers, align=">", from_width=110),
     Column("time", "Time", 6, _time, align=">"),
     Column("rank", "Rank", 6, _rank, align=">", from_width=120),
-    Column("command", "Command", 12, draw=draw_command, grow=1),
+    Column("command", "Command", 12, draw=draw_command, grow=1, is_kept=True),
 )
 """All columns; the settings choose among them by name."""
 
@@ -108,5 +106,6 @@ PROCESS_COLUMN_BY_NAME = {column.name: column for column in PROCESS_TABLE_COLUMN
 
 
 def draw_process_head(layout: TableLayout[ProcessRow], view: View, appearance: Appearance) -> Line:
-    """Column titles; the column that the rows are sorted by has a mark."""
-    return draw_titles(layout, view.order, appearance.glyphs.up if view.is_reversed else appearance.glyphs.down)
+    """Column titles; the one that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
+    is_descending = PROCESS_ORDER_BY_NAME[view.order].is_descending != view.is_reversed
+    return draw_titles(layout, view.order, appearance.glyphs.down if is_descending else appearance.glyphs.up)

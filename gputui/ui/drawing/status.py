@@ -23,7 +23,8 @@ class MonitorState(NamedTuple):
 def draw_status(snapshot: Snapshot, state: MonitorState, width: int) -> Line:
     """One line of `width` cells; where not all fits, the state is dropped last."""
     clock = time.strftime("%H:%M:%S", time.localtime(snapshot.time)) if snapshot.time else ""
-    name: list[Piece] = [(" gputui", "title"), *([(" DEMONSTRATION", "fair")] if snapshot.is_demo else [])]
+    example = f": {snapshot.example}" if snapshot.example else ""
+    name: list[Piece] = [(" gputui", "title"), *([(f" DEMONSTRATION{example}", "fair")] if snapshot.is_demo else [])]
     whole = [*name, (f"  {snapshot.host.hostname}", "plain")]
     states = _states(snapshot, state)
     timed = [*states, (f"  {snapshot.interval_s:g}s  {clock} ", "dim")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, cast
 
 from textual.app import ComposeResult
@@ -38,7 +39,11 @@ class MonitorScreen(TerminalScreen[None]):
         """Status, body, keys."""
         yield StatusLine(id="status")
         yield from self.compose_body()
-        yield KeysLine(last=self.LAST_KEYS, id="keys")
+        yield KeysLine(last=self.LAST_KEYS, words=self.key_words(), id="keys")
+
+    def key_words(self) -> Mapping[str, str]:
+        """Words for the bottom line, by the ids of keys that do something else here than their binding says."""
+        return {}
 
     def compose_body(self) -> ComposeResult:
         """The widgets between the two lines."""

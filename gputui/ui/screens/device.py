@@ -11,7 +11,9 @@ from gputui.model.device import Device
 from gputui.model.history import SPANS_S
 from gputui.model.snapshot import Attention
 from gputui.ui.drawing.device_page import draw_device_page
+from gputui.ui.drawing.devices import label
 from gputui.ui.drawing.line import Line, wrap
+from gputui.ui.drawing.process_rows import View, process_rows_of
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 
@@ -30,6 +32,7 @@ class DeviceScreen(SubScreen):
         Binding("left,h", "step(-1)", "Previous", id="device.previous", tooltip="the previous device"),
         Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the next device"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
+        Binding("y", "copy_identity", "Copy UUID", id="copy.identity", tooltip="copy the PID, or the device's UUID"),
     ]
 
     def __init__(self, key: str) -> None:
@@ -52,6 +55,11 @@ class DeviceScreen(SubScreen):
         self._zoom = (self._zoom + 1) % len(SPANS_S)
         self.draw()
 
+    def action_copy_identity(self) -> None:
+        """Copy the device's UUID."""
+        device = self._device()
+        self.monitor.copy("UUID", device.uuid if device else "")
+
     def action_step(self, steps: int) -> None:
         """Go to a neighbouring device."""
         keys = [device.key for device in self.monitor.snapshot.devices.devices]
@@ -69,4 +77,6 @@ class DeviceScreen(SubScreen):
         if device is None:
             return wrap(GONE, width, "fair")
         monitor = self.monitor
-        return draw_device_page(device, monitor.history, self._zoom, (width, height), monitor.appearance)
+        rows = process_rows_of(monitor.snapshot, View(order="memory"), monitor.appearance)
+        mine = [row for row in rows if row.device == label(device)]
+        return draw_device_page(device, mine, monitor.history, self._zoom, (width, height), monitor.appearance)

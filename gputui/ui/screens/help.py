@@ -8,12 +8,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
 
+from gputui.ui.bindings import key_name
 from gputui.ui.drawing.line import Line, fit, join, wrap
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 
-APP_KEY_GROUPS = {"app": "Everywhere"}
+APP_KEY_GROUPS = {"app": "Everywhere", "copy": "Copying"}
 
 ACTING = ("signal.", "actions.", "processes.tag")
 """The beginnings of the ids of keys that --readonly removes."""
@@ -72,11 +73,54 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
     from gputui.ui.screens.device import DeviceScreen
     from gputui.ui.screens.overview import Overview
     from gputui.ui.screens.process import ProcessScreen
+    from gputui.ui.screens.process_list import ProcessListScreen
     from gputui.ui.widgets.cursored import Cursored
 
     attached = [entry.screen_class for entry in ATTACH_SCREENS.values()]
     parts = [node for screen in attached for node in screen.PARTS_WITH_KEYS]
-    return (app, Cursored, Overview, ProcessScreen, DeviceScreen, AttachScreen, *attached, *parts, SubScreen)
+    return (
+        app,
+        Cursored,
+        ProcessListScreen,
+        Overview,
+        ProcessScreen,
+        DeviceScreen,
+        AttachScreen,
+        *attached,
+        *parts,
+        SubScreen,
+    )
+
+
+def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
+    """For each full screen, the ids of all keys that work on it."""
+    from gputui.ui.screens.attach.base import AttachScreen
+    from gputui.ui.screens.attach.table import ATTACH_SCREENS
+    from gputui.ui.screens.device import DeviceScreen
+    from gputui.ui.screens.overview import Overview
+    from gputui.ui.screens.process import ProcessScreen
+    from gputui.ui.screens.process_list import ProcessListScreen
+    from gputui.ui.widgets.cursored import Cursored
+
+    everywhere = (app, Cursored)
+    screens: list[tuple[type[DOMNode], ...]] = [(*everywhere, ProcessListScreen, Overview)]
+    screens += [(*everywhere, SubScreen, screen) for screen in (ProcessScreen, DeviceScreen)]
+    screens += [
+        (*everywhere, AttachScreen, entry.screen_class, *entry.screen_class.PARTS_WITH_KEYS)
+        for entry in ATTACH_SCREENS.values()
+    ]
+    return [frozenset(binding.id for node in nodes for binding in bindings_of(node) if binding.id) for nodes in screens]
+
+
+def default_keys(app: type[DOMNode]) -> dict[str, frozenset[str]]:
+    """The keys of all actions whose keys the settings can change, by the ids of their bindings."""
+    keys: dict[str, frozenset[str]] = {}
+    for node in owners(app):
+        for binding in bindings_of(node):
+            if binding.id:
+                own = frozenset(key_name(key.strip()) for key in binding.key.split(","))
+                keys[binding.id] = keys.get(binding.id, frozenset()) | own
+    return keys
 
 
 def key_groups(app: type[DOMNode]) -> dict[str, str]:

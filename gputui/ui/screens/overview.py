@@ -8,17 +8,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from gputui.explain.filtering import parse_filter
+from gputui.model.history import SPANS_S
 from gputui.model.process import Identity, Process
+from gputui.model.reading import value_of
+from gputui.model.secrets import mask_command
 from gputui.model.snapshot import Attention
-from gputui.ui.dialogs.menu import Menu
+from gputui.ui.bindings import COPY_BINDINGS, ZOOM_BINDING
 from gputui.ui.drawing.devices import DeviceRow
-from gputui.ui.drawing.overview import arrange
-from gputui.ui.drawing.process_fields import PROCESS_FIELDS
-from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, process_rows_of
-from gputui.ui.screens.base import MonitorScreen
+from gputui.ui.drawing.overview import BAND_FROM_WIDTH, arrange
+from gputui.ui.drawing.process_rows import ProcessRow, process_rows_of
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.process import ProcessScreen
+from gputui.ui.screens.process_list import ProcessListScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
@@ -28,31 +29,11 @@ from gputui.ui.widgets.overview_lines import Banner, HostPanel
 from gputui.ui.widgets.process_table import ProcessTable
 
 
-class Overview(MonitorScreen):
+class Overview(ProcessListScreen):
     """Devices, host, processes; Tab switches between the two lists, Enter opens what is under the cursor."""
-
-    KEY_GROUPS: ClassVar[dict[str, str]] = {"processes": "Processes"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="list.open", tooltip="open the device or process under the cursor"),
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            id="processes.filter",
-            tooltip="show only processes that match",
-        ),
-        Binding(
-            "o,f6",
-            "sort",
-            "Sort",
-            key_display="o",
-            id="processes.sort",
-            tooltip="sort: o, then a letter, capital to reverse",
-        ),
-        Binding("r", "reverse", "Reverse", show=False, id="processes.reverse", tooltip="reverse the order"),
-        Binding("t", "tree", "Tree", id="processes.tree", tooltip="group ranks by launcher, with workers"),
         Binding(
             "space",
             "tag",
@@ -64,6 +45,9 @@ class Overview(MonitorScreen):
         Binding(
             "escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the tags, then the filter"
         ),
+        Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
+        *COPY_BINDINGS,
+        ZOOM_BINDING,
         Binding("e", "environment", "Env", show=False, id="process.environment", tooltip="its environment variables"),
         Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
         Binding(
@@ -83,6 +67,7 @@ class Overview(MonitorScreen):
     def __init__(self) -> None:
         super().__init__()
         self._tagged: frozenset[Identity] = frozenset()
+        self._zoom = 0
 
     def compose_body(self) -> ComposeResult:
         """The widgets from top to bottom."""
@@ -92,9 +77,7 @@ class Overview(MonitorScreen):
         yield HostPanel(appearance, id="host")
         yield GraphBand(appearance, id="band")
         yield ProcessTable(appearance, self.monitor.settings.columns, id="processes")
-        yield FilterLine(
-            lambda text: parse_filter(text, PROCESS_FIELDS), "words, or an expression: user==ana and mem>10GiB"
-        )
+        yield FilterLine(self.hint, "words, or an expression: user==ana and mem>10GiB")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -108,11 +91,11 @@ class Overview(MonitorScreen):
             return
         self._arrange()
         self.query_one(Banner).set_problems(snapshot)
-        self.query_one(DeviceList).set_devices(snapshot.devices.devices, monitor.history)
+        self.query_one(DeviceList).set_devices(snapshot.devices.devices, monitor.history, self._zoom)
         self.query_one(HostPanel).set_host(snapshot.host)
         band = self.query_one(GraphBand)
         if band.display:
-            band.set_snapshot(snapshot, monitor.history)
+            band.set_snapshot(snapshot, monitor.history, self._zoom)
         table = self.query_one(ProcessTable)
         table.set_view(monitor.view, self._tagged)
         table.set_entries(process_rows_of(snapshot, monitor.view, monitor.appearance))
@@ -149,37 +132,52 @@ class Overview(MonitorScreen):
     def _chosen(self, message: Listing.Chosen) -> None:
         if isinstance(message.entry, DeviceRow):
             self.app.push_screen(DeviceScreen(message.entry.device.key))
-        elif isinstance(message.entry, ProcessRow) and message.entry.process:
-            self.app.push_screen(ProcessScreen(message.entry.process))
+        elif isinstance(message.entry, ProcessRow):
+            self._open_row(message.entry)
 
-    @on(ProcessTable.HeadClicked)
-    def _head_clicked(self, message: ProcessTable.HeadClicked) -> None:
-        if message.column in PROCESS_ORDER_BY_NAME:
-            self._sort_by(message.column, is_reversed=message.column == self.monitor.view.order)
+    def _open_row(self, row: ProcessRow) -> None:
+        """Open its process; fold or unfold a job; say in full what a row without a process stands for."""
+        if row.process:
+            self.app.push_screen(ProcessScreen(row.process))
+        elif row.launcher is not None:
+            self.fold(row.launcher)
+        else:
+            self.monitor.say(f"{row.note[:1].upper()}{row.note[1:]}.", is_error=False)
 
-    def action_sort(self) -> None:
-        """Ask for an order; `o` and its letter can be typed together."""
-        choices = [(order.letter, order.title, order.name) for order in PROCESS_ORDER_BY_NAME.values()]
+    def action_attach(self) -> None:
+        """Attach to the process under the cursor, or to all ranks of a job."""
+        row = self.query_one(ProcessTable).current
+        pids = row.pids if row else ()
+        if pids:
+            self.monitor.attached.attach(*pids)
+        else:
+            self.monitor.say("No process is under the cursor: move the cursor to one, and attach to it.")
 
-        def chosen(name: str | None) -> None:
-            if name:
-                self._sort_by(name.removeprefix("-"), is_reversed=name.startswith("-"))
+    def action_copy_identity(self) -> None:
+        """Copy the PID of the process under the cursor, or the UUID of the device."""
+        if isinstance(self.focused, DeviceList):
+            device = self.query_one(DeviceList).current
+            self.monitor.copy("UUID", device.device.uuid if device else "")
+        else:
+            row = self.query_one(ProcessTable).current
+            self.monitor.copy("PID", str(row.process.pid) if row and row.process else "")
 
-        self.app.push_screen(Menu("Sort by (capital letter: reversed)", choices), chosen)
+    def action_copy_command(self) -> None:
+        """Copy the whole command of the process under the cursor, with masked secrets."""
+        row = self.query_one(ProcessTable).current
+        command = value_of(row.process.command) if row and row.process else None
+        self.monitor.copy("command", mask_command(command or ""))
 
-    def _sort_by(self, name: str, *, is_reversed: bool) -> None:
-        old = self.monitor.view
-        toggled = is_reversed and not (old.order == name and old.is_reversed)
-        self.monitor.view = old._replace(order=name, is_reversed=toggled)
-        self.update_from_monitor()
-
-    def action_reverse(self) -> None:
-        self.monitor.view = self.monitor.view._replace(is_reversed=not self.monitor.view.is_reversed)
-        self.update_from_monitor()
-
-    def action_tree(self) -> None:
-        """Switch between jobs with ranks and workers, and a plain list."""
-        self.monitor.view = self.monitor.view._replace(is_tree=not self.monitor.view.is_tree)
+    def action_zoom(self) -> None:
+        """The next resolution of the graphs."""
+        if self.size.width < BAND_FROM_WIDTH:
+            self.monitor.say(
+                f"There are no graphs here: the overview has them from {BAND_FROM_WIDTH} columns on, "
+                "the device screen (Enter) always.",
+                is_error=False,
+            )
+            return
+        self._zoom = (self._zoom + 1) % len(SPANS_S)
         self.update_from_monitor()
 
     def action_tag(self) -> None:
@@ -198,11 +196,8 @@ class Overview(MonitorScreen):
             self._tagged = frozenset()
             self.monitor.set_tagged(0)
         elif self.monitor.view.filter_text:
-            self._apply_filter("")
+            self.apply_filter("")
         self.update_from_monitor()
-
-    def action_filter(self) -> None:
-        self.query_one(FilterLine).open(self.monitor.view.filter_text)
 
     def action_environment(self) -> None:
         """Open the process screen at the environment."""
@@ -230,17 +225,3 @@ class Overview(MonitorScreen):
             return tuple(process for process in processes if process.identity in self._tagged)
         row = self.query_one(ProcessTable).current
         return (row.process,) if row and row.process else ()
-
-    @on(FilterLine.Typed)
-    def _filter_typed(self, message: FilterLine.Typed) -> None:
-        self._apply_filter(message.text)
-
-    def _apply_filter(self, text: str) -> None:
-        predicate = parse_filter(text, PROCESS_FIELDS)
-        self.monitor.view = self.monitor.view._replace(predicate=predicate, filter_text=text.strip())
-        self.monitor.state = self.monitor.state._replace(filter_text=text.strip())
-        self.update_from_monitor()
-
-    @on(FilterLine.Closed)
-    def _filter_closed(self) -> None:
-        self.query_one(ProcessTable).focus()

@@ -9,9 +9,13 @@ from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
 from gputui.model.process import Process, ProcessDetails
+from gputui.model.reading import value_of
+from gputui.model.secrets import mask_arguments
 from gputui.model.snapshot import Attention
+from gputui.ui.bindings import COPY_BINDINGS
 from gputui.ui.drawing.line import Line, text_of
-from gputui.ui.drawing.process_page import ENVIRONMENT, draw_process_page
+from gputui.ui.drawing.process_page import ENVIRONMENT, Shown, draw_process_page
+from gputui.ui.drawing.processes import GONE
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
@@ -28,6 +32,10 @@ class ProcessScreen(SubScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "environment", "Environment", id="process.environment", tooltip="its environment variables"),
+        Binding(
+            "v", "secrets", "Secrets", show=False, id="process.secrets", tooltip="show keys and passwords, or mask them"
+        ),
+        *COPY_BINDINGS,
         Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
         Binding("T", "signal('SIGTERM')", "Terminate", id="signal.term", tooltip="send SIGTERM: ask it to end"),
@@ -48,7 +56,7 @@ class ProcessScreen(SubScreen):
         self._process = process
         self._is_gone = False
         self._details: ProcessDetails | None = None
-        self._zoom = 0
+        self._shown = Shown(environment=at_environment)
         self._goes_to_environment = at_environment
 
     def compose_body(self) -> ComposeResult:
@@ -59,7 +67,9 @@ class ProcessScreen(SubScreen):
         identity = self._process.identity
         processes = self.monitor.snapshot.processes.processes
         newest = next((process for process in processes if process.identity == identity), None)
-        self._is_gone = newest is None
+        if self._is_gone != (newest is None):
+            self._is_gone = newest is None
+            self.refresh_bindings()
         self._process = newest or self._process
         details = self.monitor.snapshot.details
         if details is not None and details.identity == identity and not self._is_gone:
@@ -67,27 +77,54 @@ class ProcessScreen(SubScreen):
         self.query_one(Page).redraw()
         if self._goes_to_environment and self._details is not None:
             self._goes_to_environment = False
-            self.action_environment()
+            self._scroll_to_environment()
 
     def attention(self) -> Attention:
         """This process's details."""
         return Attention(process=self._process.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """With --readonly there are no signals."""
+        """Nothing can be done to a process that has ended; with --readonly there are no signals."""
         if action in ("signal", "choose_signal"):
-            return not self.monitor.state.is_readonly
+            return not self.monitor.state.is_readonly and not self._has_ended
+        if action == "attach":
+            return not self._has_ended
         return super().check_action(action, parameters)
 
     def action_attach(self) -> None:
         self.monitor.attached.attach(self._process.pid)
 
     def action_environment(self) -> None:
+        """Show the environment and go to it, or hide it."""
+        self._shown = self._shown._replace(environment=not self._shown.environment)
+        self.draw()
+        self._scroll_to_environment()
+
+    def action_secrets(self) -> None:
+        """Show the values that look like secrets, or mask them again."""
+        self._shown = self._shown._replace(secrets=not self._shown.secrets)
+        self.draw()
+
+    def action_copy_identity(self) -> None:
+        """Copy the PID."""
+        self.monitor.copy("PID", str(self._process.pid))
+
+    def action_copy_command(self) -> None:
+        """Copy the command line as it is shown: with or without secrets."""
+        arguments = value_of(self._details.command_line) if self._details else None
+        words = arguments or (value_of(self._process.command) or "").split(" ")
+        self.monitor.copy("command", " ".join(words if self._shown.secrets else mask_arguments(words)))
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._is_gone or self._process.state in GONE
+
+    def _scroll_to_environment(self) -> None:
         self.query_one(Page).scroll_to_line(lambda line: text_of((line,)).startswith(ENVIRONMENT))
 
     def action_zoom(self) -> None:
         """The next resolution of the graphs."""
-        self._zoom = (self._zoom + 1) % len(SPANS_S)
+        self._shown = self._shown._replace(zoom=(self._shown.zoom + 1) % len(SPANS_S))
         self.draw()
 
     def action_signal(self, name: str) -> None:
@@ -105,9 +142,9 @@ class ProcessScreen(SubScreen):
             self._details or self._why_without_details(),
             monitor.snapshot,
             monitor.history,
-            self._zoom,
             (width, height),
             monitor.appearance,
+            self._shown,
         )
         if self._is_gone:
             gone = "This process has ended or no longer holds device memory; these are its last readings."

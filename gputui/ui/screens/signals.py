@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gputui.model.process import Process
+from gputui.model.programs import program_of
 from gputui.model.reading import value_of
 from gputui.model.signals import SIGNALS
 from gputui.ui.dialogs.confirm import Confirm
@@ -21,7 +22,7 @@ def confirm_signal(screen: MonitorScreen, name: str, targets: tuple[Process, ...
         )
         return
     subjects = [
-        printable(f"{process.pid}  {value_of(process.user) or ''}  {value_of(process.command) or ''}")
+        printable(f"{process.pid}  {value_of(process.user) or ''}  {program_of(value_of(process.command) or '')}")
         for process in targets
     ]
     whom = "this process" if len(targets) == 1 else f"these {len(targets)} processes"

@@ -37,20 +37,20 @@ class DeviceList(Listing[DeviceRow]):
     def __init__(self, appearance: Appearance, graph: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._appearance = appearance
-        self._layout_width = 0
+        self._laid_out_for = (0, 0)
         self._present_layout: TableLayout[DeviceRow] = ()
         self._series, self._top_of = HISTORY_GRAPHS[graph]
 
-    def set_devices(self, devices: tuple[Device, ...], history: History) -> None:
-        """Show these devices with their recent history."""
+    def set_devices(self, devices: tuple[Device, ...], history: History, zoom: int = 0) -> None:
+        """Show these devices with their recent history, in resolution `zoom`."""
         self.set_entries(
-            tuple(DeviceRow(device, self._recent(device, history), self._appearance) for device in devices)
+            tuple(DeviceRow(device, self._recent(device, history, zoom), self._appearance) for device in devices)
         )
 
-    def _recent(self, device: Device, history: History) -> tuple[float | None, ...]:
+    def _recent(self, device: Device, history: History, zoom: int) -> tuple[float | None, ...]:
         top = self._top_of(device)
         whole = 100.0 if isinstance(top, Absent) or not top else top
-        points = history.last(device.key, self._series, HISTORY_CELLS)
+        points = history.last(device.key, self._series, HISTORY_CELLS, zoom)
         return tuple(None if point is None else point / whole for point in points)
 
     def key_of(self, entry: DeviceRow) -> Hashable:
@@ -64,6 +64,7 @@ class DeviceList(Listing[DeviceRow]):
         return draw_device(self._layout(width), entry, width)
 
     def _layout(self, width: int) -> TableLayout[DeviceRow]:
-        if self._layout_width != width:
-            self._layout_width, self._present_layout = width, lay_out(DEVICE_COLUMNS, width)
+        if self._laid_out_for != (width, self.spare):
+            self._laid_out_for = (width, self.spare)
+            self._present_layout = lay_out(DEVICE_COLUMNS, width, self.spare)
         return self._present_layout

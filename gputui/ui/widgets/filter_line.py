@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rich.cells import cell_len
 from textual import events
+from textual.markup import escape
 from textual.message import Message
 from textual.widgets import Input
 
 from gputui.errors import UsageError
 
+BORDER_CELLS = 4
+"""Cells of the border beside its subtitle."""
+
 
 class FilterLine(Input):
     """Hidden until it is opened; Enter keeps the filter, Escape drops it. An invalid filter is explained, not applied.
 
-    `check` raises UsageError with a sentence for an invalid filter.
+    `check` returns a hint about a valid filter, "" for none, and raises UsageError with a sentence for an invalid one.
     """
 
     class Typed(Message):
@@ -27,7 +32,7 @@ class FilterLine(Input):
     class Closed(Message):
         """The line is hidden again, so something else needs the keyboard."""
 
-    def __init__(self, check: Callable[[str], object], placeholder: str) -> None:
+    def __init__(self, check: Callable[[str], str], placeholder: str) -> None:
         super().__init__(id="filter", placeholder=placeholder)
         self._check = check
         self._fault = ""
@@ -44,22 +49,23 @@ class FilterLine(Input):
         """Report every valid text."""
         event.stop()
         try:
-            self._check(event.value)
+            hint = self._check(event.value)
         except UsageError as error:
-            self._fault = str(error)
+            self._fault = hint = str(error)
         else:
             self._fault = ""
             self.post_message(self.Typed(event.value))
-        self.border_subtitle = self._fault
+        self.border_subtitle = escape(hint)
         self.set_class(bool(self._fault), "-wrong")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep the filter, unless it is invalid."""
         event.stop()
-        if self._fault:
-            self.app.notify(self._fault, severity="error", markup=False)
-        else:
+        if not self._fault:
             self._close()
+        elif cell_len(self._fault) > self.size.width - BORDER_CELLS:  # the border shows only its beginning
+            self.border_subtitle = ""
+            self.app.notify(self._fault, severity="error", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape":

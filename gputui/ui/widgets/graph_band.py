@@ -4,44 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.model.history import History
+from gputui.model.history import SPANS_S, History
 from gputui.model.reading import Absent
 from gputui.model.snapshot import NOTHING_YET, Snapshot
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.devices import memory_of
-from gputui.ui.drawing.graphs import Graph, draw_graphs, graph_width
+from gputui.ui.drawing.graphs import Graph, draw_graphs, points_across
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_bytes_short
 
 GRAPHS_IN_BAND = 4
 ALL_DEVICES = "all devices"
 HOST = "host"
 
 
-def band_graphs(snapshot: Snapshot, history: History, count: int) -> list[Graph]:
+def band_graphs(snapshot: Snapshot, history: History, count: int, zoom: int = 0) -> list[Graph]:
     """Utilisation and memory of all devices together, and the host's CPU and memory."""
     boards = [device for device in snapshot.devices.devices if device.mig is None]
     memories = [memory for device in boards if (memory := memory_of(device))]
     total = sum(memory.total_bytes for memory in memories)
     used = sum(memory.used_bytes for memory in memories)
-    utilization = history.last(ALL_DEVICES, "gpu_utilization_percent", count)
+    utilization = history.last(ALL_DEVICES, "gpu_utilization_percent", count, zoom)
     now = next((point for point in reversed(utilization) if point is not None), None)
     host = snapshot.host
     cpu = "" if isinstance(host.cpu_percent, Absent) else f"{host.cpu_percent:.0f}%"
     resident = "" if isinstance(host.memory, Absent) else format_bytes(host.memory.used_bytes)
     whole = 1.0 if isinstance(host.memory, Absent) else host.memory.total_bytes
+    whole_shown = "" if isinstance(host.memory, Absent) else format_bytes_short(whole)
     return [
-        Graph("GPU mean", "" if now is None else f"{now:.0f}%", utilization, 100),
+        Graph("GPU mean", "" if now is None else f"{now:.0f}%", utilization, 100, top_shown="100%"),
         Graph(
             "GPU memory",
             format_bytes(used) if memories else "",
-            history.last(ALL_DEVICES, "used_bytes", count),
+            history.last(ALL_DEVICES, "used_bytes", count, zoom),
             total,
             "accent",
+            format_bytes_short(total) if memories else "",
         ),
-        Graph("CPU", cpu, history.last(HOST, "cpu_percent", count), 100),
-        Graph("RAM", resident, history.last(HOST, "used_bytes", count), whole, "accent"),
+        Graph("CPU", cpu, history.last(HOST, "cpu_percent", count, zoom), 100, top_shown="100%"),
+        Graph("RAM", resident, history.last(HOST, "used_bytes", count, zoom), whole, "accent", whole_shown),
     ]
 
 
@@ -53,13 +55,14 @@ class GraphBand(Painted):
         self._appearance = appearance
         self._snapshot = NOTHING_YET
         self._history = History()
+        self._zoom = 0
 
-    def set_snapshot(self, snapshot: Snapshot, history: History) -> None:
-        """Show the history up to this snapshot."""
-        self._snapshot, self._history = snapshot, history
+    def set_snapshot(self, snapshot: Snapshot, history: History, zoom: int = 0) -> None:
+        """Show the history up to this snapshot, in resolution `zoom`."""
+        self._snapshot, self._history, self._zoom = snapshot, history, zoom
         self.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Line]:
-        """A title and the graphs below it."""
-        graphs = band_graphs(self._snapshot, self._history, graph_width(width, GRAPHS_IN_BAND))
-        return draw_graphs(graphs, width, max(1, height - 1), self._appearance)[:height]
+        count = points_across(width, GRAPHS_IN_BAND)
+        graphs = band_graphs(self._snapshot, self._history, count, self._zoom)
+        return draw_graphs(graphs, width, max(2, height - 2), SPANS_S[self._zoom], self._appearance)[:height]

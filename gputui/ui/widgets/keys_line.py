@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import events
 from textual.binding import ActiveBinding
@@ -18,12 +18,20 @@ KEPT = frozenset({"app.help", "app.quit"})
 class KeysLine(Painted):
     """Keys with their words, as many as fit; a click does what the key does.
 
-    The keys whose ids are in `last` come after the other keys of the screen, so that they are dropped first.
+    The keys whose ids are in `last` come after the other keys of the screen, so that they are dropped first. `words`
+    replaces the words of keys by id.
     """
 
-    def __init__(self, *, last: frozenset[str] = frozenset(), id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        *,
+        last: frozenset[str] = frozenset(),
+        words: Mapping[str, str] | None = None,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
         super().__init__(id=id)
         self._last = last
+        self._words = words or {}
         self._spans: list[KeySpan] = []
 
     def on_mount(self) -> None:
@@ -54,7 +62,7 @@ class KeysLine(Painted):
         binding = active.binding
         return KeyEntry(
             self.app.get_key_display(binding),
-            binding.description,
+            self._words.get(binding.id or "", binding.description),
             binding.key,
             group=binding.group.description if binding.group else "",
             is_kept=binding.id in KEPT,

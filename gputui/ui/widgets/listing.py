@@ -7,7 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 
-from gputui.ui.drawing.columns import mark_place
+from gputui.ui.drawing.columns import mark_place, place_width
 from gputui.ui.drawing.line import Line, fit, text_of
 from gputui.ui.widgets.cursored import Cursored
 
@@ -23,6 +23,8 @@ class Listing(Cursored, Generic[E]):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._entries: tuple[E, ...] = ()
+        self.spare = 0
+        """Cells at the end of the head that columns should leave free, for the cursor's place."""
 
     def key_of(self, entry: E) -> Hashable:
         """What identifies the same entry in the next list."""
@@ -80,6 +82,7 @@ class Listing(Cursored, Generic[E]):
         rows = max(1, height - 1)
         self._top = max(0, min(self._top, len(self._entries) - rows, self._cursor))
         self._top = max(self._top, self._cursor - rows + 1)
+        self.spare = place_width(len(self._entries), rows)
         visible = self._entries[self._top : self._top + rows]
         lines = [self._line(entry, place, width) for place, entry in enumerate(visible, self._top)]
         if not lines and self.why_empty:

@@ -41,7 +41,7 @@ class CellKind:
         return f"part-{self.key} filled" if self.is_live else f"part-{self.key}"
 
 
-SHORT_CATEGORIES = ("param", "grad", "optim", "buffer", "activ", "kv", "work", "other", "unattr")
+SHORT_CATEGORIES = ("param", "grad", "optim", "buffer", "activ", "kv", "work", "other", "unattr", "newer")
 
 LIVE = {
     category: CellKind(category.value, letter, category.words, short, is_live=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+from rich.cells import cell_len
+
 from gputui.explain.actions import ACTIONS
 from gputui.explain.disconnects import sentence
 from gputui.model.analysis import Outcome
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.playback import Playback
+from gputui.model.programs import program_of
 from gputui.model.target import ActionName
-from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, spread, text_of, width_of
+from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, printable, spread, text_of, width_of
 from gputui.units import format_duration
 
 ENDING_LINES = 4
@@ -30,10 +33,10 @@ def draw_target(
 ) -> Line:
     """One line of `width` cells; `is_past`: the cursor is on an earlier moment."""
     greeting = moment.greeting
-    left: list[Piece] = [
-        (f" {greeting.pid}", "title"),
-        (f" {fit(greeting.command, max(8, width // 3)).rstrip()}", "plain"),
-    ]
+    name: list[Piece] = [(f" {greeting.pid or (moment.file.kind if moment.file else 0)} ", "title")]
+    program = printable(program_of(greeting.command))
+    least = min(cell_len(program), max(8, width // 3))
+    left: list[Piece] = []
     if greeting.rank is not None:
         left.append((f"  rank {greeting.rank}/{greeting.world_size}", "dim"))
     if device is not None:
@@ -43,18 +46,26 @@ def draw_target(
     recording: list[Piece] = [("  ● REC", "poor")] if is_recording else []
     if playback is not None:
         states = [state for state in _states(moment, device, is_past=is_past) if state[1] != "dim"]
-        return spread(left, [*states, *draw_playback(playback)], width)
-    states = _states(moment, device, is_past=is_past)
-    shown = next((state for state in states if width_of([*left, *recording, state]) < width), states[-1])
-    return spread(left, [*recording, shown], width)
+        right = [*states, *draw_playback(playback)]
+    else:
+        states = _states(moment, device, is_past=is_past)
+        taken = width_of([*name, *left, *recording]) + least
+        shown = next((state for state in states if taken + width_of([state]) < width), states[-1])
+        right = [*recording, shown]
+    room = max(least, width - 1 - width_of([*name, *left, *right]))
+    return spread([*name, (fit(program, room).rstrip(), "plain"), *left], right, width)
 
 
 def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool) -> list[Piece]:
     """The state of the moment in words, shorter and shorter; a replay shows only those that are not dim."""
+    if moment.failure:
+        formats = ("  OUT OF MEMORY at %Y-%m-%d %H:%M:%S ", "  OUT OF MEMORY at %H:%M:%S ", "  OUT OF MEMORY ")
+        return [(time.strftime(form, time.localtime(moment.time)), "alarm") for form in formats]
     if moment.ended:
         return [("  ENDED ", "alarm")]
-    if is_past:
-        return [(time.strftime("  at %H:%M:%S ", time.localtime(moment.time)), "fair")]
+    if is_past or moment.file:
+        form, role = ("  at %H:%M:%S ", "fair") if is_past else ("  of %Y-%m-%d %H:%M:%S ", "dim")
+        return [(time.strftime(form, time.localtime(moment.time)), role)]
     if not moment.look_time or moment.look_cost is None:
         return [("  no look yet ", "dim")]
     age = format_duration(moment.time - moment.look_time)
@@ -68,7 +79,7 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:
     """How the connection ended, and that the screen shows the last known state; nothing while it lasts."""
-    if not moment.ended:
+    if not moment.ended or moment.failure:  # the Why screen has the error
         return []
     text = f"{sentence(moment.pid, moment.ended).rstrip('.')}. Below is the last known state."
     lines = paragraph(text, width, "alarm")
@@ -102,9 +113,9 @@ def _speed(speed: float) -> str:
 def draw_action(pending_action: ActionName | None, outcome: Outcome | None, width: int) -> list[Line]:
     """Lines of at most `width` cells; none where there is no action to report."""
     if pending_action:
-        text = (
-            f"{ACTIONS[pending_action].call}: waiting for the program's main thread to reach the next line of Python."
-        )
+        call = ACTIONS[pending_action].call
+        waiting = "waiting for the program's main thread to reach the next line of Python."
+        text = f"{call}: {'recording ...' if pending_action is ActionName.RECORD_STEP else waiting}"
         return paragraph(text, width, "fair")
     if outcome is None:
         return []

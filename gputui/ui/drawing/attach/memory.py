@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from gputui.explain.parts import Part, parts_of
+from gputui.explain.parts import CACHE_SINCE, OUTER, SINCE, TENSORS_SINCE, Part, drawn, parts_of
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Mark
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_bytes_signed, format_duration
 
 NARROWEST_COLUMN = 38
-
-OUTER = frozenset({"others", "outside", "driver", "free"})
-"""Parts of the device's memory that PyTorch has not reserved."""
 
 
 def draw_bar(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
     """The parts to scale, left to right; a part has at least one cell, and its letter in the first."""
+    parts = drawn(parts)
     if not parts or width < 1:
         return []
     cells = _cells(parts, width)
@@ -42,11 +40,10 @@ def _cells(parts: Sequence[Part], width: int) -> list[tuple[Part, int]]:
     return [(part, counts[part.key]) for part in parts if part.key in counts]
 
 
-def draw_legend(parts: Sequence[Part], width: int, appearance: Appearance) -> list[Line]:
-    """The parts by name with bytes and share, in as many columns as fit."""
+def draw_legend(parts: Sequence[Part], total: int, width: int, appearance: Appearance) -> list[Line]:
+    """The parts by name with bytes and their share of `total` bytes, in as many columns as fit."""
     columns = max(1, min(3, width // NARROWEST_COLUMN))
     cells_each = width // columns
-    total = sum(part.bytes for part in parts)
     height = -(-len(parts) // columns)
     lines = []
     for row in range(height):
@@ -60,6 +57,29 @@ def _entry(part: Part, total: int, width: int, appearance: Appearance) -> list[P
     numbers = f"{format_bytes(part.bytes):>9} {100 * part.bytes / total:5.1f}%" if total else format_bytes(part.bytes)
     room = max(4, width - len(swatch) - len(numbers) - 4)
     return [(f" {swatch} ", f"part-{part.key}"), (fit(part.name, room), "plain"), (f"{numbers}  "[:width], "plain")]
+
+
+def draw_since(
+    moment: TargetMoment, device: DeviceMoment, parts: Sequence[Part], width: int, appearance: Appearance
+) -> list[Line]:
+    """One line: by how much the counters differ from the look that the other parts come from, and how old it is."""
+    if device.layout is None:
+        return []
+    sizes = {part.key: part for part in parts if part.key in SINCE}
+    what = "the look at the tensors" if device.layout.names_time else "the last look"
+    age = format_duration(moment.time - (device.layout.names_time or moment.look_time))
+    since = f" since {what}, {age} ago"
+    if not sizes:
+        return [((fit(f"   Nothing has changed{since}.", width), "dim"),)]
+    words = {TENSORS_SINCE: "in tensors", CACHE_SINCE: "free"}
+    pieces: list[Piece] = []
+    for key, where in words.items():
+        if key in sizes:
+            swatch = sizes[key].letter if appearance.is_ascii else f"{sizes[key].letter}█"
+            pieces += [(f" {swatch} ", f"part-{key}"), (f"{format_bytes_signed(sizes[key].bytes)} {where}", "plain")]
+    if width_of(pieces) + len(since) > width:
+        since = f" since the look {age} ago"
+    return [fit_line([*pieces, (since, "dim")], width)]
 
 
 def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
@@ -201,18 +221,24 @@ def timeline_top(points: Sequence[CounterPoint], device: int) -> int:
 
 
 def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance) -> list[Line]:
-    """Bar, legend and counters of one device."""
+    """Two bars, of the device and of what PyTorch has reserved, each with its legend; and the counters.
+
+    The percentages are of what the title above them names.
+    """
     parts = parts_of(device)
-    total = device.driver.device_total_bytes
+    total, reserved = device.driver.device_total_bytes, device.statistics.reserved_bytes
     whole = "" if isinstance(total, Absent) else f" of {format_bytes(total)}"
     title = f" Device {device.index}{whole}"
     lines: list[Line] = [((fit(title, width), "title"),)]
     lines += draw_bar(parts, width, appearance)
+    if not isinstance(total, Absent):
+        lines += draw_legend([part for part in parts if part.key in OUTER], total, width, appearance)
+    share = "" if isinstance(total, Absent) or not total else f", {100 * reserved / total:.1f}% of the device"
+    lines.append(((fit(f" Reserved by PyTorch: {format_bytes(reserved)}{share}", width), "title"),))
     inside = [part for part in parts if part.key not in OUTER]
-    reserved = format_bytes(device.statistics.reserved_bytes)
-    lines.append(((fit(f" Reserved by PyTorch: {reserved}", width), "title"),))
     lines += draw_bar(inside, width, appearance)
-    lines += draw_legend(parts, width, appearance)
+    lines += draw_legend([part for part in inside if part.key not in SINCE], reserved, width, appearance)
+    lines += draw_since(moment, device, inside, width, appearance)
     lines += draw_counters(device, width)
     if device.layout is None and not moment.problems:
         lines.append(((fit(" Waiting for the first look at the allocator's segments ...", width), "dim"),))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gputui.explain.rank_surplus import Holders, surplus
 from gputui.explain.ranks import FEWEST, Rank, figures, sentence
+from gputui.model.programs import program_of
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, indented, paragraph
@@ -23,15 +25,18 @@ class RankRow:
     utilization_percent: Reading[int]
 
 
-def draw_odd(ranks: Sequence[Rank], width: int) -> list[Line]:
-    """Which ranks hold more or less memory than the rest; nothing where there are too few ranks to compare."""
+def draw_odd(ranks: Sequence[Rank], width: int, holders: Holders | None = None) -> list[Line]:
+    """Which ranks hold more or less memory than the rest, and what; nothing where there are too few to compare."""
     odd = sorted((rank for rank in ranks if rank.oddities), key=_largest, reverse=True)
     if len(ranks) < FEWEST:
         return []
     if not odd:
         return paragraph(f"All {len(ranks)} ranks hold about the same memory.", width, "dim")
-    paragraphs = (indented(sentence(rank, len(ranks)), width, " ! ", "poor") for rank in odd[:SENTENCES])
-    lines = [line for lines in paragraphs for line in lines]
+    lines: list[Line] = []
+    for rank in odd[:SENTENCES]:
+        lines += indented(sentence(rank, len(ranks)), width, " ! ", "poor")
+        for difference in surplus(rank, ranks, holders or {}):
+            lines += indented(difference, width, "     ", "plain")
     more = len(odd) - SENTENCES
     return lines + (paragraph(f"  {more} more are marked below.", width, "dim") if more > 0 else [])
 
@@ -63,8 +68,8 @@ def _utilization(row: RankRow) -> Piece:
 
 
 def _command(row: RankRow) -> Piece:
-    words = f"(ended) {row.rank.moment.greeting.command}" if row.rank.moment.ended else row.rank.moment.greeting.command
-    return (words, "fair" if row.rank.moment.ended else "plain")
+    program = program_of(row.rank.moment.greeting.command)
+    return (f"(ended) {program}", "fair") if row.rank.moment.ended else (program, "plain")
 
 
 RANK_COLUMNS: tuple[Column[RankRow], ...] = (

@@ -6,7 +6,7 @@ from functools import reduce
 
 from gputui.explain.parts import CATEGORIES
 from gputui.explain.tensor_paths import joined
-from gputui.explain.tensor_tree import HOST, LiveBlock, Node, Row, description
+from gputui.explain.tensor_tree import BY_LINE, HOST, LiveBlock, Node, Row, description
 from gputui.explain.tensor_view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
@@ -116,6 +116,9 @@ NAMED_WELL = 0.99
 """Below this share of named bytes, the summary gives it."""
 
 
+GROUPED = {"module": "by module", "shape": "by shape and type", BY_LINE: "by line"}
+
+
 def draw_summary(view: TensorView, width: int) -> Line:
     """How many blocks there are, how they are grouped and sorted, and how many match the filter."""
     left: list[Piece] = [
@@ -123,13 +126,14 @@ def draw_summary(view: TensorView, width: int) -> Line:
         (f" allocated in {view.count:,} blocks", "plain"),
     ]
     tree = view.tree
-    if tree.named_bytes < NAMED_WELL * tree.allocated_bytes:
+    is_by_line = not tree.named_bytes and any(block.owner.name for block in tree.blocks)
+    if 0 <= tree.named_bytes < NAMED_WELL * tree.allocated_bytes and not is_by_line:
         left.append((f", {tree.named_bytes / tree.allocated_bytes:.0%} named", "plain"))
     filter_text = tree.request.filter_text
     if filter_text:
         count, size = view.shown
         left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (filter_text, "accent")]
-    how = "by module" if view.grouping == "module" else "by shape and type"
+    how = GROUPED[view.grouping]
     return spread(left, [(f"{how}, sorted by {view.order}{' reversed' if view.is_reversed else ''} ", "dim")], width)
 
 
@@ -160,9 +164,9 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
         facts.append(f"saved for backward by {owner.saved_by}")
     if owner.module:
         facts.append(f"in {owner.module}")
-    if owner.keeper.words:
-        facts.append(f"kept by {owner.keeper.words}")
-    name = owner.name or "a block with an unknown owner"
+    if owner.keeper.words or owner.kept_by:
+        facts.insert(1, f"kept by {owner.kept_by or owner.keeper.words}")
+    name = owner.name or "a block without a known owner"
     return f"{name}  ({owner.category.words})", ", ".join(facts)
 
 

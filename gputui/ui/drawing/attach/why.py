@@ -1,46 +1,93 @@
-"""The Why screen: findings one below the other, with evidence and what to do."""
+"""The Why screen: the verdict, the largest holders, and findings one below the other, with what to do."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Sequence
 
+from gputui.explain.verdict import HolderLine, Verdict, share_words
 from gputui.model.finding import Finding, Weight
-from gputui.ui.drawing.line import Line, Piece, fit, indented, join
+from gputui.ui.drawing.line import Line, Piece, fit, indented, join, paragraph
+from gputui.units import format_bytes
 
-LOOKS: dict[Weight, tuple[str, str, str]] = {
-    Weight.PROBLEM: ("!", "poor", "problem"),
-    Weight.ADVICE: ("*", "fair", "piece of advice"),
-    Weight.FACT: ("-", "title", "number"),
+LOOKS: dict[Weight, tuple[str, str]] = {
+    Weight.PROBLEM: ("!", "poor"),
+    Weight.ADVICE: ("*", "fair"),
+    Weight.FACT: ("-", "title"),
 }
-"""By weight: a sign, the role of the title, and the noun."""
+"""By weight: a sign, and the role of the title."""
+PAST = ("~", "dim")
 
-PLURALS = {"piece of advice": "pieces of advice"}
-NO_FINDINGS = "No findings: this device has not been looked at yet, or PyTorch holds no memory on it."
+NO_ANSWER = "PyTorch holds no memory on this device."
+NOTHING_TO_DO = "Nothing to do: no finding about this program."
+VERDICT_LINES = 3
+ONE_LINE_FROM = 100
+"""From this width on, a holder is one line."""
 
 
-def draw_counts(findings: Sequence[Finding], width: int) -> Line:
-    """How many findings there are of each weight."""
-    counts = Counter(finding.weight for finding in findings)
-    pieces: list[Piece] = [(" ", "plain")]
-    for weight, (sign, role, word) in LOOKS.items():
-        if counts[weight]:
-            many = PLURALS.get(word, f"{word}s")
-            pieces += [(sign, role), (f" {counts[weight]} {word if counts[weight] == 1 else many}   ", "dim")]
-    return join(pieces) if len(pieces) > 1 else ((fit(f" {NO_FINDINGS}", width), "dim"),)
+def draw_verdict(verdict: Verdict | None, width: int, most: int) -> list[Line]:
+    """The verdict in at most this many lines, in the colour of its weight."""
+    if verdict is None:
+        return []
+    role = {Weight.PROBLEM: "poor", Weight.ADVICE: "fair"}.get(verdict.weight, "title")
+    lines = paragraph(verdict.sentence, width, role)
+    if len(lines) <= most:
+        return lines
+    rest = " ".join("".join(text for text, _ in line).strip() for line in lines[most - 1 :])
+    return [*lines[: most - 1], ((fit(f" {rest}", width), role),)]
+
+
+def draw_advice(findings: Sequence[Finding], width: int) -> list[Line]:
+    """What to do about the first finding, in one line; nothing without one of weight."""
+    first = next((one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy), None)
+    return [((fit(f" > {first.remedy}", width), "good"),)] if first else []
+
+
+def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int) -> list[Line]:
+    """The verdict, the largest holders, and the title of what follows."""
+    if verdict is None:
+        return paragraph(NO_ANSWER, width, "dim")
+    lines = draw_verdict(verdict, width, most=VERDICT_LINES)
+    for holder in verdict.holders:
+        lines += _draw_holder(holder, width)
+    if verdict.peak:
+        lines += paragraph(verdict.peak, width, "dim")
+    is_advised = any(finding.weight is not Weight.FACT and not finding.until for finding in findings)
+    title = " What to do, the largest gain first" if is_advised else f" {NOTHING_TO_DO}"
+    return [*lines, (), ((fit(title, width), "title"),)]
+
+
+def _draw_holder(line: HolderLine, width: int) -> list[Line]:
+    """ "  26.6 GiB  33%  losses (train.py:31 in main)", and what it keeps; since when, if it came later."""
+    holder = line.holder
+    numbers = f"{format_bytes(holder.bytes):>11} {share_words(line.share):>4}  "
+    since = f"since {time.strftime('%H:%M:%S', time.localtime(line.since))}" if line.since else ""
+    notes = ", ".join(filter(None, (holder.keeps, since)))
+    room = max(1, width - len(numbers))
+    if not notes or len(holder.label) + len(notes) + 2 <= room:
+        pieces: list[Piece] = [(numbers, "plain"), (holder.label, "title"), (f"  {notes}", "dim")]
+        text = "".join(text for text, _ in pieces)
+        return [join(pieces) if len(text) <= width else ((fit(text, width), "plain"),)]
+    first = join(((numbers, "plain"), (fit(holder.label, room), "title")))
+    return [first, ((fit(f"{' ' * len(numbers)}{notes}", width), "dim"),)]
 
 
 def draw_finding(finding: Finding, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
-    """A finding and an empty line; the current one has the cursor, and names the screen that Enter opens."""
-    sign, role, _ = LOOKS[finding.weight]
-    title = indented(finding.title, width, f" {sign} ", role)
+    """A finding and an empty line; the current one has the cursor, and names the screen that Enter opens.
+
+    One that no longer holds is its title alone.
+    """
+    sign, role = PAST if finding.until else LOOKS[finding.weight]
+    was = f"Was, until {time.strftime('%H:%M:%S', time.localtime(finding.until))}: " if finding.until else ""
+    title = indented(f"{was}{finding.title}", width, f" {sign} ", role)
     if is_current:
         title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
     lines = title
-    for sentence in finding.evidence:
-        lines += indented(sentence, width, "     ", "plain")
-    if finding.remedy:
-        lines += indented(finding.remedy, width, "   > ", "good")
+    if not finding.until:
+        if finding.remedy:
+            lines += indented(finding.remedy, width, "   > ", "good")
+        for sentence in finding.evidence:
+            lines += indented(sentence, width, "     ", "plain")
     if is_current and destination:
         lines.append(((fit(f"     Enter shows it on the {destination} screen.", width), "dim"),))
     return [*lines, ()]

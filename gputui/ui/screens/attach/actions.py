@@ -39,12 +39,16 @@ def choose_action(screen: MonitorScreen, target: Target, scan: Callable[[], None
         if name == "scan":
             scan()
         elif name:
-            _confirm(screen, target, ActionName(name))
+            confirm_action(screen, target, ActionName(name))
 
     screen.app.push_screen(Menu(f"In process {target.feed.pid}:", choices), chosen)
 
 
-def _confirm(screen: MonitorScreen, target: Target, name: ActionName) -> None:
+def confirm_action(screen: MonitorScreen, target: Target, name: ActionName) -> None:
+    """Ask whether to run an action in a process, and run it if the answer is yes."""
+    if not target.actions:
+        screen.monitor.say(NONE_TAKEN)
+        return
     action, moment = ACTIONS[name], target.timeline.latest
     question = action.question.format(target.feed.pid)
     predictions = action.predict(moment) if moment else []

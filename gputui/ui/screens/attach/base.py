@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,10 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.widgets import Input
 
+from gputui.explain.verdict import Verdict
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach.targets import Player, Target
 from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_playback, draw_target
+from gputui.ui.drawing.attach.why import draw_advice, draw_verdict
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
@@ -32,6 +36,8 @@ SCREEN_BINDINGS: list[BindingType] = [
     )
     for number, entry in enumerate(ATTACH_SCREENS.values(), 1)
 ]
+VERDICT_LINES = 2
+LEAVE_WORDS = "back to the monitor; in `gputui open` and `gputui replay`, quit"
 LOOK_KEY = "u"
 """The default; the settings can change it."""
 
@@ -49,7 +55,10 @@ class AttachScreen(Replaying, MonitorScreen):
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
     """Widgets that only this screen has and that declare keys, for the help."""
 
-    LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "attach.back"})
+    BODY_HAS_VERDICT: ClassVar[bool] = False
+    """Whether the body begins with the verdict, so that it does not stand above it."""
+
+    LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "actions.menu", "attach.back"})
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {
         "attach": "Attached process",
@@ -73,24 +82,10 @@ class AttachScreen(Replaying, MonitorScreen):
             tooltip="the previous attached process",
         ),
         Binding("m", "mark", "Mark", id="attach.mark", tooltip="mark this moment, to compare with it"),
-        Binding(
-            LOOK_KEY,
-            "look",
-            "Look now",
-            show=False,
-            id="attach.look",
-            tooltip="look at its memory now",
-        ),
+        Binding(LOOK_KEY, "look", "Look", id="attach.look", tooltip="look at its memory now"),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
-        Binding(
-            "x",
-            "choose_action",
-            "Action",
-            show=False,
-            id="actions.menu",
-            tooltip="run an action, after confirmation",
-        ),
-        Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip="back to the monitor"),
+        Binding("x", "choose_action", "Action", id="actions.menu", tooltip="run an action, after confirmation"),
+        Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip=LEAVE_WORDS),
         *REPLAY_BINDINGS,
     ]
 
@@ -101,19 +96,26 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only a recording can be played, and only a live process looked at; text typed into a filter is not a key."""
+        if action == "show" and self.monitor.attached.is_still:
+            return ATTACH_SCREENS[str(parameters[0])].is_for_files
         if action in REPLAY_ACTIONS:
             return self.player is not None and not isinstance(self.focused, Input)
         if action in ASKING_ACTIONS:
-            return self.player is None
+            return self.player is None and not self.monitor.attached.is_replay
         if action == "choose_action":  # neither with --readonly nor without a live process
             return not self.monitor.state.is_readonly and can_run_actions(self.target)
         return super().check_action(action, parameters)
 
+    def key_words(self) -> Mapping[str, str]:
+        """A replay or a file has no monitor to go back to."""
+        return {"attach.back": "Quit"} if self.monitor.attached.is_replay else {}
+
     def compose(self) -> ComposeResult:
-        """Status, target, its last action, body, keys."""
+        """Status, target, the verdict, its last action, body, keys."""
         status, *rest = super().compose()
         yield status
         yield Notes(self._draw_target, id="target")
+        yield Notes(self._draw_verdict, id="verdict")
         yield Notes(self._draw_action, id="action")
         yield from rest
 
@@ -135,10 +137,20 @@ class AttachScreen(Replaying, MonitorScreen):
     def device(self) -> DeviceMoment | None:
         return self.target.device_moment if self.target else None
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict about the device; where most memory has no name, its sentence says what to do about that."""
+        answer = self.target.answer.verdict if self.target else None
+        if answer is None or not answer.nameless:
+            return answer
+        hint = self.with_look_key(answer.nameless) if answer.needs_look else answer.nameless
+        return replace(answer, sentence=f"{answer.sentence} {hint}")
+
     def draw_status(self) -> None:
         """The lines above the body: the status, the target, its last action."""
         super().draw_status()
         self.query_one("#target", Notes).redraw()
+        self.query_one("#verdict", Notes).redraw()
         self.query_one("#action", Notes).redraw()
 
     def _draw_target(self, width: int) -> list[Line]:
@@ -157,6 +169,12 @@ class AttachScreen(Replaying, MonitorScreen):
             playback=target.player.playback if target.player else None,
         )
         return [head, *draw_ending(moment, width)]
+
+    def _draw_verdict(self, width: int) -> list[Line]:
+        """The answer in a line or two and what to do in one more, above whatever the screen shows."""
+        if self.target is None or self.BODY_HAS_VERDICT:
+            return []
+        return [*draw_verdict(self.verdict, width, VERDICT_LINES), *draw_advice(self.target.answer.findings, width)]
 
     def _draw_action(self, width: int) -> list[Line]:
         """The running action, or the result of the last one until it is dismissed."""
@@ -186,7 +204,7 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def with_look_key(self, text: str) -> str:
         """The text with the key that asks for a look; unchanged in a recording, which cannot be looked at."""
-        if self.player:
+        if self.player or self.monitor.attached.is_replay:
             return text
         key = self.monitor.keymap.get("attach.look", LOOK_KEY).partition(",")[0]
         return f"{text} Press {self.app.get_key_display(Binding(key, '', ''))} to look now."
@@ -213,13 +231,16 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def action_look(self) -> None:
         """Look now, including what takes too long for automatic looks; the target line shows the cost."""
-        if self.target:
-            self.target.feed.look("walk")
+        self._ask("walk")
 
     def action_scan(self) -> None:
         """Look at every Python object; the target line shows the cost."""
+        self._ask("scan")
+
+    def _ask(self, how: str) -> None:
         if self.target:
-            self.target.feed.look("scan")
+            self.target.asked = self.target.timeline.latest
+            self.target.feed.look(how)
 
     def action_choose_action(self) -> None:
         """Ask which action to run in the program, and whether to run it."""

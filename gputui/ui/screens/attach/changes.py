@@ -19,6 +19,7 @@ NO_MARK = (
     "No mark is set, so there is nothing to compare with. m sets one now; gputui.probe.mark('after forward') sets one"
     " in the program. This screen then shows what was allocated and freed since."
 )
+NO_MARK_IN_RECORDING = "No mark was set up to this moment of the recording, so there is nothing to compare with."
 
 MomentChoice = tuple[End, TargetMoment]
 
@@ -27,6 +28,7 @@ class ChangesScreen(AttachScreen):
     """`f` and `t` choose the two moments among the marks and now: at first the last mark, and now."""
 
     NAME = "changes"
+    LAST_KEYS = AttachScreen.LAST_KEYS - {"attach.mark"} | {"attach.look"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "choose('from', -1)", "From", id="changes.from", tooltip="from an earlier mark"),
@@ -81,7 +83,7 @@ class ChangesScreen(AttachScreen):
         if moment is None or self.device is None:
             return self.nothing_yet(width)
         if len(places) < 2:
-            return paragraph(NO_MARK, width - 1, "dim")
+            return paragraph(NO_MARK_IN_RECORDING if self.player else NO_MARK, width - 1, "dim")
         before, after = (places[self._index(places, end)] for end in ("from", "to"))
         devices = self._device_of(before[1]), self._device_of(after[1])
         if devices[0] is None or devices[1] is None:

@@ -17,6 +17,9 @@ from gputui.units import format_bytes
 AROUND_TIMELINE = 2
 """Lines of the timeline's title and of its events."""
 
+OVER_TIME = frozenset({"go_back", "now", "zoom"})
+"""Actions on the timeline."""
+
 ZOOMS_S = (1.0, *SPANS_S)
 
 
@@ -24,6 +27,7 @@ class MemoryScreen(AttachScreen):
     """Bar, parts, counters, timeline; left and right move a cursor in time, and all numbers with it."""
 
     NAME = "memory"
+    LAST_KEYS = AttachScreen.LAST_KEYS | {"memory.now", "graph.zoom"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "go_back(-1)", "Back", id="memory.back", tooltip="the previous moment"),
@@ -35,6 +39,10 @@ class MemoryScreen(AttachScreen):
     def __init__(self) -> None:
         super().__init__()
         self._zoom = 0
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A file has no other moments to go to."""
+        return not (action in OVER_TIME and self.monitor.attached.is_still) and super().check_action(action, parameters)
 
     def compose_body(self) -> ComposeResult:
         yield Page(self._draw_page, id="page")
@@ -69,6 +77,8 @@ class MemoryScreen(AttachScreen):
         appearance = self.monitor.appearance
         lines = draw_memory(moment, device, width, appearance)
         problems = self.problems(width)
+        if self.monitor.attached.is_still:
+            return [*lines, (), *problems]
         lines += self._timeline(width, max(3, height - len(lines) - len(problems) - AROUND_TIMELINE))
         return lines + problems
 

@@ -54,7 +54,13 @@ class RanksScreen(AttachScreen):
         self.query_one(RankList).set_entries(rows)
 
     def _draw_odd(self, width: int) -> list[Line]:
-        return draw_odd(self._ranks, width)
+        targets = {target.feed.pid: target for target in self.monitor.attached.targets.all}
+        holders = {
+            (rank.moment.pid, rank.device.index): targets[rank.moment.pid].holders(rank.moment, rank.device)
+            for rank in self._ranks
+            if rank.device.layout and rank.moment.pid in targets
+        }
+        return draw_odd(self._ranks, width, holders)
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:

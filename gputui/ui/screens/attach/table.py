@@ -21,6 +21,8 @@ class AttachScreenEntry(NamedTuple):
     tooltip: str
     class_path: str
     help_heading: str = ""
+    is_for_files: bool = True
+    """Whether it has something to show for a file, which holds one moment of one process."""
 
     @property
     def screen_class(self) -> type[AttachScreen]:
@@ -50,8 +52,13 @@ ATTACH_SCREENS = {
             "what was allocated and freed since",
             "changes:ChangesScreen",
             "Changes screen",
+            is_for_files=False,
         ),
-        AttachScreenEntry("ranks", "Ranks", "all attached processes", "ranks:RanksScreen"),
+        AttachScreenEntry("ranks", "Ranks", "all attached processes", "ranks:RanksScreen", is_for_files=False),
+        AttachScreenEntry("step", "Step", "who held the memory over a step", "step:StepScreen", "Step screen"),
+        AttachScreenEntry(
+            "whatif", "What-if", "what other settings would have taken", "whatif:WhatIfScreen", "What-if screen"
+        ),
     )
 }
 """By name, in the order of their keys: 1, 2, 3, ..."""

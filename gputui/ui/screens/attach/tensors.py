@@ -10,9 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.filtering import parse_filter
+from gputui.explain.owners import keeper_address
+from gputui.explain.parts import parts_of
 from gputui.explain.tensor_request import TENSOR_FIELDS
-from gputui.explain.tensor_tree import HOST, Row
+from gputui.explain.tensor_tree import HOST, LiveBlock, Row
 from gputui.explain.tensor_view import TensorView
+from gputui.ui.drawing.attach.memory import draw_since
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
@@ -27,14 +30,14 @@ NOT_KEPT = "Of this moment only the counters were kept: n on the Memory screen g
 
 
 class TensorsScreen(AttachScreen):
-    """Enter opens what is under the cursor, or goes to a tensor's block on the map."""
+    """Enter opens a branch, goes from a tensor in a graph to the one that keeps it, or to the block on the map."""
 
     NAME = "tensors"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open the row under the cursor"),
         Binding("left,h", "close", "Close", show=False, id="tensors.close", tooltip="close it, or go to its parent"),
-        Binding("g", "group", "Group", id="tensors.group", tooltip="by module, or by shape and type"),
+        Binding("g", "group", "Group", id="tensors.group", tooltip="by module, by shape and type, or by line"),
         Binding("o", "sort", "Sort", id="tensors.sort", tooltip="by bytes, count or name"),
         Binding("r", "reverse", "Reverse", show=False, id="tensors.reverse", tooltip="reverse the order"),
         Binding(
@@ -58,7 +61,12 @@ class TensorsScreen(AttachScreen):
         yield Notes(self._draw_notes, id="notes")
         yield TensorList(self.monitor.appearance, id="tensor-list")
         yield Notes(self._draw_detail, id="detail")
-        yield FilterLine(lambda text: parse_filter(text, TENSOR_FIELDS), "words, or: dtype==float32 and bytes>10MiB")
+        yield FilterLine(self._hint, "words, or: dtype==float32 and bytes>10MiB")
+
+    @staticmethod
+    def _hint(text: str) -> str:
+        parse_filter(text, TENSOR_FIELDS)
+        return ""
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -85,8 +93,8 @@ class TensorsScreen(AttachScreen):
             return self.nothing_yet(width)
         if device.layout is None:
             return paragraph(NOT_KEPT if moment.look_time else NO_LOOK, width, "fair")
-        problems = self.problems(width)
-        return [draw_summary(self.view, width), *problems[:PROBLEM_LINES]]
+        since = draw_since(moment, device, parts_of(device), width, self.monitor.appearance)
+        return [draw_summary(self.view, width), *since, *self.problems(width)[:PROBLEM_LINES]]
 
     def jump(self, address: int) -> None:
         """Put the cursor on the tensor whose block contains an address, now or with the next tree."""
@@ -122,8 +130,19 @@ class TensorsScreen(AttachScreen):
         if isinstance(row, Row) and row.node.children:
             self.view.set_open(row.node.key, is_open=not row.is_open)
             self.draw()
+        elif isinstance(row, Row) and row.node.block and row.node.block.owner.kept_by:
+            self._go_to_keeper(row.node.block)
         else:
             self.action_block()
+
+    def _go_to_keeper(self, block: LiveBlock) -> None:
+        """Go to the tensor whose graph keeps this one; say which variable holds it, and the lines of both."""
+        layout = self.device.layout if self.device else None
+        address = keeper_address(layout, block.owner) if layout else None
+        made = f" {block.site.words} allocated it." if block.site else ""
+        self.monitor.say(f"{block.owner.kept_by} keeps the graph that this tensor is saved in.{made}", is_error=False)
+        if address is not None:
+            self.jump(address)
 
     def action_block(self) -> None:
         """Go to the map, to the block of the tensor under the cursor."""

@@ -1,0 +1,48 @@
+"""The sections about an out-of-memory error, one below the other on the Why screen."""
+
+from __future__ import annotations
+
+from gputui.explain.failure.sections import Row, Section, Table
+from gputui.ui.drawing.line import Line, Piece, fit, indented, spread
+
+MARGIN = "     "
+SIZE_CELLS = 10
+WIDE_SIZE_CELLS = 14
+"""With "up to" in front."""
+MARK_CELLS = 11
+
+
+def draw_section(section: Section, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
+    """A section and an empty line; the current one has the cursor, and names the screen that Enter opens."""
+    sign, role = (" ! ", "poor") if section.is_problem else (" - ", "title")
+    lines = indented(section.title, width, sign, role)
+    if is_current:
+        lines = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in lines]
+    for sentence in section.sentences:
+        lines += indented(sentence, width, MARGIN, "plain")
+    for table in section.tables:
+        lines += _table(table, width)
+    if is_current and destination:
+        lines.append(((fit(f"{MARGIN}Enter shows it on the {destination} screen.", width), "dim"),))
+    return [*lines, ()]
+
+
+def _table(table: Table, width: int) -> list[Line]:
+    lines: list[Line] = [((f"{MARGIN}{table.heading}", "title"),)] if table.heading else []
+    for row in table.rows:
+        lines += _wrapped(row, width) if table.is_wrapped else [_row(row, width)]
+    return lines
+
+
+def _row(row: Row, width: int) -> Line:
+    """Size, share and name; the note at the right end, where there is room for it."""
+    lead = f"{MARGIN}{row.size:>{SIZE_CELLS}} {row.mark:>5}  "
+    name = fit(row.text, max(8, width - len(lead))).rstrip()
+    left: list[Piece] = [(lead, "plain"), (name, "title")]
+    return spread(left, [(f"  {row.note} ", "dim")], width)
+
+
+def _wrapped(row: Row, width: int) -> list[Line]:
+    """Size, whether it is enough, and what to do, on as many lines as that takes."""
+    lead = f" {row.size:>{WIDE_SIZE_CELLS}}  {row.mark:<{MARK_CELLS}}"
+    return indented(row.text, width, lead, "good" if row.is_good else "plain")

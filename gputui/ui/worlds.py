@@ -1,0 +1,58 @@
+"""What the monitor shows belongs to one of two worlds, this machine or the demonstration, and stays in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from gputui.model.history import History
+from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.sampler import Machine
+from gputui.ui.drawing.process_rows import View
+from gputui.ui.drawing.status import MonitorState
+from gputui.ui.graph_history import record
+
+if TYPE_CHECKING:
+    from gputui.ui.attach.attached import Attached
+
+
+@runtime_checkable
+class Demonstration(Protocol):
+    """A machine that plays recorded programs; the real one cannot."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The titles of the programs."""
+        ...
+
+    def show_example(self, title: str) -> int:
+        """Have one run from the next look on; returns its PID."""
+        ...
+
+
+@dataclass
+class World:
+    """A machine with everything that was read from it and chosen about it; `is_demo` once a snapshot tells."""
+
+    machine: Machine
+    view: View
+    state: MonitorState
+    history: History = field(default_factory=History)
+    snapshot: Snapshot = NOTHING_YET
+    is_demo: bool | None = None
+    attached: Attached = field(init=False)
+
+    def take(self, snapshot: Snapshot) -> bool:
+        """Keep the newest snapshot; False for an older one, or one of the other world, taken before the change."""
+        if self.is_demo is None:
+            self.is_demo = snapshot.is_demo
+        if snapshot.is_demo != self.is_demo or snapshot.number < self.snapshot.number:
+            return False
+        record(self.history, snapshot)
+        self.snapshot = snapshot
+        return True
+
+    def close(self) -> None:
+        """Release the machine, and close the feeds of attached processes, without waiting."""
+        self.attached.stop()
+        self.machine.close()
