@@ -75,6 +75,8 @@ static void join_state(void) {
     if (old && alive(p)) continue;
     if (__atomic_compare_exchange_n(&p->pid, &old, getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
       memset(p->used, 0, sizeof p->used); memset(p->sm, 0, sizeof p->sm); p->flags = 0; me = p;
+      uint32_t procs = s->procs;
+      while (procs <= (uint32_t)i && !__atomic_compare_exchange_n(&s->procs, &procs, i + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
       return;
     }
   }
@@ -84,7 +86,7 @@ __attribute__((destructor)) static void leave_state(void) { if (me && me->pid ==
 static uint64_t device_free(int d) {
   fg_state *s = fg_open();
   uint64_t used = device(d)->reserved;
-  for (int i = 0; i < FG_MAX_PROC; i++) if (alive(&s->proc[i])) used += s->proc[i].used[real(d)];
+  for (unsigned i = 0; i < s->procs; i++) if (alive(&s->proc[i])) used += s->proc[i].used[real(d)];
   return used > device(d)->total ? 0 : device(d)->total - used;
 }
 static void context(int d) { /* the primary context of a device costs memory once */

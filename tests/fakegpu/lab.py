@@ -12,13 +12,13 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_char, c_int32, c_uint32, c_uint64
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MAGIC, VERSION = 0x55504746, 5
-DEVICES, PROCESSES, FAULTS, CALLS = 32, 512, 32, 192
+MAGIC, VERSION = 0x55504746, 6
+DEVICES, PROCESSES, FAULTS, CALLS = 32, 8192, 32, 192
 MIB = 1 << 20
 
 GHOST, GRAPHICS, NO_MEMORY, MPS, COMPUTE, IDLE = 1, 2, 4, 8, 16, 32
@@ -69,10 +69,11 @@ class State(ctypes.Structure):
     _fields_ = [
         *[(name, c_uint32) for name in ("magic", "version", "devices", "cuda_version")],
         ("driver", c_char * 80),
+        *[(name, c_uint32) for name in ("procs", "pad")],
         ("dev", Device * DEVICES),
-        ("proc", Process * PROCESSES),
         ("fault", Fault * FAULTS),
         ("call", Call * CALLS),
+        ("proc", Process * PROCESSES),
     ]
 
 
@@ -98,7 +99,8 @@ class Lab:
         self.path = Path(path)
         size = ctypes.sizeof(State)
         if is_new and not (self.path.exists() and self.path.stat().st_size == size):
-            self.path.write_bytes(bytes(size))
+            self.path.write_bytes(b"")
+            os.truncate(self.path, size)
         with self.path.open("r+b") as file:
             self.state = State.from_buffer(mmap.mmap(file.fileno(), size))
 
@@ -122,7 +124,8 @@ class Lab:
         has 18 NVLinks each unless `nvlinks` says otherwise.
         """
         state = self.state
-        ctypes.memset(ctypes.byref(state), 0, ctypes.sizeof(state))
+        self.clear("processes")
+        ctypes.memset(ctypes.byref(state), 0, State.proc.offset)
         state.cuda_version, state.driver = 13000, b"580.159.04"
         rng = random.Random(seed)
         links = nvlinks if nvlinks is not None else 18 * (gpus > 1)
@@ -175,16 +178,39 @@ class Lab:
 
     def process(self, pid: int, mib: Mapping[int, int], *, sm: int = 40, flags: int = 0) -> None:
         """Add a process that holds the MiB in `mib` by device; without the flag GHOST it is listed only if it exists."""
-        p = next((p for p in self.state.proc if p.pid == pid), None) or next(p for p in self.state.proc if not p.pid)
+        known = self.state.proc[: self.state.procs]
+        p = next((p for p in known if p.pid == pid), None) or next((p for p in known if not p.pid), None)
+        self._fill(p or self._new_process(), pid, mib, sm, flags)
+
+    def crowd(self, pids: Sequence[int], *, mib: int = 10, flags: int = GHOST) -> None:
+        """Replace all processes by these, which hold `mib` each on one device after the other."""
+        self.clear("processes")
+        for number, pid in enumerate(pids):
+            self._fill(self._new_process(), pid, {number % self.state.devices: mib}, 1, flags)
+
+    def _new_process(self) -> Process:
+        self.state.procs += 1
+        new: Process = self.state.proc[self.state.procs - 1]
+        return new
+
+    def _fill(self, p: Process, pid: int, mib: Mapping[int, int], sm: int, flags: int) -> None:
         for device, size in mib.items():
             p.used[device], p.sm[device] = size * MIB, sm
         p.flags, p.pid = flags, pid
 
     def clear(self, *what: str) -> None:
         """Delete faults, processes or calls; all of them if none is named."""
-        parts = {"faults": self.state.fault, "processes": self.state.proc, "calls": self.state.call}
-        for name in what or parts:
-            ctypes.memset(ctypes.byref(parts[name]), 0, ctypes.sizeof(parts[name]))
+        state = self.state
+        sizes = {
+            "faults": (state.fault, ctypes.sizeof(state.fault)),
+            "processes": (state.proc, ctypes.sizeof(Process) * state.procs),  # others would only fill the file's hole
+            "calls": (state.call, ctypes.sizeof(state.call)),
+        }
+        for name in what or sizes:
+            part, size = sizes[name]
+            ctypes.memset(ctypes.byref(part), 0, size)
+        if "processes" in (what or sizes):
+            state.procs = 0
 
     def calls(self) -> dict[str, int]:
         """How often each NVML function was called since calls were last cleared."""

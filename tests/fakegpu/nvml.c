@@ -84,7 +84,7 @@ static int alive(const fg_proc *p) { return p->pid && ((p->flags & FG_GHOST) || 
 static uint64_t used(nvmlDevice_t d) {
   uint64_t sum = 0;
   int index = d - S->dev;
-  for (int i = 0; i < FG_MAX_PROC; i++)
+  for (unsigned i = 0; i < S->procs; i++)
     if (alive(&S->proc[i]))
       for (int k = 0; k < FG_MAX_DEV; k++)
         if (k == index || (S->dev[k].total && S->dev[k].parent == index)) sum += S->proc[i].used[k];
@@ -279,7 +279,7 @@ static int listed(const fg_proc *p, unsigned kind) {
 static nvmlReturn_t processes(nvmlDevice_t d, unsigned *n, proc_info *out, unsigned kind) {
   unsigned found = 0, room = *n;
   int index = d - S->dev;
-  for (int i = 0; i < FG_MAX_PROC; i++) {
+  for (unsigned i = 0; i < S->procs; i++) {
     fg_proc *p = &S->proc[i];
     if (!alive(p) || !listed(p, kind)) continue;
     for (int k = 0; k < FG_MAX_DEV; k++) { /* a whole device lists the processes of its instances too */
@@ -315,7 +315,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, proc_sample *out, u
   unsigned found = 0, room = *n;
   int index = d - S->dev;
   (void)since;
-  for (int i = 0; i < FG_MAX_PROC; i++) {
+  for (unsigned i = 0; i < S->procs; i++) {
     fg_proc *p = &S->proc[i];
     if (!alive(p) || !p->used[index] || p->flags & FG_IDLE) continue;
     if (out && found < room) out[found] = (proc_sample){p->pid, (uint64_t)(now() * 1e6), live(d, p->sm[index], .3, 100), live(d, p->sm[index] / 2, .3, 100), 0, 0};

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #define FG_MAGIC 0x55504746u /* "FGPU" */
-#define FG_VERSION 5u
+#define FG_VERSION 6u
 #define FG_MAX_DEV 32
-#define FG_MAX_PROC 512
+#define FG_MAX_PROC 8192
 #define FG_MAX_FAULT 32
 #define FG_MAX_CALL 192
 
@@ -59,10 +59,11 @@ typedef struct {
 typedef struct {
   uint32_t magic, version, devices, cuda_version; /* whole devices come first, then MIG instances; 13000: CUDA 13.0 */
   char driver[80];
+  uint32_t procs, pad;                            /* slots of processes from here on were never used */
   fg_dev dev[FG_MAX_DEV];
-  fg_proc proc[FG_MAX_PROC];
   fg_fault fault[FG_MAX_FAULT];
   fg_call call[FG_MAX_CALL];
+  fg_proc proc[FG_MAX_PROC]; /* last: most of it is a hole in the file */
 } fg_state;
 
 fg_state *fg_open(void); /* NULL where $FAKEGPU_STATE names no usable file */
