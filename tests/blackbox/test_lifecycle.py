@@ -1,0 +1,125 @@
+"""When a program keeps black boxes: under `gputui run`, in ranks and children, and what it imports for that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputui.sources.files.black_box import read
+from tests.attach.children import Python
+from tests.blackbox.conftest import PROGRAMS, ended
+
+RUN = [sys.executable, "-m", "gputui", "run"]
+FAIL = "x = torch.empty(1 << 40, device='cuda')"
+
+RANK = f"""
+import os, torch
+torch.cuda.set_device(0)
+held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+{FAIL}
+"""
+
+
+def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: Python, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(RANK)
+    torchrun = str(Path(cuda_python.path).parent / "torchrun")
+    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]
+    job = ended(cuda_python.run([*RUN, "--black-box", "kept", *words]), tmp_path / "kept")
+    assert job.status == 1
+    named = [path for path in job.boxes if f"gputui: what held the GPU memory is in {path}." in job.errors]
+    assert named  # torchrun ends the other rank, maybe before its last line
+    ranks = {read(path).moment.greeting.rank for path in job.boxes}
+    assert ranks <= {0, 1}
+    for path in job.boxes:
+        box = read(path)
+        assert box.moment.greeting.world_size == 2
+        assert [device.statistics.allocated_bytes for device in box.moment.used_devices] == [1 << 30]
+
+
+def test_gputui_run_keeps_nothing_where_it_is_told_to(cuda_python: Python, tmp_path: Path) -> None:
+    command = [*RUN, "--no-black-box", cuda_python.path, str(PROGRAMS / "failing.py"), "assigned"]
+    job = ended(cuda_python.run(command, XDG_STATE_HOME=str(tmp_path / "state")), tmp_path / "state" / "gputui")
+    assert (job.status, job.boxes) == (1, ())
+    assert "gputui" not in job.errors.splitlines()[-1]
+
+
+CHILDREN = {
+    "forked before CUDA is used": ("", 2),
+    "forked after CUDA was used": ("torch.zeros(1, device='cuda')", 1),
+}
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_a_forked_child_writes_nothing_for_its_parent(cuda_python: Python, tmp_path: Path, name: str) -> None:
+    before, boxes = CHILDREN[name]
+    source = f"""
+        import os, torch, gputui.probe
+        {before or "pass"}
+        def fail():
+            try:
+                {FAIL}
+            except RuntimeError as error:
+                return type(error).__name__
+        pid = os.fork()
+        if pid == 0:
+            print("child", fail(), flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        print("parent", fail(), flush=True)
+    """
+    child = cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept"))
+    job = ended(child, tmp_path / "kept")
+    assert (job.status, "parent OutOfMemoryError" in job.output) == (0, True)
+    pids = {read(path).moment.pid for path in job.boxes}
+    assert len(pids) == len(job.boxes) == boxes
+    assert child.pid in pids
+
+
+def test_an_interrupt_during_the_look_reaches_the_program(cuda_python: Python, tmp_path: Path) -> None:
+    source = """
+        import os, signal, torch, gputui.probe
+        from gputui.probe import blackbox_look
+        torch.zeros(1, device="cuda")
+        reading = blackbox_look.device_statistics
+        def interrupted(*arguments):
+            os.kill(os.getpid(), signal.SIGINT)
+            return reading(*arguments)
+        blackbox_look.device_statistics = interrupted
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            torch.empty(1 << 40, device="cuda")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    job = ended(cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
+    assert (job.status, job.errors) == (0, "")
+    assert job.output == "interrupted\n"
+
+
+def test_without_the_variable_nothing_is_registered(cuda_python: Python, tmp_path: Path) -> None:
+    source = """
+        import sys, torch, gputui.probe
+        torch.zeros(1, device="cuda")
+        print("gputui.probe.blackbox" in sys.modules, len(torch.cuda._queued_calls), flush=True)
+    """
+    before = ended(cuda_python.fork(source), tmp_path / "kept").output
+    armed = ended(cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept").output
+    (without, calls), (with_it, more_calls) = before.split(), armed.split()
+    assert (without, with_it, int(more_calls) - int(calls)) == ("False", "True", 1)
+
+
+def test_a_program_that_imports_pytorch_later_is_noticed(cuda_python: Python, tmp_path: Path) -> None:
+    source = f"""
+        import sys
+        import gputui.probe
+        finders = len(sys.meta_path)
+        import torch
+        try:
+            {FAIL}
+        except RuntimeError:
+            print(finders - len(sys.meta_path), flush=True)
+    """
+    job = ended(cuda_python.start(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
+    assert (job.status, job.output.strip(), len(job.boxes)) == (0, "1", 1)
