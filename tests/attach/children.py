@@ -22,11 +22,11 @@ LIMIT_S = 180.0
 """A wait that lasts this long fails the test; a passing test never waits that long."""
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     """Poll until `condition` is true; the message of a failure names `what`."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
+        assert time.monotonic() < deadline, f"{what} did not happen within {limit_s} s"
         time.sleep(0.01)
 
 

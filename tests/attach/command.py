@@ -1,4 +1,4 @@
-"""`gputui attach`, run as a user runs it."""
+"""gputui, run as a user runs it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from tests.attach.children import LIMIT_S, REPOSITORY
 
 def attach(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
     """The exit status, standard output and standard error of `gputui attach`."""
+    return gputui("attach", *arguments, environment=environment)
+
+
+def gputui(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """The exit status, standard output and standard error of a command."""
     done = subprocess.run(
-        [sys.executable, "-m", "gputui", "attach", *arguments],
+        [sys.executable, "-m", "gputui", *arguments],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
         capture_output=True,
         text=True,

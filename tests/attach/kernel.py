@@ -34,7 +34,7 @@ class Kernel:
         self._child: Child = python.run([python.path, "-m", "ipykernel_launcher", "-f", connection])
         self._client = BlockingKernelClient(connection_file=connection)
         self._client.load_connection_file()
-        self._client.start_channels()
+        self._client.start_channels(hb=False)  # a busy machine may miss a heartbeat, which counts as death
         self._client.wait_for_ready(timeout=LIMIT_S)
         self.run(FIRST_CELL)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gputui.commands.attach_follow import Mailbox
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.story import Story
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.story import Story
 from tests import torches
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 from tests.attach.small_training import TRAINING

@@ -19,8 +19,8 @@ from tests.attach.children import Child, Python, wait_until
 
 PROGRAM = Path(__file__).parent / "programs" / "keeper.py"
 MANY_OBJECTS = 300_000
-LOOKS_AT_MOST = 20
-"""Automatic looks of the largest of these programs come every 1 to 2.5 s."""
+LOOKS_AT_MOST = 60
+"""Automatic looks of the largest of these programs come every 1 to 2.5 s; a few are enough on a quiet machine."""
 BEHAVES_FOR_LOOKS = 10
 
 
@@ -73,7 +73,7 @@ HABITS = {
     "global": ("HISTORY", " elements, ", TO_HOST, "HISTORY.append(value)"),
     "class": ("Log.entries", " elements, ", TO_HOST, "Log.entries.append(value)"),
     "errors": ("errors", " elements, ", "Keep str(error) instead of the exceptions in errors", "errors.append(error)"),
-    "total": ("total_loss", " in the graph of one tensor, ", "Add the .item() of each tensor to total_loss", ""),
+    "total": ("total_loss", " in the graph of one tensor, ", "the .item() of each tensor", ""),
     "history": ("history", " in one tensor, ", "Keep history in host memory", ""),
 }
 """By habit: the variable, words of the title and of the remedy, and the line of the program that adds to it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.model.target import ActionName
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
 from gputui.sources.probe.listing import CannotAttachError
@@ -275,3 +276,150 @@ def test_another_users_folder_is_not_used_as_the_socket_folder(python: Python, s
     os.chown(sockets, 12345, 12345)
     child = python.start(WAITING)
     assert "belongs to user 12345" in child.expect("ready")
+
+
+FORKING_THREADS = """
+    import os, sys, threading, time
+
+    def note_threads():  # hooks before a fork run in reverse order: the probe's has run
+        time.sleep(0.005)  # other threads fork meanwhile
+        beside_the_probe.append(len(os.listdir("/proc/self/task")) - THREADS - 1)
+
+    beside_the_probe = []
+    os.register_at_fork(before=note_threads)
+    import gputui.probe as probe
+
+    THREADS, FORKS = int(sys.argv[1]), int(sys.argv[2])
+    parent = os.getpid()
+
+    def left_behind():
+        links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if fd not in ("0", "1", "2")
+                 if os.path.islink(f"/proc/self/fd/{fd}")]
+        return (
+            1 * (not probe.status().startswith("forked"))
+            + 2 * (len(os.listdir("/proc/self/task")) != 1)
+            + 4 * any(link.startswith("socket:") for link in links)
+        )
+
+    def fork(statuses):
+        for _ in range(FORKS):
+            child = os.fork()
+            if child == 0:
+                os._exit(left_behind())
+            statuses.append(os.waitpid(child, 0)[1])
+        all_have_forked.wait()
+
+    print("ready", flush=True)
+    input()
+    statuses, all_have_forked = [], threading.Barrier(THREADS)
+    threads = [threading.Thread(target=fork, args=(statuses,)) for _ in range(THREADS)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print("children", len(statuses), sorted(set(statuses)), flush=True)
+    print("beside", sum(count > 0 for count in beside_the_probe), flush=True)
+    input()
+    print("threads", len(os.listdir("/proc/self/task")), flush=True)
+"""
+
+
+MAY_BE_LATE = 8
+"""In how many of 48 forks the probe may still run: none waits for its thread longer than half a second."""
+
+
+def test_threads_that_fork_at_the_same_time_leave_nothing_behind(python: Python) -> None:
+    child = python.start(FORKING_THREADS, "8", "6")
+    child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        child.say("fork")
+        assert child.expect("children") == "48 [0]"
+        assert int(child.expect("beside")) <= MAY_BE_LATE
+        assert client.look().inventory is None
+        child.say("count")
+        assert child.expect("threads") == "2"
+    assert (child.ended(), child.errors) == (0, "")
+
+
+FORKING_BESIDE = """
+    import gc, os, signal, threading
+
+    signal.signal(signal.SIGUSR1, lambda *_: None)  # the child's interpreter goes through its queue after a signal
+    os.register_at_fork(after_in_child=lambda: signal.raise_signal(signal.SIGUSR1))
+    import gputui.probe as probe
+    from gputui.probe import lifecycle
+
+    parent, begun = os.getpid(), []
+    gc.callbacks.append(lambda phase, info: begun.append(os.getpid()))
+
+    def fork():
+        while not lifecycle._running.server or not lifecycle._running.server._main_thread._pending.is_queued:
+            pass
+        child = os.fork()
+        if child == 0:
+            for _ in range(1000):
+                pass
+            os._exit(os.getpid() in begun)
+        print("child", os.waitpid(child, 0)[1], flush=True)
+        done.set()
+
+    done, lock = threading.Event(), threading.Lock()
+    lock.acquire()
+    threading.Thread(target=fork).start()
+    print("ready", flush=True)
+    threading.Thread(target=lambda: (done.wait(), lock.release())).start()
+    lock.acquire()  # waits in C, and comes back to Python once the child has ended
+    print("collected", parent in begun, flush=True)
+    input()
+"""
+
+
+def test_a_child_does_not_run_what_a_viewer_has_asked_of_its_parent(python: Python) -> None:
+    child = python.start(FORKING_BESIDE)
+    child.expect("ready")
+    with child.attach() as client:
+        result = client.run_action(ActionName.COLLECT, wait_s=60.0)
+    assert child.expect("child") == "0"
+    assert child.expect("collected") == "True"
+    assert result.reason == ""
+
+
+MULTIPROCESSING = """
+    import gputui.probe as probe, multiprocessing, os, sys
+
+    def report(queue):
+        is_own = os.path.basename(probe.status()).startswith(f"{os.getpid()}-")  # forkserver's children import this
+        status = "its own" if is_own else probe.status().partition(":")[0]
+        queue.put((status, len(os.listdir("/proc/self/task"))))
+        queue.close()
+        queue.join_thread()
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(sys.argv[1])
+        print("ready", flush=True)
+        input()
+        queue = context.Queue()
+        children = [context.Process(target=report, args=(queue,)) for _ in range(4)]
+        for child in children: child.start()
+        print("reports", sorted(queue.get() for _ in children), flush=True)
+        for child in children: child.join()
+        print("exits", [child.exitcode for child in children], flush=True)
+        input()
+"""
+
+
+@pytest.mark.parametrize(("method", "status"), [("fork", ("forked", 1)), ("forkserver", ("its own", 2))])
+def test_children_of_multiprocessing_never_answer_for_their_parent(
+    python: Python, sockets: Path, method: str, status: tuple[str, int]
+) -> None:
+    child = python.start(MULTIPROCESSING, method)
+    child.expect("ready")
+    with child.attach() as client:
+        client.subscribe(0.1)
+        child.say("begin")
+        assert child.expect("reports") == str([status] * 4)
+        assert child.expect("exits") == "[0, 0, 0, 0]"
+        assert client.statistics().devices == ()
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+    path = python.start(WAITING).expect("ready")  # multiprocessing's children end without `atexit`: this removes theirs
+    assert [str(left) for left in sockets.iterdir()] == [path]

@@ -114,15 +114,33 @@ def test_the_program_does_not_inherit_the_signals_that_python_ignores(python: Py
     assert ignored(RUN) == ignored(["env"])
 
 
-def test_only_pythonpath_differs_in_the_programs_environment(python: Python) -> None:
+def test_only_two_variables_differ_in_the_programs_environment(python: Python) -> None:
     def environment(command: list[str]) -> set[str]:
         child = python.run([*command, "sh", "-c", "env; echo over"], LC_ALL="", LC_CTYPE="", LANG="")
         lines = []
         while (line := child.expect("")) != "over":
             lines.append(line)
-        return {line for line in lines if not line.startswith(("PYTHONPATH=", "_="))}
+        return {line for line in lines if not line.startswith(("PYTHONPATH=", "GPUTUI_BLACK_BOX=", "_="))}
 
     assert environment(RUN) == environment(["env"])
+
+
+KEPT_IN = {
+    "by default": ([], {}, "/state/gputui"),
+    "in a folder": (["--black-box", "/kept"], {}, "/kept"),
+    "in a folder after =": (["--black-box=/kept"], {}, "/kept"),
+    "nowhere": (["--no-black-box"], {"GPUTUI_BLACK_BOX": "/elsewhere"}, ""),
+    "where the environment says": ([], {"GPUTUI_BLACK_BOX": "/elsewhere"}, "/elsewhere"),
+    "nowhere without a home": ([], {"XDG_STATE_HOME": "", "HOME": ""}, ""),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_IN)
+def test_the_program_is_told_where_to_keep_black_boxes(python: Python, name: str) -> None:
+    options, variables, folder = KEPT_IN[name]
+    variables = {"XDG_STATE_HOME": "/state"} | variables
+    child = python.run([*RUN, *options, "sh", "-c", 'echo "kept:$GPUTUI_BLACK_BOX"'], **variables)
+    assert child.expect("kept:") == folder
 
 
 NOT_RUN = {
@@ -130,6 +148,7 @@ NOT_RUN = {
     "a missing command": (["no-such-command"], 127, "There is neither a file nor a command 'no-such-command'"),
     "a folder": (["."], 126, "it is a folder without a __main__.py"),
     "nothing": ([], 2, "gputui run needs a program"),
+    "a missing folder": (["--black-box"], 2, "--black-box needs a folder"),
 }
 
 

@@ -49,7 +49,7 @@ def training(cuda_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[T
 def test_the_counters_of_the_program_change(training: list[TargetMoment]) -> None:
     allocated = [moment.devices[0].statistics.allocated_bytes for moment in training[-COUNTED:]]
     assert len(training) > 2 * COUNTED
-    assert len(set(allocated)) > COUNTED / 5
+    assert len(set(allocated)) >= COUNTED / 10
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -108,3 +108,11 @@ def test_a_path_that_cannot_be_written_is_refused_with_a_reason(torch_python: Py
     assert cli.main(["snapshot", str(child.pid), "-o", "/dev/full"]) == 1
     words = "There is nothing to save" if device == "cpu" else "/dev/full cannot be written: No space left on device."
     assert words in capsys.readouterr().err
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, capsys) -> None:
+    kept = tmp_path / "memory.pickle"
+    kept.write_text("kept")
+    assert cli.main(["snapshot", "1234567890", "-o", str(kept)]) == 2
+    assert f"{kept} exists already." in capsys.readouterr().err
+    assert kept.read_text() == "kept"

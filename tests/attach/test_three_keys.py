@@ -72,9 +72,9 @@ BAD_PROGRAMS = {
         ("! losses (gpt.py:", "Append loss.item() instead of loss"),
     ),
     "keep_gradients": (
-        80.0,
-        ("keep_gradients", "1"),
-        ("of gradients are kept through the forward pass.", "zero_grad(set_to_none=True)"),
+        4.0,
+        ("keep_gradients", "2"),
+        (" are kept through the forward pass.", "zero_grad(set_to_none=True)"),
     ),
     "empty_cache": (
         80.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.fakegpu.lab import Lab
 
 PROGRAM = Path(__file__).parent / "programs" / "gpt.py"
-MEMORY_GIB = {"fragment": 8.0, "die": 8.0}
+MEMORY_GIB = {"fragment": 8.0, "die": 8.0, "keep_gradients": 4.0, "evaluate": 4.0}
 """Device memory for habits that need a small device; 80 GiB otherwise."""
 
 Findings = dict[str, Finding]
@@ -102,20 +103,20 @@ def names(owners: tuple[str, ...]) -> str:
 
 def test_after_fragmentation_ends_in_an_error_the_remedy_is_expandable_segments(watch) -> None:
     by_kind = watch("fragment").until(lambda by_kind: "out_of_memory" in by_kind)
-    assert list(by_kind)[:2] == ["out_of_memory", "scattered"]
+    assert next(iter(by_kind)) == "out_of_memory"
     scattered = by_kind["scattered"]
     assert scattered.title.startswith("Fragmentation: ")
     assert "model.features[*]" in scattered.evidence[0]
     assert "expandable_segments:True" in scattered.remedy
     assert scattered.bytes > 1 << 30
-    assert "Freeing model.features[*]" in names(by_kind["stuck"].evidence)
+    assert "stuck" not in by_kind  # the same bytes
 
 
 def test_findings_remain_after_an_error_ended_the_program(watch) -> None:
     by_kind = watch("die").until_the_end()
     problems = [finding.title for finding in by_kind.values() if finding.weight is Weight.PROBLEM]
     assert [title for title in problems if title.startswith("Fragmentation: ")]
-    assert "Then the process ended" in names(by_kind["retries"].evidence)
+    assert "out_of_memory" in by_kind
 
 
 def test_a_list_of_losses_with_their_graphs_is_found_as_a_leak(watch) -> None:
@@ -131,7 +132,7 @@ def test_a_list_of_losses_with_their_graphs_is_found_as_a_leak(watch) -> None:
 
 def test_gradients_set_to_zero_instead_of_none_are_found(watch) -> None:
     kept = watch("keep_gradients").until(lambda by_kind: "kept_gradients" in by_kind)["kept_gradients"]
-    assert kept.title == "320 MiB of gradients are kept through the forward pass."
+    assert re.fullmatch(r"320 MiB of gradients of \w+ are kept through the forward pass\.", kept.title)
     assert "zero_grad(set_to_none=True)" in kept.remedy
 
 
@@ -139,7 +140,7 @@ def test_emptying_the_cache_at_every_step_is_found_as_churn(watch) -> None:
     by_kind = watch("empty_cache").until(lambda by_kind: "churn" in by_kind)
     churn = by_kind["churn"]
     assert next(iter(by_kind)) == "churn"
-    assert "device allocations and " in churn.title
+    assert re.search(r"\d+ segments a second go back to the driver, and \d+ are allocated", churn.title)
     assert "torch.cuda.empty_cache() out of the training loop" in churn.remedy
 
 

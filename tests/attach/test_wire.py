@@ -113,10 +113,13 @@ FALSE_PROBES = {
         frame({"type": "hello", "protocol": frames.VERSION + 1, "gputui": "3.0"}),
         "is from gputui 3.0; gputui ",
     ),
-    "another program": (b"220 mail.example.org ESMTP\r\n", "sent a message that no probe sends: not a frame of gputui"),
+    "another program": (
+        b"220 mail.example.org ESMTP\r\n",
+        "sent a message that gputui cannot read: not a frame of gputui",
+    ),
     "a huge frame": (
         struct.pack(">4sI", b"gptu", 2**32 - 1),
-        "sent a message that no probe sends: a frame of 4294967295 bytes",
+        "sent a message that gputui cannot read: a frame of 4294967295 bytes",
     ),
     "a greeting with missing fields": (
         frame({"type": "hello", "protocol": frames.VERSION}) + frame({"type": "greeting", "pid": 1}),

@@ -172,10 +172,10 @@ FULL = """
 """
 FILL = """
     import gputui.probe
-    from gputui.probe import lifecycle, sockets
-    tries, accept, back_off = [], sockets.Listener.accept, lifecycle._Running._back_off
+    from gputui.probe import running, sockets
+    tries, accept, back_off = [], sockets.Listener.accept, running.Running._back_off
     sockets.Listener.accept = lambda listener: (tries.append(1), accept(listener))[1]
-    lifecycle._Running._back_off = lambda running: (tries.append(1), back_off(running))[1]
+    running.Running._back_off = lambda self: (tries.append(1), back_off(self))[1]
     print("ready", flush=True)
     input()
     held = []

@@ -23,6 +23,7 @@ from gputui.model.reading import Problem
 from gputui.probe.allocator import read_statistics, take_map
 from gputui.probe.blockmap import describe_map
 from gputui.probe.pools import PoolWatch
+from gputui.protocol.tables import items_of
 from gputui.sources.probe.decode import decode
 
 WATCH = PoolWatch()
@@ -46,7 +47,7 @@ def _settings(fields: dict[str, Any]) -> AllocatorSettings:
 
 
 def _segment(entry: dict[str, Any]) -> Segment:
-    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in entry["blocks"])
+    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in items_of(entry["blocks"]))
     return Segment(**entry | {"pool_id": tuple(entry["pool_id"]), "blocks": blocks})
 
 

@@ -1,0 +1,93 @@
+"""Real programs with one sickness each: the answer names the holder and the remedy; cured, they get no such finding.
+
+Fragmentation is in `test_why.py`, and the recordings of these programs are in `tests/explain/test_examples.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gputui.explain.answers import Answer
+from gputui.model.finding import Weight
+from tests import torches
+from tests.attach.children import Python
+from tests.attach.following import MOMENTS_AT_MOST, follow, of_kind, words
+from tests.scale import SCALE
+from tests.sicknesses import LINE, SICK
+
+PROGRAM = Path(__file__).parent / "programs" / "sick.py"
+MOMENTS_OF_HEALTH = 40 * SCALE
+
+
+HEALTHY = [
+    "healthy_training", "healthy_varying_lengths", "healthy_evaluation", "healthy_metrics", "healthy_accumulation",
+    "healthy_idle",
+]  # fmt: skip
+
+CURED_IN_DAILY_USE = ["losses_kept", "graph_kept_idle", "second_model"]
+HEALTHY_IN_DAILY_USE = ["healthy_training", "healthy_idle"]
+"""The nightly run watches all of them, and for longer."""
+
+Watch = Callable[..., Answer]
+
+
+@pytest.fixture
+def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Watch]:
+    """Runs a program and follows it as the screens do, until `is_enough(answer)` or for so many moments."""
+    pythons: list[Python] = []
+
+    def run(*arguments: str, is_enough: Callable[[Answer], bool], moments: int = MOMENTS_AT_MOST) -> Answer:
+        python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path, memory_gib=4.0))
+        pythons.append(python)
+        child = python.fork(PROGRAM, *arguments)
+        child.expect("ready")
+        return follow(child.attach(), is_enough, moments)
+
+    yield run
+    for python in pythons:
+        python.end()
+
+
+@pytest.mark.parametrize("name", [name for name in SICK if name != "growing_lengths"])
+def test_the_answer_names_the_holder_and_the_remedy(watch: Watch, name: str) -> None:
+    sickness = SICK[name]
+
+    def is_named(answer: Answer) -> bool:
+        finding = of_kind(answer, sickness.kind)
+        if finding is None or sickness.holder not in words(finding):
+            return False
+        return not sickness.line or LINE.search(finding.title) is not None
+
+    answer = watch(name, is_enough=is_named)
+    finding = of_kind(answer, sickness.kind)
+    assert finding is not None, [finding.title for finding in answer.findings]
+    assert is_named(answer), words(finding)
+    assert sickness.remedy in finding.remedy
+    assert finding.weight is not Weight.FACT
+    assert answer.verdict is not None
+    if sickness.line:
+        place = LINE.search(finding.title)
+        assert place, finding.title
+        assert sickness.line in PROGRAM.read_text().splitlines()[int(place[1]) - 1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SICK if SCALE > 1 else CURED_IN_DAILY_USE)
+def test_a_cured_program_does_not_get_the_finding(watch: Watch, name: str) -> None:
+    answer = watch(name, "cure", is_enough=lambda _: False, moments=MOMENTS_OF_HEALTH)
+    assert of_kind(answer, SICK[name].kind) is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", HEALTHY if SCALE > 1 else HEALTHY_IN_DAILY_USE)
+def test_a_healthy_program_gets_no_finding_of_weight(watch: Watch, name: str) -> None:
+    answer = watch(name, is_enough=weighty, moments=MOMENTS_OF_HEALTH)
+    assert weighty(answer) == []
+
+
+def weighty(answer: Answer) -> list[str]:
+    """The titles of the findings that say that something is wrong."""
+    return [finding.title for finding in answer.findings if finding.weight is not Weight.FACT]

@@ -1,0 +1,187 @@
+"""Programs in situations in which the probe can come; each finds out by itself whether it was disturbed.
+
+Each prints "ready" first, then whatever it finds wrong, and "end" at last; those of `ENDLESS` end at a line of input.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+_CHECKSUM = """
+    import math, os, select, sys, threading
+
+    def checksum():
+        whole, real = 1, 0.5
+        for _ in range(20000):
+            whole = (whole * 6364136223846793005 + 1442695040888963407) % 2**64
+            real = math.sin(real * 3.7) + real / 3
+        return whole, real
+
+    def is_told_to_end():
+        return bool(select.select([sys.stdin], [], [], 0)[0])
+
+    expected = checksum()
+"""
+_THREADS = """
+    if threading.active_count() != 1 or set(sys._current_frames()) != {threading.get_ident()}:
+        print("there are threads left:", sys._current_frames(), flush=True)
+    print("end", flush=True)
+    sys.exit(3)
+"""
+
+ENDLESS = {
+    "computing": """
+        print("ready", flush=True)
+        while not is_told_to_end():
+            if checksum() != expected:
+                print("a wrong result", flush=True)
+    """,
+    "waiting for input": """
+        print("ready", flush=True)
+        sys.stdin.readline()
+    """,
+    "waiting for a socket": """
+        print("ready", flush=True)
+        while not select.select([sys.stdin], [], [], 60)[0]:
+            print("it woke up", flush=True)
+    """,
+    "receiving signals": """
+        import signal, time
+        counts = [0, 0]
+        class Late(Exception):
+            pass
+        def handler(number, frame):
+            counts[0] += 1
+            if counts[0] % 7 == 0:
+                raise Late
+        print("ready", flush=True)
+        signal.signal(signal.SIGALRM, handler)
+        while not is_told_to_end():
+            before = counts[0]
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0007)
+                while counts[0] == before:
+                    pass
+            except Late:
+                counts[1] += 1
+        if counts[1] != counts[0] // 7:
+            print("an exception was lost", counts, flush=True)
+    """,
+    "forking": """
+        print("ready", flush=True)
+        while not is_told_to_end():
+            pid = os.fork()
+            if pid == 0:
+                import zipfile
+                os._exit(7 if checksum() == expected else 8)
+            if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 7 if sys.version_info >= (3, 9) else False:
+                print("a child was disturbed", flush=True)
+    """,
+    "forking without waiting": """
+        import signal
+        print("ready", flush=True)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while not is_told_to_end():
+            try:
+                if os.fork() == 0:
+                    os._exit(0)
+            except BlockingIOError:
+                pass  # too many children at a time
+    """,
+    "starting programs": """
+        import subprocess
+        print("ready", flush=True)
+        while not is_told_to_end():
+            if subprocess.call(["true"]) != 0:
+                print("a program was disturbed", flush=True)
+    """,
+    "being profiled": """
+        seen = set()
+        print("ready", flush=True)
+        sys.setprofile(lambda frame, event, argument: seen.add(frame.f_code.co_filename))
+        while not is_told_to_end():
+            if checksum() != expected:
+                print("a wrong result", flush=True)
+        sys.setprofile(None)
+        if any("gputui" in name for name in seen):
+            print("the profiler saw", seen, flush=True)
+    """,
+}
+TRAINING = """
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def epoch():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        losses = []
+        for _ in range(8):
+            batch = torch.randn(16, 32)
+            activation = torch.empty(1 << 18, device=device) + 1
+            loss = model(batch).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item().hex())
+        return losses
+
+    torch.set_num_threads(1)
+    expected = epoch()
+    threads = len(os.listdir("/proc/self/task"))
+    print("ready", flush=True)
+    while not is_told_to_end():
+        if epoch() != expected:
+            print("other losses", flush=True)
+    if len(os.listdir("/proc/self/task")) != threads:
+        print("there are", len(os.listdir("/proc/self/task")), "threads instead of", threads, flush=True)
+"""
+"""A training on the CPU, which computes its losses, with memory on the (fake) GPU. Needs PyTorch."""
+LIMITED = {
+    "asleep": """
+        import time
+        print("ready", flush=True)
+        began = time.monotonic()
+        time.sleep(1.5)
+        if not 1.5 <= time.monotonic() - began < 20:
+            print("it slept for", time.monotonic() - began, flush=True)
+    """,
+    "waiting for a lock": """
+        import time
+        lock = threading.Lock()
+        lock.acquire()
+        print("ready", flush=True)
+        began = time.monotonic()
+        lock.acquire(timeout=1.5)
+        if not 1.5 <= time.monotonic() - began < 20:
+            print("it waited for", time.monotonic() - began, flush=True)
+    """,
+    "asleep in C without the interpreter": """
+        import ctypes, time
+        usleep = ctypes.CDLL(None).usleep
+        print("ready", flush=True)
+        began = time.monotonic()
+        result = usleep(1500000)
+        if result != 0 or not 1.5 <= time.monotonic() - began < 20:
+            print("it slept for", time.monotonic() - began, result, flush=True)
+    """,
+    "in C with the interpreter": """
+        import ctypes, time
+        usleep = ctypes.PyDLL(None).usleep
+        print("ready", flush=True)
+        began = time.monotonic()
+        result = usleep(1500000)
+        if result != 0 or not 1.5 <= time.monotonic() - began < 20:
+            print("it slept for", time.monotonic() - began, result, flush=True)
+    """,
+}
+"""They go on by themselves after 1.5 s, and then end at the next line of input."""
+
+
+def source(situation: str) -> str:
+    """The program in a situation."""
+    limited = LIMITED.get(situation)
+    waits = "" if limited is None else "\nwhile not is_told_to_end():\n    checksum()\n"
+    body = {**ENDLESS, "training": TRAINING}[situation] if limited is None else limited
+    return "".join(textwrap.dedent(part) for part in (_CHECKSUM, body, waits, _THREADS))

@@ -1,0 +1,73 @@
+"""A kill at every step of the way leaves the program running, and as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gputui.inject.pending_call import STEPS
+from gputui.sources.probe import listing
+from gputui.sources.probe.client import ProbeError
+from tests.attach.children import REPOSITORY, Python, wait_until
+from tests.inject import situations
+from tests.inject.test_loading import ended_undisturbed, traces
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+KILLED_AT = """
+import os, signal, sys
+from gputui.inject import checks, machine_code
+from gputui.inject.pending_call import queue
+
+def reached(step):
+    if step == {step!r}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+queue(checks.examine({pid}).plan, machine_code.MACHINES[os.uname().machine], reached)
+"""
+LOADS = ("ready", "released")
+"""The steps after which the probe starts all the same."""
+
+
+@pytest.mark.parametrize("step", [step for step, _ in STEPS])
+@pytest.mark.parametrize("situation", ["computing", "asleep in C without the interpreter"])
+def test_a_kill_of_the_tracer_leaves_the_program_running(python: Python, situation: str, step: str) -> None:
+    child = python.start(situations.source(situation))
+    child.expect("ready")
+    time.sleep(0.05)
+    code = KILLED_AT.format(step=step, pid=child.pid)
+    killed = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    if step in LOADS:
+        wait_until(lambda: has_probe(child.pid), "the start of the probe")
+        with listing.attach(child.pid) as client:
+            client.end_probe()
+    wait_until(lambda: not traces(child.pid), "the end of what was mapped")
+    assert not has_probe(child.pid)
+    ended_undisturbed(child)
+
+
+def has_probe(pid: int) -> bool:
+    try:
+        listing.attach(pid).close()
+    except (listing.CannotAttachError, ProbeError):  # a probe that starts may not answer yet
+        return False
+    return True
+
+
+def test_a_kill_of_gputui_while_it_waits_leaves_the_program_running(python: Python) -> None:
+    child = python.start(situations.source("waiting for a lock"))
+    child.expect("ready")
+    command = [sys.executable, "-m", "gputui", "attach", str(child.pid), "--once", "--yes"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gputui:
+        wait_until(lambda: traces(child.pid) or has_probe(child.pid), "the call in the queue")
+        gputui.kill()
+    wait_until(lambda: has_probe(child.pid), "the probe, which ends by itself when nobody comes")
+    with listing.attach(child.pid) as client:
+        client.end_probe()
+    wait_until(lambda: not traces(child.pid), "the end of what was mapped")
+    ended_undisturbed(child)

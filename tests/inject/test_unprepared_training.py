@@ -1,0 +1,51 @@
+"""`gputui attach` on a training program that was started without a probe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.attach.children import Python
+from tests.attach.command import attach
+from tests.attach.small_training import FOR_EVER, TRAINING
+from tests.attach.test_torchrun import RANK
+
+UNPREPARED = (TRAINING + FOR_EVER).replace("import gputui.probe, ", "import ")
+
+
+def test_attaching_to_an_unprepared_training_program_describes_it(torch_python: Python) -> None:
+    child = torch_python.fork(UNPREPARED)
+    child.expect("ready")
+    variables = {name: torch_python.environment.get(name, "") for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    pid = str(child.pid)
+    status, _, errors = attach(pid, "--once", environment=variables)
+    assert status == 1
+    assert f"To put it in: gputui attach {pid} --yes" in errors
+    status, output, errors = attach(pid, "--once", "--json", environment=variables)
+    assert (status, errors) == (0, "")
+    document = json.loads(output)
+    assert document["pid"] == child.pid
+    for device in document["devices"]:
+        assert sum(device["tensors"]["by_category"].values()) == device["allocator"]["allocated_bytes"] > 0
+    assert attach(pid, "--detach")[::2] == (0, "")
+    status, _, errors = attach(pid, "--detach")
+    assert status == 1
+    assert "has no probe" in errors
+    assert child.errors == ""
+
+
+def test_one_answer_puts_the_probe_into_all_ranks_of_a_job(torch_python: Python) -> None:
+    (torch_python.folder / "train.py").write_text(RANK)
+    torchrun = str(Path(torch_python.path).parent / "torchrun")
+    launcher = torch_python.run([torch_python.path, torchrun, "--standalone", "--nproc-per-node", "2", "train.py"])
+    assert {launcher.expect("rank"), launcher.expect("rank")} == {"0", "1"}
+    job = ("--job", str(launcher.pid))
+    status, _, errors = attach(*job, "--detach")
+    assert status == 1
+    assert "No process below" in errors
+    status, output, errors = attach(*job, "--once", "--yes")
+    assert (status, errors) == (0, "")
+    assert all(f"rank {rank} of 2" in output for rank in (0, 1))
+    assert attach(*job, "--detach")[::2] == (0, "")
+    (torch_python.folder / "done").touch()
+    assert launcher.ended() == 0
