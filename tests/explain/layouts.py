@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gputui.explain.probe_state import layouts_of
+from gputui.model.allocator import Block, BlockState, CallSite
 from gputui.model.moment import DeviceLayout
 from gputui.model.target import Cost, Look
 from gputui.model.tensors import HOST, Category, Inventory, Storage
@@ -15,6 +17,21 @@ HOST_STORAGES = (
     Storage(HOST, 4096, 1000, Category.PARAMETER, "model.w", "Parameter", (250,), "float32"),
     Storage(HOST, 8192, 500, Category.OTHER, "batch", "Tensor", (125,), "float32", is_pinned=True),
 )
+
+
+def with_lines(layout: DeviceLayout, *lines: int) -> DeviceLayout:
+    """The layout with a line of `t.py` as the one that allocated each of the first live blocks."""
+    numbers = iter(lines)
+
+    def sited(block: Block) -> Block:
+        number = next(numbers, None) if block.state is BlockState.ACTIVE_ALLOCATED else None
+        return replace(block, site=CallSite("/home/ana/t.py", number, "f")) if number else block
+
+    segments = (
+        replace(release, segment=replace(release.segment, blocks=tuple(map(sited, release.segment.blocks))))
+        for release in layout.release.segments
+    )
+    return replace(layout, release=replace(layout.release, segments=tuple(segments)))
 
 
 def laid_out(*tensors: tuple[str, Category, float], slack: int = 0, nameless: Iterable[float] = ()) -> DeviceLayout:

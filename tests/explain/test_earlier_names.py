@@ -49,10 +49,10 @@ def names(*looks: Look) -> dict[str, int]:
     }
 
 
-def test_an_unchanged_block_keeps_its_name_and_a_new_block_has_none():
+def test_an_unchanged_block_keeps_its_name_and_a_new_block_is_newer_than_the_look():
     named = look(100, row(WEIGHT, BATCH, free=8), is_bare=False)
     later = look(103, row(WEIGHT, BATCH, Tensor(6, "logits"), free=2))
-    assert names(named, later) == {"model.w": 8, "batch": 4, "unattributed": 6}
+    assert names(named, later) == {"model.w": 8, "batch": 4, "newer": 6}
     made = layout_after(named, later)
     assert made.by_category[P] == 8 * MIB
     assert sum(made.by_category.values()) == made.statistics.allocated_bytes
@@ -61,10 +61,10 @@ def test_an_unchanged_block_keeps_its_name_and_a_new_block_has_none():
 
 def test_a_block_whose_size_or_request_changed_loses_its_name():
     named = look(100, row(WEIGHT, free=8), is_bare=False)
-    assert names(named, look(101, row(Tensor(6, "x"), free=10))) == {"unattributed": 6}
+    assert names(named, look(101, row(Tensor(6, "x"), free=10))) == {"newer": 6}
     made, storages = row(WEIGHT, free=8)
     asked_for_less = tuple(replace(block, requested_bytes=block.requested_bytes - 512) for block in made.blocks)
-    assert names(named, look(101, (replace(made, blocks=asked_for_less), storages))) == {"unattributed": 8}
+    assert names(named, look(101, (replace(made, blocks=asked_for_less), storages))) == {"newer": 8}
 
 
 def test_a_name_comes_from_the_newest_look_that_had_the_block():
@@ -83,6 +83,29 @@ def test_a_look_with_tensors_uses_its_own_names_only():
     first, second = (look(time, row(tensor), is_bare=False) for time, tensor in ((100, WEIGHT), (101, Tensor(8, "x"))))
     assert names(first, second) == {"x": 8}
     assert layout_after(first, second).names_time == 101
+
+
+def test_a_new_block_stays_newer_than_the_look_until_the_tensors_are_looked_at_again():
+    parts = row(WEIGHT, Tensor(6, "logits"))
+    named, later = look(100, row(WEIGHT), is_bare=False), [look(101, parts), look(102, parts)]
+    assert names(named, *later) == {"model.w": 8, "newer": 6}
+    assert names(named, *later, look(103, parts, is_bare=False)) == {"model.w": 8, "logits": 6}
+
+
+def test_a_look_at_part_of_the_tensors_leaves_the_other_names():
+    whole = look(100, row(WEIGHT, BATCH), is_bare=False)
+    segment_, storages = row(WEIGHT, BATCH)
+    part = look(101, (segment_, storages[1:]), is_bare=False, is_complete=False)
+    assert names(whole, part) == {"model.w": 8, "batch": 4}
+
+
+def test_a_walk_leaves_the_names_that_only_a_scan_can_find():
+    hidden, graph = Tensor(4, "<list>[0]", X), Tensor(2, "logits")
+    scan = look(100, row(WEIGHT, hidden, graph), is_bare=False)
+    scan = replace(scan, inventory=replace(scan.inventory, how="scan"))
+    segment_, storages = row(WEIGHT, hidden, graph)
+    walk = look(101, (segment_, storages[:1]), is_bare=False)
+    assert names(scan, walk) == {"model.w": 8, "<list>[0]": 4, "unattributed": 2}
 
 
 def test_a_look_without_the_map_names_the_blocks_of_the_last_map():
@@ -107,7 +130,7 @@ def test_a_leak_is_found_when_only_one_look_read_the_tensors():
     moments = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(growing)))
     leak = story(*moments).findings()["leak"]
     assert leak.title == "A leak: the program keeps more and more tensors, 56.0 MiB more since the first look."
-    assert leak.evidence[-1].startswith("3 became 10 x blocks other than parameters, gradients, optimizer states")
+    assert leak.evidence[-1].startswith("From 3 to 10 blocks other than parameters, gradients, optimizer states")
     steady = [row(WEIGHT, *(Tensor(8, f"history[{n}]", X) for n in range(5 + count % 2))) for count in range(9)]
     calm = state(*(look(100 + n, parts, is_bare=n > 0) for n, parts in enumerate(steady)))
     assert "leak" not in story(*calm).findings()

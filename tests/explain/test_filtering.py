@@ -5,12 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.errors import UsageError
-from gputui.explain.filtering import UNITS, Predicate
+from gputui.explain.filtering import DURATION, SIZE, Predicate, compared_fields
 from gputui.explain.filtering import parse_filter as parse_for
+from gputui.model.process import Identity
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.process_fields import PROCESS_FIELDS
 from gputui.ui.drawing.process_rows import View, process_rows_of
+from gputui.ui.drawing.processes import PROCESS_TABLE_COLUMNS
 from tests.ui import scenes
 
 ROWS = process_rows_of(scenes.node(), View(), Appearance())
@@ -60,6 +62,11 @@ def pids_matching(text: str) -> list[int | None]:
         ("rank==0", [2010]),
         ("rank>1", [2030, 2040]),
         ("state==zombie", [3200]),
+        ("mem>0", RANKS + OTHERS + REST),
+        ("share>=25%", [*RANKS, 3000]),
+        ("workers==2", RANKS),
+        ("time>30min and time<2h", [*RANKS, 3000, 3100, 3100]),
+        ("gpu>=6", [3100, 3200, None]),
         ("type==C", RANKS + OTHERS),
         ("probe==yes", [2010]),
         ("not user==ana", [*OTHERS, None]),
@@ -86,7 +93,12 @@ def test_a_filter_selects_the_matching_rows(text, pids):
         ("user==ana and", "ends where a field such as command or user is expected"),
         ("user==ana ben", "has 'ben' where `and` or `or` is expected"),
         ("mem>lots", "needs a number after mem"),
-        ("mem>10QiB", "needs a number after mem"),
+        ("mem>10QiB", "needs a number after mem with a unit (KiB, MiB, GiB or TiB), not '10QiB'"),
+        ("mem>1000", "needs a unit after mem>1000: KiB, MiB, GiB or TiB."),
+        ("rss==5", "needs a unit after rss==5"),
+        ("mem>50%", "needs a number after mem with a unit"),
+        ("time>90", "needs a unit after time>90: s, min, h or d."),
+        ("rank==first", "needs a number after rank, not 'first'"),
         ("(user==ana", "lacks a closing parenthesis"),
         ("user==ana)", "has ')' where"),
         ("mem (>3)", "needs a comparison"),
@@ -125,12 +137,31 @@ def test_an_unknown_value_matches_no_comparison(name, sign):
     )  # fmt: skip
     (row,) = process_rows_of(scenes.snapshot(scenes.devices(1), (odd,)), View(), Appearance())
     if PROCESS_FIELDS.by_name[name](row) is None:
-        assert not parse_filter(f"{name}{sign}1")(row)
+        assert not parse_filter(f"{name}{sign}0")(row)
 
 
-@pytest.mark.parametrize(("unit", "bytes_each"), UNITS.items())
+@pytest.mark.parametrize(("unit", "bytes_each"), SIZE.units.items())
 def test_units(unit, bytes_each):
     process = scenes.process(1, uses=(scenes.use(0, 1, used_bytes=3 * bytes_each),))
     (row,) = process_rows_of(scenes.snapshot(scenes.devices(1), (process,)), View(), Appearance())
     assert parse_filter(f"mem>=3{unit.upper()}")(row)
     assert not parse_filter(f"mem>3{unit}")(row)
+
+
+@pytest.mark.parametrize(("unit", "seconds_each"), DURATION.units.items())
+def test_units_of_time(unit, seconds_each):
+    scene = scenes.snapshot(scenes.devices(1))
+    process = scenes.process(1, identity=Identity(1, scene.time - 3 * seconds_each))
+    (row,) = process_rows_of(scenes.snapshot(scenes.devices(1), (process,)), View(), Appearance())
+    assert parse_filter(f"time>=3{unit}")(row)
+    assert not parse_filter(f"time>3{unit}")(row)
+
+
+def test_every_column_of_the_process_table_is_a_field():
+    for column in PROCESS_TABLE_COLUMNS:
+        PROCESS_FIELDS.named(column.name)
+
+
+def test_the_fields_that_a_filter_compares():
+    assert compared_fields("user==ana and (memory>1GiB or not mem<1MiB)", PROCESS_FIELDS) == ("user", "mem")
+    assert compared_fields("some words", PROCESS_FIELDS) == ()

@@ -13,7 +13,7 @@ def test_a_cache_of_keys_and_values_has_tokens_layers_and_bytes_a_token():
     assert found.title == (
         "The KV cache holds 512 tokens for each of 2 sequences in 2 layers: 128 MiB, 128 KiB a token."
     )
-    assert found.evidence == ("It is past_key_values.layers[*].keys and past_key_values.layers[*].values.",)
+    assert found.evidence == ("It is in past_key_values.layers[*].keys and past_key_values.layers[*].values.",)
 
 
 def test_a_cache_of_another_shape_has_its_size_alone():

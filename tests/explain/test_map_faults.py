@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 
 import pytest
 
-from gputui.explain.map_faults import fault_of, without_faulty_map
+from gputui.explain.map_faults import fault_of, fault_of_traces, without_faulty_map
 from gputui.model.target import ActionName, ActionResult, Cost, Look
+from gputui.model.trace import ALLOC, OUT_OF_MEMORY, Trace
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -25,6 +27,13 @@ FAULTS = {
     "no blocks": (replace(WHOLE, blocks=()), "do not fill"),
     "an empty segment": (replace(WHOLE, blocks=(), size_bytes=0), "do not fill"),
     "a negative address": (segment(("free", 2), address=-1), "do not fill"),
+    "an address beyond all": (segment(("free", 2), address=1 << 64), "no memory can be"),
+    "a negative stream": (replace(WHOLE, stream=-1), "a stream that cannot be"),
+    "a stream beyond all": (replace(WHOLE, stream=1 << 64), "a stream that cannot be"),
+    "more than a machine has": (
+        replace(WHOLE, blocks=(replace(FIRST, size_bytes=1 << 62),), size_bytes=1 << 62),
+        "more than any machine has",
+    ),
 }
 
 
@@ -76,3 +85,15 @@ def test_a_look_loses_only_its_faulty_map():
 def test_the_result_of_an_action_loses_only_its_faulty_map():
     result = ActionResult(1.0, ActionName.EMPTY_CACHE, 0.1, (), map=layout(FAULTS["a hole"][0]))
     assert without_faulty_map(result) == replace(result, map=None)
+
+
+def traces_of(*events):
+    actions = bytes(action for action, _ in events)
+    columns = {name: array("Q", [0] * len(events)) for name in ("addresses", "streams", "times_us")}
+    sizes = array("Q", [size for _, size in events])
+    return (Trace(0, actions, sizes_bytes=sizes, stacks=array("q", [-1] * len(events)), **columns),)
+
+
+def test_traces_whose_sizes_no_machine_has_are_a_fault():
+    assert fault_of_traces(traces_of((ALLOC, 1 << 40), (OUT_OF_MEMORY, 1 << 62))) == ""
+    assert "more than any machine has" in fault_of_traces(traces_of((ALLOC, 1 << 60), (ALLOC, 1 << 60)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.parts import parts_of
+from gputui.explain.parts import OUTER, drawn, parts_of
 from gputui.model.tensors import Category
 from gputui.units import MIB
 from tests.explain.moments import Tensor, moment, row
@@ -53,6 +53,23 @@ def test_without_a_look_the_parts_come_from_counters():
     bytes_by_part = sizes(parts_of(device))
     assert bytes_by_part["allocated"] == 10 * MIB
     assert bytes_by_part["cached"] == 4 * MIB
+
+
+@pytest.mark.parametrize(
+    ("allocated_mib", "reserved_mib"),
+    [(16, 20), (30, 40), (12, 20), (2, 20), (0, 0), (16, 60), (16, 17)],
+    ids=["unchanged", "grown", "a tensor freed", "most freed", "all released", "more cache", "less cache"],
+)
+def test_parts_of_an_older_look_add_up_to_the_newest_counters(allocated_mib, reserved_mib):
+    device = moment(row(WEIGHT, SAVED, free=4), used_mib=538).devices[0]
+    counters = replace(
+        device.statistics, allocated_bytes=allocated_mib * MIB, active_bytes=allocated_mib * MIB,
+        reserved_bytes=reserved_mib * MIB,
+    )  # fmt: skip
+    for parts in (some := parts_of(replace(device, statistics=counters)), drawn(some)):
+        assert sum(part.bytes for part in parts if part.key not in OUTER) == reserved_mib * MIB
+    assert min((part.bytes for part in drawn(some)), default=0) >= 0
+    assert sizes(some)["parameter"] == 10 * MIB
 
 
 def test_a_kv_cache_is_a_part_of_its_own():

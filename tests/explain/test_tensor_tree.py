@@ -12,6 +12,7 @@ from gputui.explain.tensor_tree import (
     GROUPINGS,
     Node,
     branch_keys,
+    by_line,
     by_module,
     by_shape,
     find,
@@ -24,7 +25,7 @@ from gputui.explain.tensor_tree import (
 from gputui.model.analysis import Owner
 from gputui.model.tensors import HOST, Category, Storage
 from gputui.units import MIB
-from tests.explain.layouts import HOST_STORAGES, laid_out
+from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
 
 PATHS = {
@@ -192,6 +193,15 @@ def test_similar_tensors_are_one_group():
         (A, "(262144,) float32 Tensor", 1, 1),
         (Category.UNATTRIBUTED, "4.0 MiB blocks", 1, 4),
     }
+
+
+def test_blocks_of_one_line_are_one_group_whatever_they_hold():
+    made = laid_out(("m.w", Category.PARAMETER, 2), ("h", Category.ACTIVATION, 4), ("x", Category.OTHER, 1))
+    nodes = by_line(live_blocks(with_lines(made, 31, 31)))
+    assert [(node.title, node.category, node.count, node.bytes // MIB) for node in nodes] == [
+        ("ana/t.py:31 in f", Category.ACTIVATION, 2, 6),
+        ("no line in the memory history", Category.OTHER, 1, 1),
+    ]
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)

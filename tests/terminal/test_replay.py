@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from gputui.sources.recording.index import NoRecordingError
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.shipped import SHIPPED
+from gputui.sources.files.recording.index import NoRecordingError
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.shipped import SHIPPED
 from tests.attach.children import Child, Python
 from tests.terminal.conftest import GPUTUI, Open
 
 
 def test_a_replay_opens_plays_and_restores_the_terminal(terminal: Open) -> None:
     session = terminal(f"exec {GPUTUI} replay {SHIPPED}", size=(120, 40))
-    session.wait_for("python train.py")
+    session.wait_for("train.py")
     session.send(")")
     session.wait_for("END OF REPLAY")
     session.wait_for("OutOfMemoryError")
@@ -32,7 +32,7 @@ def test_a_file_that_is_not_a_recording_is_an_error_before_drawing(terminal: Ope
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     session = terminal(f"exec {GPUTUI} replay {path}", size=(200, 24))
-    session.wait_for("is not a recording of gputui. Name a recording made with `gputui attach PID --record FILE`.")
+    session.wait_for("is not a file that gputui opens. gputui opens black boxes (")
     assert session.end() == 1
     assert session.left_behind() == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ class InterruptedQueue(Queue):
 _writer_thread.Queue = InterruptedQueue
 sys.exit(main(["--demo"]))
 """
+JOB = re.compile(r"^job (\d+)\.", re.MULTILINE)
 SHELL = "exec bash --norc --noprofile -i"
 
 
@@ -88,8 +90,10 @@ def test_after_bg_the_monitor_waits_for_fg(terminal: Open) -> None:
     session.wait_for("Help")
     session.send("\x1a")
     session.wait_for("Stopped")
-    session.send("bg; echo in the ba''ck\n")
-    session.wait_for("in the back")
+    session.send("bg; echo job $(jobs -p).\n")
+    session.wait(lambda: bool(JOB.search(session.text)), "the number of the job")
+    job = int(JOB.search(session.text)[1])
+    session.wait(lambda: state_of(job) == "T", "the stop in the background")  # bash does not continue what still runs
     session.screen.reset()
     session.send("fg\n")
     session.wait_for("Help")
@@ -106,7 +110,7 @@ def test_it_redraws_after_sigstop_and_sigcont_and_restores_the_terminal(terminal
     session = terminal()
     session.wait_for("Help")
     session.kill(signal.SIGSTOP)
-    session.wait(lambda: state_of(session) == "T")
+    session.wait(lambda: state_of(session.process.pid) == "T")
     session.screen.reset()
     session.kill(signal.SIGCONT)
     session.wait_for("Help")
@@ -142,9 +146,9 @@ def test_ctrl_z_without_a_shell_does_not_suspend(terminal: Open) -> None:
     session.wait_for("Help")
     session.send("\x1a")
     session.wait_for("no shell to suspend to")
-    assert state_of(session) != "T"
+    assert state_of(session.process.pid) != "T"
 
 
-def state_of(session: PtySession) -> str:
-    """The kernel's letter for the program's state; T means stopped."""
-    return Path(f"/proc/{session.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+def state_of(pid: int) -> str:
+    """The kernel's letter for a process's state; T means stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

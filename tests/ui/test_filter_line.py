@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input
 
+from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 
 
@@ -80,7 +82,7 @@ async def test_an_invalid_expression_shows_its_error_and_keeps_the_last_valid_fi
         assert filter_line(monitor).has_class("-wrong")
         await monitor.press("enter")
         assert filter_line(monitor).display
-        assert any("has no field 'usr'" in notice for notice in monitor.notices)
+        assert "has no field 'usr'" in monitor.text or any("has no field 'usr'" in said for said in monitor.notices)
         assert monitor.pids == good
 
 
@@ -105,3 +107,21 @@ async def test_the_filter_line_leaves_the_bottom_line_visible():
         await type_filter(monitor, "python")
         assert "python" in monitor.lines[-3]
         assert "Quit" in monitor.lines[-1] or "Help" in monitor.lines[-1]
+
+
+async def test_a_filter_on_a_field_that_nothing_has_gives_a_hint():
+    async with open_monitor(scenes.snapshot(scenes.devices(1), (scenes.process(),))) as monitor:
+        await type_filter(monitor, "rank==0")
+        assert "No process here has a value for rank." in monitor.text
+        assert not filter_line(monitor).has_class("-wrong")
+
+
+@pytest.mark.parametrize(("width", "notices"), [(120, 0), (40, 1)])
+async def test_enter_on_a_wrong_filter_says_why_once(width, notices):
+    async with open_monitor(size=(width, 24)) as monitor:
+        await type_filter(monitor, "mem>1000")
+        await monitor.press("enter")
+        assert filter_line(monitor).display
+        assert len(monitor.notices) == notices
+        subtitle = str(filter_line(monitor).border_subtitle)
+        assert ("needs a unit after mem>1000" in subtitle) is (notices == 0)

@@ -4,7 +4,7 @@ from gputui.model.device_readings import GRAPHED
 from gputui.model.history import POINTS, History, Series
 from gputui.model.reading import Absent
 from gputui.ui.drawing.process_page import history_owner
-from gputui.ui.graph_history import record
+from gputui.ui.graph_history import PROCESSES_AT_MOST, record
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST, band_graphs
 from gputui.units import GIB
 from tests.ui import scenes
@@ -64,6 +64,20 @@ def test_processes_and_devices_that_are_gone_are_forgotten():
     history = recorded(scenes.snapshot(scenes.devices(2), (one,)), scenes.snapshot(scenes.devices(1), number=2))
     assert history.last(history_owner(one), "cpu_percent", 5) == [None] * 5
     assert history.last("GPU-00000001", "power_w", 5) == [None] * 5
+
+
+def test_of_thousands_of_processes_some_have_graphs_and_keep_them():
+    crowd = [scenes.process(number, 0, number / 1000) for number in range(1, 3001)]
+    first = scenes.snapshot(scenes.devices(1), tuple(crowd))
+    history = recorded(first)
+    graphed = [process for process in crowd if history.knows(history_owner(process))]
+    assert graphed == crowd[-PROCESSES_AT_MOST:]
+    grown = [process._replace(uses=(process.uses[0]._replace(used_bytes=GIB * 9),)) for process in crowd[:100]]
+    later = scenes.snapshot(scenes.devices(1), (*grown, *crowd[100:-50]), number=2)
+    record(history, later._replace(details=scenes.details(crowd[1500].identity)))
+    kept = [process.pid for process in crowd if history.knows(history_owner(process))]
+    assert kept == [*range(1, 50), 1501, *range(3001 - PROCESSES_AT_MOST, 2951)]
+    assert len(kept) == PROCESSES_AT_MOST
 
 
 def all_series(history: History) -> list[Series]:

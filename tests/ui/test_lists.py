@@ -89,13 +89,13 @@ async def test_the_cursor_stays_on_its_row_when_its_process_ends():
 
 async def test_a_click_moves_the_cursor():
     async with open_monitor() as monitor:
-        await monitor.click("python -m vllm")
+        await monitor.click("vllm")
         assert monitor.pid == 3000
 
 
 async def test_a_double_click_opens_the_process():
     async with open_monitor() as monitor:
-        await monitor.click("python -m vllm", times=2)
+        await monitor.click("vllm", times=2)
         assert monitor.screen == "ProcessScreen"
         assert "Process 3000" in monitor.lines[1]
 

@@ -45,14 +45,38 @@ async def test_escape_and_q_close_the_sort_menu_without_a_change():
             assert (monitor.screen, monitor.app.view.order) == ("Overview", "device"), key
 
 
-async def test_the_mark_of_the_sorted_column_shows_its_direction():
+@pytest.mark.parametrize(
+    ("letter", "marked", "reversed_mark"),
+    [("u", "User▲", "User▼"), ("g", "GPU mem▼", "GPU mem▲"), ("p", "PID▲", "PID▼")],
+    ids=["text", "bytes", "number"],
+)
+async def test_the_arrow_points_down_from_the_largest_and_up_from_the_smallest(letter, marked, reversed_mark):
     async with open_monitor() as monitor:
-        await monitor.press("o", "u")
-        assert "User▼" in monitor.text
+        await monitor.press("o", letter)
+        assert marked in monitor.text
         before = monitor.pids
         await monitor.press("r")
-        assert "User▲" in monitor.text
+        assert reversed_mark in monitor.text
         assert monitor.pids != before
+
+
+async def test_right_scrolls_the_commands_and_left_scrolls_them_back():
+    async with open_monitor() as monitor:
+        assert "vllm.entrypoints" in monitor.text
+        await monitor.press("right")
+        assert "rypoints" in monitor.text
+        assert "vllm.entrypoints" not in monitor.text
+        await monitor.press("left", "left")
+        assert "vllm.entrypoints" in monitor.text
+
+
+async def test_a_key_shows_whole_commands():
+    async with open_monitor() as monitor:
+        assert "python -m" not in monitor.text
+        await monitor.press("w")
+        assert "python -m vllm" in monitor.text
+        await monitor.press("w")
+        assert "python -m" not in monitor.text
 
 
 async def test_the_order_from_the_settings_applies_from_the_start():

@@ -24,7 +24,7 @@ class TestAKeyForASignal:
             for answer in ("enter", "escape", "q", "n"):
                 await monitor.press(key)
                 assert f"Send {name} to this process?" in monitor.text
-                assert "2010  ana  python train.py" in monitor.text
+                assert "2010  ana  train.py" in monitor.text
                 assert monitor.app.focused.id == "cancel"
                 await monitor.press(answer)
                 assert monitor.screen == "Overview", answer

@@ -132,7 +132,7 @@ async def test_a_device_that_shares_host_memory_shows_no_byte_count():
         row = next(line for line in monitor.lines if "H100" in line)
         assert "host memory" in row
         assert "0B" not in row
-        await monitor.press("tab", "enter")
+        await monitor.press("tab", "enter", "end")
         assert "not supported by this device" in monitor.text
 
 

@@ -13,9 +13,8 @@ from textual.pilot import Pilot
 from gputui.model.playback import Playback
 from gputui.model.timeline import Timeline
 from gputui.settings import Settings
-from gputui.sources.recording.machine import RecordedMachine
-from gputui.sources.recording.player import Player, ReplayFeed
-from gputui.sources.recording.reader import Recording
+from gputui.sources.files.recording.player import Player, ReplayFeed
+from gputui.sources.files.recording.reader import Recording
 from gputui.ui.app import GputuiApp
 from tests.ui.attach.sitting import StillMachine
 from tests.ui.running import PATIENCE_S, Running
@@ -68,7 +67,7 @@ async def replaying(path: Path, size: tuple[int, int] = (120, 40), keys: tuple =
     recording = Recording(path)
     player = Player(recording, is_playing=False)
     settings = Settings(interval_s=3600.0, keys=keys)
-    app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
+    app = GputuiApp(settings, player.machine(), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
     app.attached.is_replay = True
     app.attached.first_pids = tuple(recording.greetings)
     app.attached.first_notices = recording.notices

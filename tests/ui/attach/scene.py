@@ -11,9 +11,11 @@ from gputui.model.moment import HostMoment, TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Greeting, Mark, TorchDevice
 from gputui.model.tensors import HOST, Category, Storage
+from gputui.model.trace import RecordedTraces
 from gputui.units import GIB, MIB
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
+from tests.explain.traces import Recording
 
 NOW = 1_795_176_000.0
 SECONDS = 120
@@ -111,8 +113,20 @@ def _at(looks: list[TargetMoment], rank: int, number: int) -> TargetMoment:
 
 
 def job() -> list[TargetMoment]:
-    """Two minutes of rank 0, and the newest moment of every other rank."""
-    return [*story(), *(story(rank)[-1] for rank in range(1, RANKS))]
+    """Two minutes of rank 0, which has recorded a step, and the newest moment of every other rank."""
+    *earlier, newest = story()
+    return [*earlier, replace(newest, recorded=recorded()), *(story(rank)[-1] for rank in range(1, RANKS))]
+
+
+@cache
+def recorded() -> RecordedTraces:
+    """Four steps, each of which keeps a tensor until the next has ended."""
+    recording = Recording()
+    for name in ("model.layers.0.fc1.weight", "model.layers.0.fc2.weight"):
+        recording.name(recording.alloc(64, "forward"), name, Category.PARAMETER)
+    for _ in range(4):
+        recording.step(activations=(24, 48, 24, 12, 12, 24), gradients=4, kept_mib=16)
+    return recording.recorded()
 
 
 def machine() -> Snapshot:

@@ -80,11 +80,19 @@ class Sitting(Running):
             await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing is left to do, including in the thread that builds the tensor trees."""
+        """Wait until nothing is left to do, including in the threads that build tensor trees and recorded steps."""
         await super().settle()
+        while self._is_working_out_a_step:
+            await self.until(lambda: not self._is_working_out_a_step)
+            await super().settle()
         while not all(target.tensors.is_current for target in self.app.attached.targets.all):
             await self.until(lambda: all(target.tensors.is_current for target in self.app.attached.targets.all))
             await super().settle()
+
+    @property
+    def _is_working_out_a_step(self) -> bool:
+        targets = self.app.attached.targets.all
+        return any(target.step.is_building or target.whatif.is_building for target in targets)
 
     async def deal(self, *moments: TargetMoment) -> None:
         """Deliver these moments, waiting until each is drawn."""

@@ -6,15 +6,18 @@ import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from gputui.commands.monitor import feeds_or_demo
 from gputui.settings import Settings
+from gputui.sources.files.recording.chunks import HEADER_BYTES
+from gputui.sources.files.recording.index import open_file, places_of
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.shipped import SHIPPED
+from gputui.sources.files.recording.story import Story
 from gputui.sources.machine import DemoMachine
-from gputui.sources.recording.chunks import HEADER_BYTES
-from gputui.sources.recording.index import open_file, places_of
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.shipped import SHIPPED
-from gputui.sources.recording.story import Story
 from gputui.ui.app import GputuiApp
+from tests.ui.monitor import open_monitor
 from tests.ui.running import Running
 
 PRESSES = 100
@@ -47,7 +50,7 @@ async def test_attaching_to_a_process_with_a_probe_plays_the_recorded_job():
             await demo.pilot.press("home" if table.current is table.entries[-1] else "down")
         await demo.pilot.press("enter")
         await demo.pilot.press("a")
-        await demo.until(lambda: f"{pid} python train.py" in demo.text and "▶ 1x 00:" in demo.text)
+        await demo.until(lambda: f"{pid} train.py" in demo.text and "▶ 1x 0" in demo.text)
         assert "DEMONSTRATION" in demo.text
         await demo.pilot.press("right_parenthesis")
         message = f"Process {pid} ended with an error: OutOfMemoryError: CUDA out of memory."
@@ -56,6 +59,54 @@ async def test_attaching_to_a_process_with_a_probe_plays_the_recorded_job():
         await demo.until(lambda: "Out of memory: an allocation failed once." in demo.text)
         await demo.pilot.press("escape", "escape")
         await demo.until(lambda: demo.app.screen.query("#processes"))
+
+
+async def test_the_attach_screens_begin_with_the_memory_that_the_list_shows():
+    async with demonstration() as demo:
+        process = next(one for one in demo.app.snapshot.processes.processes if one.has_probe)
+        demo.app.attached.attach(process.identity.pid)
+        target = demo.app.attached.targets.current
+        await demo.until(lambda: target.moment and target.moment.devices)
+        shown = sum(device.driver.process_used_bytes for device in target.moment.held_devices)
+        assert shown == pytest.approx(sum(use.used_bytes for use in process.uses), rel=0.15)
+
+
+@pytest.mark.parametrize("screen", ["", "1", "4"])
+async def test_a_key_chooses_among_programs_and_the_header_says_which_is_shown(screen):
+    async with demonstration() as demo:
+        before = {one.pid for one in demo.app.snapshot.processes.processes}
+        for letter, title, holder in (
+            ("b", "no_grad forgotten", "scores (train.py:"),
+            ("f", "gradients never freed", "of gradients of wide are kept"),
+            ("h", "a second model for its average", "ema is a second copy of net"),
+        ):
+            await demo.pilot.press("E")
+            await demo.until(lambda title=title: title in demo.text)
+            await demo.pilot.press(letter)
+            await demo.until(lambda holder=holder: holder in demo.text)
+            assert f"DEMONSTRATION: {title}" in demo.lines[0]
+            if screen:
+                await demo.pilot.press(screen)
+        (target,) = demo.app.attached.targets.all
+        listed = [one for one in demo.app.snapshot.processes.processes if one.pid not in before]
+        assert [one.pid for one in listed] == [target.feed.pid]
+        shown = sum(device.driver.process_used_bytes for device in target.moment.held_devices)
+        assert shown == pytest.approx(sum(use.used_bytes for use in listed[0].uses), rel=0.15)
+
+
+async def test_the_key_for_examples_does_nothing_outside_the_demonstration():
+    async with open_monitor() as monitor:
+        await monitor.press("E")
+        assert monitor.screen == "Overview"
+        assert "Example" not in monitor.text
+
+
+async def test_escape_leaves_the_list_of_examples_and_changes_nothing():
+    async with demonstration() as demo:
+        await demo.pilot.press("E", "escape")
+        await demo.until(lambda: demo.app.screen.query("#processes"))
+        assert demo.app.snapshot.example == ""
+        assert not demo.app.attached.targets.all
 
 
 async def test_two_processes_play_the_job_under_their_own_pids():

@@ -34,3 +34,13 @@ def test_the_line_shows_the_age_of_the_look_and_of_the_names(names_time: float, 
     shown = looked(names_time)
     line = text_of((draw_target(shown, shown.devices[0], width, is_past=False),))
     assert line.rstrip().endswith(words)
+
+
+def test_a_command_is_cut_only_where_the_line_is_full() -> None:
+    shown = looked(100.0)
+    command = f"train.py --config {'x' * 40}"
+    shown = replace(shown, greeting=replace(shown.greeting, command=f"python {command}"))
+    wide, narrow = (text_of((draw_target(shown, shown.devices[0], width, is_past=False),)) for width in (120, 70))
+    assert command in wide
+    assert "x…" in narrow
+    assert len(narrow) == 69  # the state ends in a space

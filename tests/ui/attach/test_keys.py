@@ -9,10 +9,10 @@ import pytest
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.budget import RECORDS
 from gputui.settings.keys import KeyChange
-from gputui.ui.app import GputuiApp, action_ids
+from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.screens.help import bindings_of, key_groups
+from gputui.ui.screens.help import bindings_of, default_keys, key_groups
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
@@ -20,12 +20,13 @@ from tests.ui.attach.sitting import sitting
 ON_REQUEST = Problem(RECORDS, ProblemKind.LOOK_ON_REQUEST)
 
 LINES = {
-    "1": " 1-6 Screens  ← Back  → Forward  n Now  z Zoom  m Mark  ? Help  q Quit",
-    "2": " 1-6 Screens  ⏎ Show  m Mark  esc Monitor  ? Help  q Quit  p Pause",
-    "3": " 1-6 Screens  ⏎ Tensor  z Zoom  o Sort  m Mark  esc Monitor  ? Help  q Quit",
-    "4": " 1-6 Screens  g Group  o Sort  / Filter  * All  b Block  m Mark  ? Help  q Quit",
-    "5": " 1-6 Screens  f From  t To  m Mark  esc Monitor  ? Help  q Quit  p Pause",
-    "6": " 1-6 Screens  m Mark  esc Monitor  ? Help  q Quit  p Pause",
+    "1": " 1-8 Screens  u Look  ← Back  → Forward  m Mark  esc Monitor  ? Help  q Quit",
+    "2": " 1-8 Screens  ⏎ Show  u Look  m Mark  x Action  esc Monitor  ? Help  q Quit",
+    "3": " 1-8 Screens  ⏎ Tensor  z Zoom  o Sort  u Look  m Mark  ? Help  q Quit",
+    "4": " 1-8 Screens  u Look  g Group  o Sort  / Filter  * All  b Block  ? Help  q Quit",
+    "5": " 1-8 Screens  m Mark  f From  t To  u Look  x Action  ? Help  q Quit",
+    "6": " 1-8 Screens  u Look  m Mark  x Action  esc Monitor  ? Help  q Quit  p Pause",
+    "7": " 1-8 Screens  t Top  f Phase  n Rise  g Group  r Record  m Mark  ? Help  q Quit",
 }
 
 
@@ -59,10 +60,10 @@ async def test_at_80_columns_the_last_line_lists_the_screens_own_keys():
 
 
 async def test_a_wide_bottom_line_names_every_screen():
-    async with sitting(moment(segment(("live", 40))), size=(120, 40)) as at:
+    async with sitting(moment(segment(("live", 40))), size=(160, 40)) as at:
         await at.press("2")
         assert at.lines[-1].startswith(
-            " 1 Memory  2 Why  3 Map  4 Tensors  5 Changes  6 Ranks  ⏎ Show  m Mark  esc Monitor"
+            " 1 Memory  2 Why  3 Map  4 Tensors  5 Changes  6 Ranks  7 Step  8 What-if  ⏎ Show  u Look  m Mark"
         )
 
 
@@ -81,4 +82,4 @@ def keys_of(screen_class: type[AttachScreen]) -> set[str]:
 
 def test_every_configurable_key_has_a_heading_in_the_help():
     groups = key_groups(GputuiApp)
-    assert [name for name in action_ids() if name.partition(".")[0] not in groups] == []
+    assert [name for name in default_keys(GputuiApp) if name.partition(".")[0] not in groups] == []

@@ -49,7 +49,7 @@ def test_the_largest_parts_get_the_cells_of_a_short_bar():
 @pytest.mark.parametrize("width", [38, 80, 120])
 def test_the_legend_lists_every_part(width):
     parts = parts_of(moment(row(Tensor(10, "x"), free=4), used_mib=538).devices[0])
-    text = text_of(draw_legend(parts, width, TASTE))
+    text = text_of(draw_legend(parts, 80 * GIB, width, TASTE))
     assert all(part.name[:10] in text for part in parts)
 
 

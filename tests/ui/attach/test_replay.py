@@ -10,7 +10,7 @@ from gputui.model.playback import SPEEDS
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.budget import RECORDS
 from gputui.settings.keys import KeyChange
-from gputui.sources.recording.chunks import FIRST_LINE
+from gputui.sources.files.recording.chunks import FIRST_LINE
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, ranks
 from tests.ui.attach.replaying import replaying
@@ -175,10 +175,10 @@ async def test_all_recorded_processes_can_be_shown(tmp_path):
     path = job(10, *ranks(3)).write(tmp_path / "job.gputui")
     async with replaying(path) as replay:
         await replay.press(")", "6")
-        assert [line.split()[0] for line in replay.text.splitlines() if "python train.py" in line]
+        assert [line.split()[0] for line in replay.text.splitlines() if "train.py" in line]
         assert {target.moment.pid for target in replay.app.attached.targets.all if target.moment} == {100, 101, 102}
         await replay.press("[", "]", "1", "tab")
-        assert " 101 python train.py" in replay.text
+        assert " 101 train.py" in replay.text
         assert "rank 1/3" in replay.text
 
 
@@ -224,3 +224,10 @@ async def test_the_position_is_shown_at_every_size(recording):
             await replay.resize(*size)
             assert "PAUSED 1x 00:10 / 01:00" in replay.text, size
             assert "space Play" in replay.text.splitlines()[-1], size
+
+
+async def test_the_keys_line_says_that_escape_quits_a_replay(recording):
+    async with replaying(recording) as replay:
+        await replay.press("6")
+        assert " esc Quit " in replay.text
+        assert "Monitor" not in replay.text

@@ -1,4 +1,4 @@
-"""Snapshots of the six attach screens: text in three sizes, and pictures at three colour depths."""
+"""Snapshots of the seven attach screens: text in three sizes, and pictures at three colour depths."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ KEYS = {
     "tensors": ["4", "down", "down", "right", "right", "right"],
     "changes": ["5", "f"],
     "ranks": ["6"],
+    "step": ["7"],
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -17,13 +18,13 @@ from gputui.ui.attach import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
-from tests.explain.layouts import HOST_STORAGES, laid_out
+from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
 from tests.scale import SCALE
 from tests.ui.attach.sitting import Sitting, sitting
 from tests.ui.running import PATIENCE_S
 
-P, S, A = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION
+P, S, A, X = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION, Category.OTHER
 
 MODEL = laid_out(
     ("m.layers.0.w", P, 4), ("m.layers.1.w", P, 4), ("m.head", P, 1), ("opt.state[m.head].exp_avg", S, 1),
@@ -123,6 +124,21 @@ async def test_g_groups_tensors_of_the_same_shape_and_type():
         assert "activations" in shown.titles
 
 
+async def test_with_memory_history_g_also_groups_by_line_and_enter_says_the_line_and_the_keeper():
+    kept = laid_out(("loss (t.py:9 in f)", X, 1), ("mat1 of AddmmBackward0", A, 8))
+    (saved,) = [storage for storage in kept.storages if storage.category is A]
+    owner = replace(kept.owners[saved.address], saved_by="AddmmBackward0", kept_by="loss (t.py:9 in f)")
+    owned = replace(kept, owners=kept.owners | {saved.address: owner})
+    async with open_tensors(moment(with_lines(owned, 9, 31))) as shown:
+        await shown.press("g", "g")
+        assert "by line" in shown.text
+        assert "1 x ana/t.py:31 in f" in shown.text
+        await shown.press("home", "right", "right", "enter")
+        notice = next(iter(shown.app._notifications)).message
+        assert notice.startswith("loss (t.py:9 in f) keeps the graph that this tensor is saved in.")
+        assert notice.endswith("ana/t.py:31 in f allocated it.")
+
+
 async def test_o_cycles_through_the_orders_and_r_reverses():
     async with open_tensors() as shown:
         first_titles = []
@@ -149,8 +165,9 @@ async def test_an_invalid_filter_shows_its_error_and_is_not_applied():
     async with open_tensors() as shown:
         await shown.press("slash", *"m.head")
         before = shown.titles
-        await shown.press(*"==3", "enter")
+        await shown.press(*"==3")
         assert "has no field 'm.head'" in shown.text
+        await shown.press("enter")
         assert shown.titles == before
         assert any("has no field 'm.head'" in notice for notice in shown.notices)
 
@@ -163,8 +180,7 @@ async def test_b_jumps_to_a_tensors_block_and_a_jump_back_finds_the_tensor(monke
         assert MapStandIn.jumped_to == BASE + 4 * MIB
         shown.app.jump_to("tensors", BASE + 9 * MIB - 1)
         await shown.until(lambda: shown.app.screen.query(TensorList) and shown.list.current is not None)
-        await shown.until(lambda: shown.title == "head")
-        assert "P m.head  (parameter)" in shown.text
+        await shown.until(lambda: shown.title == "head" and "P m.head  (parameter)" in shown.text)
 
 
 async def test_rows_without_a_block_show_a_message():

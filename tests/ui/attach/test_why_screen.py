@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from gputui.explain.verdict import look_holders, verdict
 from gputui.model.finding import Finding, Weight
 from gputui.model.process import Workers
 from gputui.model.target import Disconnect, DisconnectKind
-from gputui.ui.drawing.attach.why import draw_counts, draw_finding
+from gputui.ui.drawing.attach.why import draw_answer, draw_finding
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.blocks import Blocks
@@ -35,8 +37,8 @@ def test_a_finding_shows_title_evidence_and_remedy():
     assert text_of(draw_finding(FINDING, 60, is_current=True, destination="Tensors")) == (
         " ! A leak: losses keeps more tensors at every look, 26.3\n"
         "   GiB more since the first look.\n"
-        "     losses grew from 1 to 127 tensors.\n"
         "   > Append loss.item() to losses.\n"
+        "     losses grew from 1 to 127 tensors.\n"
         "     Enter shows it on the Tensors screen.\n"
     )
 
@@ -44,8 +46,19 @@ def test_a_finding_shows_title_evidence_and_remedy():
 def test_weights_have_distinct_signs_and_colours():
     signs = [draw_finding(replace(FINDING, weight=weight), 60, is_current=False)[0][0] for weight in Weight]
     assert [(text.strip()[0], role) for text, role in signs] == [("!", "poor"), ("*", "fair"), ("-", "title")]
-    summary = draw_counts([FINDING, FINDING, replace(FINDING, weight=Weight.ADVICE)], 60)
-    assert text_of([summary]) == " ! 2 problems   * 1 piece of advice"
+
+
+def test_a_finding_that_no_longer_holds_says_was():
+    lines = draw_finding(replace(FINDING, until=1_795_176_000.0), 80, is_current=False)
+    assert re.match(r" ~ Was, until \d\d:\d\d:\d\d: A leak: losses keeps", text_of(lines))
+    assert "Append" not in text_of(lines)
+
+
+def test_without_advice_the_answer_says_that_there_is_nothing_to_do():
+    seen = moment(row(Tensor(4, "batch")), used_mib=600)
+    answer = verdict(seen, seen.devices[0], looks=[look_holders(seen, seen.devices[0])])
+    assert "Nothing to do" in text_of(draw_answer(answer, (replace(FINDING, weight=Weight.FACT),), 80))
+    assert "What to do" in text_of(draw_answer(answer, (FINDING,), 80))
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -57,7 +70,7 @@ def test_no_line_is_wider_than_the_screen(width):
 
 def fragmented(**keywords):
     kept = [row(Tensor(4, f"model.features[{n}]"), free=124, address=FAR * (n + 1)) for n in range(5)]
-    return moment(*kept, segment(("free", 40)), used_mib=1300, num_ooms=1, **keywords)
+    return moment(*kept, segment(("free", 40)), used_mib=1300, num_ooms=1, peak_reserved_bytes=79 << 30, **keywords)
 
 
 async def test_the_cause_is_two_keys_away():
@@ -68,7 +81,7 @@ async def test_the_cause_is_two_keys_away():
             await at.resize(*size)
             assert "! Out of memory: an allocation failed once." in at.text, size
             assert "! Fragmentation: 5 large segments are held by small blocks" in at.text, size
-            assert "! 2 problems" in at.text, size
+            assert "What to do, the largest gain first" in at.text, size
 
 
 async def test_the_cursor_moves_through_findings_and_keeps_them_visible():
@@ -81,12 +94,12 @@ async def test_the_cursor_moves_through_findings_and_keeps_them_visible():
             seen.append(blocks.current.kind)
             assert blocks.current.title[:40] in at.text
             await at.press("down")
-        assert seen[:3] == ["out_of_memory", "scattered", "stuck"]
-        assert seen[-1] == "room"
+        assert seen[:2] == ["out_of_memory", "scattered"]
+        assert seen[-1] in ("room", "gap")
         await at.press("home")
-        assert "! 2 problems" in at.text
+        assert "What to do" in at.text
         await at.press("pagedown")
-        assert blocks.current.kind not in ("out_of_memory", "room")
+        assert blocks.current.kind != "out_of_memory"
         await at.press("pageup")
         assert blocks.current.kind == "out_of_memory"
 
@@ -96,9 +109,10 @@ async def test_the_cursor_stays_on_its_finding_when_others_appear_above():
     async with sitting(calm) as at:
         await at.press("2", "end")
         blocks = at.app.screen.query_one(Blocks)
-        assert blocks.current.kind == "room"
-        await at.deal(fragmented(time=101.0))
-        assert blocks.current.kind == "room"
+        assert blocks.current.kind == "release"
+        await at.deal(fragmented(time=100.0), fragmented(time=103.0))
+        assert "out_of_memory" in [finding.kind for finding in at.app.attached.targets.current.answer.findings]
+        assert blocks.current.kind == "release"
 
 
 async def test_enter_jumps_to_the_memory_that_a_finding_points_at(monkeypatch):
@@ -138,7 +152,7 @@ async def test_findings_use_process_and_device_readings_too():
     loading = replace(plain, devices=(device,), host=replace(plain.host, workers=BUSY_WORKER))
     async with sitting(loading) as at:
         await at.press("2")
-        assert "The device is 30% busy, while the only worker takes 97% of a core." in at.text
+        assert "The device is 30% busy; the only DataLoader worker uses 97% of a core." in at.text
 
 
 async def test_an_ended_process_keeps_its_findings():

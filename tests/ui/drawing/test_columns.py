@@ -2,9 +2,10 @@
 
 import pytest
 
-from gputui.ui.drawing.columns import Column, column_at, draw_row, draw_titles, lay_out
+from gputui.ui.drawing.columns import Column, column_at, draw_row, draw_titles, lay_out, mark_place, place_width
 from gputui.ui.drawing.devices import DEVICE_COLUMNS
 from gputui.ui.drawing.line import text_of, width_of
+from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME
 from gputui.ui.drawing.processes import PROCESS_TABLE_COLUMNS
 
 NAME = Column("name", "Name", 4, lambda item: (item, "plain"), grow=1, most=8)
@@ -56,3 +57,34 @@ def test_the_head_marks_the_sorted_column():
 )
 def test_the_column_under_a_cell(x, name):
     assert column_at(lay_out(ALL, 20), x) == name
+
+
+@pytest.mark.parametrize("name", PROCESS_ORDER_BY_NAME)
+def test_the_title_of_a_sorted_column_has_room_for_its_arrow(name):
+    column = next(column for column in PROCESS_TABLE_COLUMNS if column.name == name)
+    assert len(f"{column.title}▼") <= column.width
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_process_table_keeps_device_pid_memory_and_command(width):
+    names = {column.name for column, _ in lay_out(PROCESS_TABLE_COLUMNS, width)}
+    assert {"device", "pid", "memory", "command"} <= names
+
+
+@pytest.mark.parametrize(
+    ("head", "marked"),
+    [
+        pytest.param("Name", "Name   2/11", id="behind the titles"),
+        pytest.param("Name Mem", "Name Mem  ↕", id="an arrow where there is no room"),
+        pytest.param("Name Memory", "Name Memory", id="the titles stay whole"),
+    ],
+)
+def test_the_place_in_a_list_overwrites_no_title(head, marked):
+    assert text_of((mark_place(((head.ljust(11), "head"),), 1, 11, 5, 11),)) == marked
+
+
+@pytest.mark.parametrize("width", range(60, 200))
+def test_the_device_list_leaves_room_for_the_place(width):
+    spare = place_width(11, 3)
+    head = draw_titles(lay_out(DEVICE_COLUMNS, width, spare))
+    assert "1/11" in text_of((mark_place(head, 0, 11, 3, width),))

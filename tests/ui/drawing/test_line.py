@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gputui.ui.drawing.ascii import as_ascii
-from gputui.ui.drawing.line import fit, join, printable, spread, text_of, width_of, wrap
+from gputui.ui.drawing.line import fit, fit_clauses, join, printable, spread, text_of, width_of, wrap
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_as_ascii_keeps_the_width(text, shown):
     [
         ("one two three", 7, ["one two", "three"]),
         ("one two three", 100, ["one two three"]),
-        ("incomprehensibility", 5, ["incom"]),
+        ("incomprehensibility", 5, ["incom", "prehe", "nsibi", "lity"]),
         ("宽宽 宽", 4, ["宽宽", "宽"]),
         ("", 5, [""]),
     ],
@@ -94,3 +94,10 @@ def test_join_merges_neighbours_of_the_same_role_and_drops_empty_pieces():
     pieces = [("", "dim"), ("a", "plain"), ("b", "plain"), ("", "poor"), ("c", "plain"), ("d", "dim")]
     assert join(pieces) == (("abc", "plain"), ("d", "dim"))
     assert width_of(join(pieces)) == 4
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(16, "one, two, three"), (14, "one, two"), (8, "one, two"), (3, "one"), (2, "one, two, three")]
+)
+def test_a_sentence_ends_at_a_comma_where_it_does_not_fit(width, shown):
+    assert fit_clauses("one, two, three", width) == shown

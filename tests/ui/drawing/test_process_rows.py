@@ -92,7 +92,7 @@ class TestTree:
         scene = scenes.snapshot(scenes.devices(2), (*scenes.job(2000, 2), scenes.process(1)))
         assert self.rows(scene) == [
             "1",
-            "job of launcher 2000: 2 of 2 ranks here",
+            "[-] job of launcher 2000: 2 of 2 ranks here",
             "├─2010",
             "│ └─2 workers",
             "└─2020",

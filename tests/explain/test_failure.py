@@ -1,0 +1,231 @@
+"""The analysis of an out-of-memory error: phase, place, what was missing, and the remedies by their effort."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.explain.attach_document import attach_document
+from gputui.explain.failure.analysis import analysis_of, phase_of
+from gputui.explain.failure.remedies import RULES
+from gputui.explain.failure.sections import sections_of
+from gputui.model.allocator import CallSite
+from gputui.model.failure import Failure, Phase
+from gputui.model.moment import TargetMoment
+from gputui.model.tensors import Category, Keeper
+from gputui.units import GIB, MIB
+from tests.explain.moments import Story, Tensor, moment, row
+
+MODULE = CallSite("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1779, "_wrapped_call_impl")
+ENGINE = CallSite("/venv/lib/python3.11/site-packages/torch/autograd/graph.py", 869, "_engine_run_backward")
+ADAM = CallSite("/venv/lib/python3.11/site-packages/torch/optim/adam.py", 500, "_multi_tensor_adam")
+STEP = CallSite("/home/ana/train.py", 12, "step")
+MAIN = CallSite("/home/ana/train.py", 40, "<module>")
+EVALUATE = CallSite("/home/ana/train.py", 30, "evaluate")
+
+FORWARD_STACK = (MODULE, STEP, MAIN)
+
+
+def failed(
+    *tensors: Tensor,
+    requested_mib: int = 256,
+    free_mib: int = 200,
+    stack: tuple[CallSite, ...] = FORWARD_STACK,
+    unused_mib: float = 0,
+    outside_mib: int = 518,
+    **changes: object,
+) -> TargetMoment:
+    """A moment with these tensors on device 0, at which a request has failed."""
+    held = moment(row(*tensors, free=unused_mib))
+    reserved = held.devices[0].statistics.reserved_bytes
+    failure = Failure(
+        time=100.0,
+        device=0,
+        requested_bytes=requested_mib * MIB,
+        device_free_bytes=free_mib * MIB,
+        device_total_bytes=reserved + (free_mib + outside_mib) * MIB,
+        thread="MainThread",
+        stack=stack,
+    )
+    return replace(held, failure=replace(failure, **changes))
+
+
+def kinds(held: TargetMoment) -> list[str]:
+    analysis = analysis_of(held)
+    assert analysis is not None
+    return [remedy.kind for remedy in analysis.remedies]
+
+
+PHASES = {
+    "a module on the stack": (FORWARD_STACK, "", Phase.FORWARD),
+    "a backward node": ((ENGINE, STEP, MAIN), "AddmmBackward0", Phase.BACKWARD),
+    "an optimizer's file": ((ADAM, STEP, MAIN), "", Phase.OPTIMIZER),
+    "a function that evaluates": ((MODULE, EVALUATE, MAIN), "", Phase.EVALUATION),
+    "the program alone": ((MAIN,), "", Phase.UNKNOWN),
+    "no stack": ((), "", Phase.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_the_phase_follows_from_the_stack(name: str) -> None:
+    stack, node, phase = PHASES[name]
+    failure = failed(Tensor(64, "x"), stack=stack, backward_node=node).failure
+    assert failure is not None
+    assert phase_of(failure) is phase
+
+
+STDLIB = CallSite("/usr/lib/python3.11/threading.py", 982, "run")
+MODEL = CallSite("/venv/lib/python3.11/site-packages/transformers/activations.py", 66, "forward")
+FROZEN = CallSite("<frozen runpy>", 88, "_run_code")
+PLACES = {
+    "the program": ((MODULE, STEP, MAIN, FROZEN), STEP, (MAIN,)),
+    "a package": ((MODEL, MODULE, STEP, MAIN), MODEL, (STEP, MAIN)),
+    "Python itself": ((MODULE, STDLIB, STEP), STEP, ()),
+    "PyTorch alone": ((MODULE, ENGINE, FROZEN), MODULE, ()),
+    "nothing": ((), None, ()),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_place_is_the_innermost_line_outside_pytorch(name: str) -> None:
+    stack, place, callers = PLACES[name]
+    analysis = analysis_of(failed(Tensor(64, "x"), stack=stack))
+    assert analysis is not None
+    assert (analysis.place, analysis.callers) == (place, callers)
+
+
+def test_what_was_missing_is_the_request_less_what_was_free() -> None:
+    analysis = analysis_of(failed(Tensor(1024, "x"), unused_mib=30))
+    assert analysis is not None
+    assert (analysis.usable_free_bytes, analysis.short_bytes) == (200 * MIB, 56 * MIB)
+    assert (analysis.reserved_bytes, analysis.allocated_bytes) == (1054 * MIB, 1024 * MIB)
+    assert (analysis.cached_bytes, analysis.largest_piece_bytes) == (30 * MIB, 30 * MIB)
+    assert analysis.outside_bytes == 518 * MIB
+
+
+def test_a_memory_fraction_leaves_what_it_allows() -> None:
+    analysis = analysis_of(failed(Tensor(1024, "x"), free_mib=4096, allowed_bytes=1100 * MIB))
+    assert analysis is not None
+    assert (analysis.usable_free_bytes, analysis.short_bytes) == (76 * MIB, 180 * MIB)
+    limit = analysis.remedies[0]
+    assert (limit.kind, limit.bytes, limit.is_enough) == ("limit", 4020 * MIB, True)
+
+
+BIG = Tensor(4096, "model.weight", Category.PARAMETER)
+REMEDIES = {
+    "others": (failed(BIG, outside_mib=3000), ["others"]),
+    "stuck": (failed(BIG, unused_mib=900), ["stuck"]),
+    "gradients": (failed(BIG, Tensor(512, "model.weight.grad", Category.GRADIENT)), ["gradients"]),
+    "gradients in backward": (
+        failed(BIG, Tensor(512, "model.weight.grad", Category.GRADIENT), stack=(ENGINE,), backward_node="AddBackward0"),
+        [],
+    ),
+    "an exception": (failed(BIG, Tensor(512, "h", Category.ACTIVATION, keeper=Keeper.EXCEPTION)), ["exceptions"]),
+    "a notebook": (failed(BIG, Tensor(512, "Out[3]", Category.OTHER, keeper=Keeper.NOTEBOOK_OUTPUT)), ["outputs"]),
+    "graphs in a list": (
+        failed(
+            BIG,
+            *(Tensor(1, f"losses[{n}] (train.py:40 in main)", Category.OTHER) for n in range(6)),
+            *(Tensor(128, f"h{n}", kept_by=f"losses[{n}] (train.py:40 in main)") for n in range(6)),
+        ),
+        ["graphs"],
+    ),
+    "an evaluation": (failed(BIG, Tensor(512, "h"), stack=(MODULE, EVALUATE, MAIN)), ["no_grad"]),
+    "an optimizer with lists of tensors": (
+        failed(BIG, Tensor(2048, "exp_avg", Category.OPTIMIZER_STATE), stack=(ADAM, STEP)),
+        ["foreach", "states"],
+    ),
+    "a batch": (failed(BIG, Tensor(512, "h")), ["batch", "checkpointing"]),
+    "a request larger than everything": (failed(Tensor(64, "w", Category.PARAMETER), requested_mib=900), ["request"]),
+    "a variable assigned again": (
+        failed(BIG, Tensor(256, "c (train.py:12 in step)", Category.OTHER), stack=(STEP, MAIN)),
+        ["assigned_again"],
+    ),
+    "other tensors": (failed(Tensor(900, "table", Category.OTHER), stack=(MAIN,)), ["variables"]),
+}
+
+
+@pytest.mark.parametrize("name", REMEDIES)
+def test_each_cause_has_its_remedy(name: str) -> None:
+    held, expected = REMEDIES[name]
+    assert [kind for kind in kinds(held) if kind in expected or not expected] == expected
+
+
+def test_every_rule_has_a_case() -> None:
+    tried = {kind for _, expected in REMEDIES.values() for kind in expected} | {"limit"}
+    assert tried == {rule.kind for rule in RULES}
+
+
+def test_remedies_come_in_the_order_of_their_effort() -> None:
+    held = failed(
+        BIG,
+        Tensor(512, "model.weight.grad", Category.GRADIENT),
+        Tensor(2048, "exp_avg", Category.OPTIMIZER_STATE),
+        Tensor(512, "h"),
+        unused_mib=900,
+    )
+    assert kinds(held) == ["stuck", "gradients", "batch", "checkpointing", "states"]
+
+
+def test_a_remedy_is_enough_when_it_covers_what_was_missing() -> None:
+    grads = Tensor(100, "model.weight.grad", Category.GRADIENT)
+    for requested_mib, is_enough in ((300, True), (301, False)):
+        analysis = analysis_of(failed(BIG, grads, requested_mib=requested_mib))
+        assert analysis is not None
+        assert (analysis.remedies[0].kind, analysis.remedies[0].is_enough) == ("gradients", is_enough)
+
+
+def test_an_error_without_a_look_still_has_its_request() -> None:
+    held = replace(failed(Tensor(64, "x")), devices=(), look=None)
+    request, holders, _ = sections_of(held)
+    assert request.title == "Out of memory: 256 MiB asked for in the forward pass, 56.0 MiB more than was free."
+    assert "no time to look at the tensors" in holders.sentences[0]
+
+
+def test_a_failure_of_a_trace_says_only_what_is_known() -> None:
+    """PyTorch's snapshots have neither the device's total nor the thread."""
+    request, *_ = sections_of(failed(Tensor(1024, "x"), device_total_bytes=0, thread=""))
+    assert "Device 0 had 200 MiB free, and PyTorch had reserved 1.0 GiB." in request.sentences
+    assert not any("thread" in sentence for sentence in request.sentences)
+
+
+def test_the_document_has_the_failure() -> None:
+    failure = attach_document(failed(BIG, Tensor(512, "h")))["failure"]
+    assert (failure["requested_bytes"], failure["short_bytes"], failure["device"]) == (256 * MIB, 56 * MIB, 0)
+    assert failure["stack"][1] == {"file": "/home/ana/train.py", "line": 12, "function": "step"}
+    assert [remedy["kind"] for remedy in failure["remedies"]] == ["batch", "checkpointing"]
+
+
+@pytest.mark.parametrize(
+    ("counters", "kind"), [({"num_ooms": 1}, "out_of_memory"), ({"num_alloc_retries": 1}, "retries")]
+)
+def test_the_findings_leave_the_error_to_the_failure(counters: dict[str, int], kind: str) -> None:
+    held = failed(BIG)
+    counted = replace(held.devices[0].statistics, **counters)
+    held = replace(held, devices=(replace(held.devices[0], statistics=counted),))
+    assert not {kind, "room"} & Story((held,)).findings().keys()
+    assert kind in Story((replace(held, failure=None),)).findings()
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 30])
+def test_absurd_numbers_end_in_sentences(scale: int) -> None:
+    held = failed(Tensor(1, "x"), requested_mib=0, free_mib=0, stack=())
+    assert held.failure is not None
+    for sizes in ((0, 0, 0), (GIB * scale, 0, 0), (0, GIB * scale, 0), (1, 0, GIB * scale)):
+        requested, free, total = sizes
+        odd = replace(held.failure, requested_bytes=requested, device_free_bytes=free, device_total_bytes=total)
+        assert len(sections_of(replace(held, failure=replace(odd, allowed_bytes=free)))) == 3
+
+
+@pytest.mark.parametrize(
+    ("node", "owned", "is_said"),
+    [("MulBackward0", False, True), ("MulBackward0", True, False), ("", False, False)],
+    ids=["in backward", "all named", "in forward"],
+)
+def test_unattributed_memory_in_a_backward_pass_is_said_to_be_gradients(node, owned, is_said):
+    segment, storages = row(Tensor(1024, "model.weight", Category.PARAMETER), Tensor(512, "grad", Category.OTHER))
+    now = moment((segment, storages if owned else storages[:1]))
+    failure = replace(failed(Tensor(1, "x")).failure, backward_node=node)
+    _, holders, _ = sections_of(replace(now, failure=failure))
+    assert bool(holders.sentences) == is_said
