@@ -17,10 +17,12 @@ from typing import Any
 
 from gputui.model.allocator import CallSite, PrivatePool
 from gputui.model.target import ActionCounters, ActionName, ActionResult, Greeting, Look, Mark, Statistics, TorchDevice
+from gputui.model.trace import ACTIONS, ALLOC, FREE_COMPLETED, FREE_REQUESTED, RecordedTraces, RecordingCost
 from gputui.protocol import frames, places
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.records import plain
-from gputui.sources.recording.shipped import SHIPPED
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.records import plain
+from gputui.sources.files.recording.shipped import SHIPPED
+from gputui.sources.probe.step_message import _Step
 from tests.fuzz.mutations import Mutator
 
 KINDS: dict[str, Any] = {
@@ -29,12 +31,20 @@ KINDS: dict[str, Any] = {
     "look": Look,
     "mark": Mark,
     "action_result": ActionResult,
+    "step": RecordedTraces,
 }
 SEGMENTS = 24
 """The segments of the looks that are mutated: few, so that a mutation often meets another."""
 
 MESSAGES = 60
 """The messages of a conversation that the viewer does not end before."""
+
+_EVENTS = (ALLOC, FREE_REQUESTED, FREE_COMPLETED, ALLOC)
+"""What happened to each block of a recorded step."""
+
+_LARGEST = 1 << 46
+"""With larger sizes, events would add up to more than any machine has, and the step would be refused."""
+_COLUMNS = ("actions", "addresses", "sizes_bytes", "streams", "times_us", "stacks")
 
 PAUSES_S = (0.0, 0.0, 0.001, 0.02, 0.1)
 """Between two messages: from a flood to what a real probe does."""
@@ -72,7 +82,53 @@ def true_messages() -> dict[str, dict[str, Any]]:
             **plain(ActionResult(look["time"], ActionName.EMPTY_CACHE, 0.1, (counters,), collected=3)),
             "map": look["map"],
         },
+        "step": {**look, **_true_step(look)},
     }
+
+
+def _true_step(look: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a recorded step beside its look: each block was allocated, and some were there before as well."""
+    traces = []
+    for device in range(2):
+        blocks = [block for part in look["map"]["segments"] if part["device"] == device for block in part["blocks"]]
+        events = [(kind, block, number) for number, block in enumerate(blocks) for kind in _EVENTS]
+        columns = {
+            "actions": [kind for kind, _, _ in events],
+            "addresses": [block["address"] for _, block, _ in events],
+            "sizes_bytes": [block["size_bytes"] for _, block, _ in events],
+            "streams": [0] * len(events),
+            "times_us": [1_763_640_000_000_000 + 10 * place for place in range(len(events))],
+            "stacks": [number % 3 - 1 for _, _, number in events],
+        }
+        traces.append({"device": device, "count": len(events), **columns})
+    sites = [plain(CallSite("/home/ana/train.py", line, "forward")) for line in range(5)]
+    cost = plain(RecordingCost(1.0, 1000, 4.0, 4000, 20.0))
+    return {"traces": traces, "frames": sites, "stacks": [[0, 1], [2, 3, 4]], "recording": cost, "max_events": 16_000}
+
+
+def mutated(mutator: Mutator, kind: str, message: dict[str, Any], random: Random) -> dict[str, Any]:
+    """A true message with other values that the decoder accepts."""
+    if kind == "step":
+        look, step = mutator.accepted(Look, message), mutator.accepted(_Step, message)
+        changed = {**look, **_with_places(step), "type": "step"}
+    else:
+        changed = mutator.accepted(KINDS[kind], message)
+    if changed.get("map") and random.random() < CONSISTENT_SHARE:
+        make_consistent(changed["map"])
+    return changed
+
+
+def _with_places(step: dict[str, Any]) -> dict[str, Any]:
+    """With columns of equal lengths, known kinds of events, and stacks and frames that are there."""
+    frames_there, stacks_there = len(step["frames"]), len(step["stacks"])
+    step["stacks"] = [[number % frames_there for number in stack] if frames_there else [] for stack in step["stacks"]]
+    for trace in step["traces"]:
+        length = min(len(trace[name]) for name in _COLUMNS)
+        for name in _COLUMNS:
+            trace[name] = [abs(value) % _LARGEST for value in trace[name][:length]]
+        trace["actions"] = [action % len(ACTIONS) for action in trace["actions"]]
+        trace["stacks"] = [stack % (stacks_there + 1) - 1 for stack in trace["stacks"]]
+    return step
 
 
 def _with_every_feature(look: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +234,7 @@ class FalseProbe:
 
     def _next(self) -> bytes:
         kind = self._random.choice(
-            ("look", "look", "look", "statistics", "statistics", "mark", "greeting", "action_result")
+            ("look", "look", "look", "statistics", "statistics", "mark", "greeting", "action_result", "step", "step")
         )
         if self._random.random() < REFUSED_SHARE:
             self.sent["refused"] += 1
@@ -187,9 +243,7 @@ class FalseProbe:
 
     def _frame(self, kind: str) -> bytes:
         self.sent[kind] += 1
-        message = self._mutator.accepted(KINDS[kind], {"type": kind, **self._true[kind]})
-        if message.get("map") and self._random.random() < CONSISTENT_SHARE:
-            make_consistent(message["map"])
+        message = mutated(self._mutator, kind, {"type": kind, **self._true[kind]}, self._random)
         return frames.frame(json.dumps(message).encode())
 
     def _send(self, connection: socket.socket, data: bytes) -> None:

@@ -43,7 +43,11 @@ def run_on_a_terminal(probes: list[FalseProbe], folder: Path, random: Random, fi
     pids = " ".join(str(probe.pid) for probe in probes)
     session = PtySession(f"exec {GPUTUI} attach {pids} --readonly", environment, random_size(random))
     try:
-        session.wait(lambda: session.modes.get(1049, False) and not _echoes(session), "the first screen")
+        session.wait(lambda: _is_drawn(session) or session.process.poll() is not None, "the first screen")
+        if session.process.poll() is not None:  # no probe could be talked to, and a sentence says why
+            assert session.end() == 1, session.text
+            assert session.output.startswith(b"gputui: Process "), session.text
+            return _check(session.output.decode())
         for _ in range(PRESSES):
             figures.presses["terminal"] += 1
             session.send(random.choice(TYPED))
@@ -58,8 +62,12 @@ def run_on_a_terminal(probes: list[FalseProbe], folder: Path, random: Random, fi
         assert session.left_behind() == []
     finally:
         session.close()
-    figures.written_bytes += len(session.output)
-    _check(session.output.decode())
+        figures.written_bytes += len(session.output)
+    return _check(session.output.decode())
+
+
+def _is_drawn(session: PtySession) -> bool:
+    return session.modes.get(1049, False) and not _echoes(session)
 
 
 def _echoes(session: PtySession) -> bool:

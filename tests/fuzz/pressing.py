@@ -113,7 +113,10 @@ class Presser:
 
     async def open_every_screen(self) -> None:
         """Go to each attach screen by its key; raises unless every key is served."""
+        is_still = self._app.attached.is_still
         for key, name in enumerate(ATTACH_SCREENS, start=1):
+            if is_still and not ATTACH_SCREENS[name].is_for_files:
+                continue
             await self.come_back()
             await self._running.press(str(key))
             assert getattr(self._app.screen, "NAME", "") == name

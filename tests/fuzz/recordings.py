@@ -9,11 +9,11 @@ from typing import Any
 from gputui.model.analysis import DriverFacts
 from gputui.model.moment import Surroundings
 from gputui.model.target import Disconnect, DisconnectKind
-from gputui.sources.recording import chunks
-from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
-from gputui.sources.recording.patch import difference
-from gputui.sources.recording.records import LookTaken, plain
-from tests.fuzz.false_probe import KINDS, make_consistent, true_messages
+from gputui.sources.files.recording import chunks
+from gputui.sources.files.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
+from gputui.sources.files.recording.patch import difference
+from gputui.sources.files.recording.records import LookTaken, plain
+from tests.fuzz.false_probe import KINDS, mutated, true_messages
 from tests.fuzz.mutations import FLOATS, INTEGERS, TEXTS, Mutator
 
 PID = 4711
@@ -63,10 +63,7 @@ class FalseRecording:
         return {**around, "time": time, **({} if is_over else {"ended": None})}
 
     def _mutated(self, kind: str) -> dict[str, Any]:
-        message = self._mutator.accepted(KINDS[kind], {"type": kind, **self._true[kind]})
-        if message.get("map") and self._random.random() < 0.7:
-            make_consistent(message["map"])
-        return message
+        return mutated(self._mutator, kind, {"type": kind, **self._true[kind]}, self._random)
 
     def _record(self, kind: str, content: dict[str, Any], header_pid: int = 0) -> None:
         record = [self._time, PID, kind, content]

@@ -8,17 +8,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from gputui.commands.attach_report import report
+from gputui.explain.attach_document import attach_document
 from gputui.model.target import ActionResult, Greeting, Look, Mark, Statistics
 from gputui.probe.requests import RequestError, read_request
 from gputui.protocol import frames
+from gputui.protocol.black_boxes import FIRST_LINE as FIRST_LINE_OF_BOXES
+from gputui.sources.files.black_box import NoBlackBoxError
+from gputui.sources.files.black_box import read as read_black_box
+from gputui.sources.files.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
+from gputui.sources.files.recording.index import NoRecordingError
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.records import LookTaken
+from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
 from gputui.sources.probe.decode import DecodeError, decode
-from gputui.sources.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
-from gputui.sources.recording.index import NoRecordingError
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.records import LookTaken
+from gputui.sources.probe.step_message import recorded_traces
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
@@ -87,6 +95,8 @@ def _chunk(kind: ChunkKind, text: bytes, number: int) -> bytes:
 
 def _message(payload: bytes) -> object:
     message = frames.decode(payload)
+    if message["type"] == "step":
+        return recorded_traces(message)
     kind = MESSAGES.get(str(message["type"]))
     return decode(kind, message) if kind else None
 
@@ -135,8 +145,55 @@ def _check_texts(value: object) -> None:
             _check_texts(getattr(value, field.name))
 
 
+def read_snapshots(data: bytes) -> None:
+    """Open a snapshot of PyTorch's, and print what it holds: no text in it contains control characters."""
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        file.write(data)
+        file.flush()
+        try:
+            moment = open_snapshot(Path(file.name))
+        except NoSnapshotError as error:
+            _check_refusal(str(error))
+            return
+    _check_texts((moment.look, moment.traces, moment.failure))
+    assert json.dumps(attach_document(moment), allow_nan=False).isprintable()
+    assert report(moment, (), 80, in_color=False).replace("\n", "").isprintable()
+
+
+def read_black_boxes(data: bytes) -> None:
+    """Open a black box, and print what it holds; after a zero byte, the lines are its messages as JSON."""
+    with tempfile.NamedTemporaryFile(suffix=".gputui-oom") as file:
+        file.write(_black_box(data[1:]) if data[:1] == b"\0" else data)
+        file.flush()
+        try:
+            box = read_black_box(Path(file.name))
+        except NoBlackBoxError as error:
+            _check_refusal(str(error))
+            return
+    _check_texts((box.moment.look, box.failure))
+    for notice in box.notices:
+        _check_refusal(notice)
+    assert json.dumps(attach_document(box.moment), allow_nan=False).isprintable()
+    assert report(box.moment, (), 80, in_color=False).replace("\n", "").isprintable()
+
+
+def _black_box(lines: bytes) -> bytes:
+    """A black box of these messages, the last in a stream of its own if it says how the program ended."""
+    *messages, last = [frames.frame(line) for line in lines.split(b"\n")]
+    is_end = b'"ended"' in last
+    streams = [[*messages], [last]] if is_end else [[*messages, last]]
+    return FIRST_LINE_OF_BOXES + b"".join(zlib.compress(b"".join(stream), 1) for stream in streams)
+
+
+def _check_refusal(sentence: str) -> None:
+    assert sentence.isprintable()
+    assert len(sentence) < 2 * MAX_SENTENCE
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": read_requests,
     "replies": read_replies,
     "recordings": read_recordings,
+    "snapshots": read_snapshots,
+    "black_boxes": read_black_boxes,
 }

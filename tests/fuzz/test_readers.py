@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import pickletools
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gputui.protocol import frames
+from tests.fuzz.black_boxes import FalseBlackBox
+from tests.fuzz.false_probe import mutated, true_messages
+from tests.fuzz.mutations import Mutator
 from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
 from tests.scale import SCALE
 
+TRUE = true_messages()
 REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
 
 
@@ -24,6 +30,8 @@ NAMES = """
     type protocol interval_s how when wait_s label time pid command python torch rank world_size devices statistics
     settings map inventory cost problems segments blocks storages pause_ms probe_cpu_ms device index uuid
     name took_s reason history
+    traces frames stacks recording max_events count actions addresses sizes_bytes streams times_us
+    requested_bytes device_free_bytes device_total_bytes thread message stack error is_exit
 """
 FIELDS = st.sampled_from(NAMES.split())
 LEAVES = st.one_of(
@@ -38,7 +46,23 @@ LEAVES = st.one_of(
 VALUES = st.recursive(
     LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(FIELDS, inner, max_size=6))
 )
-TYPES = st.sampled_from([*MESSAGES, "hello", "statistics", "look", "mark", "action", "bye", "refused", "failed", "x"])
+TYPES = st.sampled_from(
+    [
+        *MESSAGES,
+        "step",
+        "failure",
+        "ended",
+        "hello",
+        "statistics",
+        "look",
+        "mark",
+        "action",
+        "bye",
+        "refused",
+        "failed",
+        "x",
+    ]
+)
 OBJECTS = st.builds(lambda kind, fields: {**fields, "type": kind}, TYPES, st.dictionaries(FIELDS, VALUES, max_size=12))
 PAYLOADS = st.one_of(
     OBJECTS.map(lambda message: json.dumps(message).encode()),
@@ -51,6 +75,14 @@ STREAMS = st.builds(
     st.integers(0, 255),
     st.lists(PAYLOADS, max_size=4),
     st.sampled_from([b"", b"g", b"gptu", b"gptu\xff\xff\xff\xff", b"GET /", b"gptu\0\0\0\x02{"]),
+)
+
+SNAPSHOTS = [path.read_bytes() for path in sorted((CORPUS / "snapshots").iterdir())]
+INSTRUCTIONS = [opcode.code.encode("latin-1") for opcode in pickletools.opcodes]
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 1 << 20), st.integers(0, 2), st.binary(max_size=4) | st.sampled_from(INSTRUCTIONS)),
+    min_size=1,
+    max_size=6,
 )
 
 RECORDS = st.tuples(
@@ -70,11 +102,40 @@ RECORDINGS = st.builds(
     st.lists(CHUNKS, max_size=6),
 )
 
+BOX_LINES = (CORPUS / "black_boxes" / "messages").read_bytes()[1:].splitlines()
+BLACK_BOXES = st.lists(
+    st.one_of(st.sampled_from(BOX_LINES), OBJECTS.map(lambda message: json.dumps(message).encode())), max_size=6
+).map(lambda lines: b"\0" + b"\n".join(lines))
+
+
+@settings(max_examples=150 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.sampled_from(SNAPSHOTS), changes=CHANGES)
+def test_changed_snapshots_are_opened_or_refused(data, changes):
+    for place, removed, put in changes:
+        at = place % len(data)
+        data = data[:at] + put + data[at + removed :]
+    TARGETS["snapshots"](data)
+
 
 @settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=RECORDINGS)
 def test_generated_recordings_are_read_or_refused(data):
     TARGETS["recordings"](data)
+
+
+@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=BLACK_BOXES)
+def test_generated_black_boxes_are_read_or_refused(data):
+    TARGETS["black_boxes"](data)
+
+
+@settings(max_examples=40 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(number=st.integers(0, 1 << 30))
+def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
+    random = Random(number)
+    TARGETS["black_boxes"](FalseBlackBox(random).data)
+    step = mutated(Mutator(random), "step", {"type": "step", **TRUE["step"]}, random)
+    TARGETS["replies"](b"\0" + json.dumps(step).encode())
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -1,11 +1,12 @@
-"""Fuzzes the viewer: false probes and false recordings, while random keys are pressed at random sizes.
+"""Fuzzes the viewer: false probes, recordings and black boxes, while random keys are pressed at random sizes.
 
-    python -m tests.fuzz.viewer [--minutes 60] [--seed 1] [--case 1234]
+    python -m tests.fuzz.viewer [--minutes 60] [--seed 1] [--case 1234] [--keep-going]
 
-A case is the application, attached to up to three false probes over real sockets or replaying a false recording, or
-the real program on a terminal of its own. Messages and keys follow from the number of the case, which `--case` repeats;
-threads make their order differ. It prints figures, and ends with 1 after the first case in which something failed,
-keys were not served, or the terminal got what only a target could have written.
+A case is the application, attached to up to three false probes over real sockets, replaying a false recording or
+showing a false black box, or the real program on a terminal of its own. Messages and keys follow from the number of
+the case, which `--case` repeats; threads make their order differ. It prints figures, and exits with 1 if something
+failed in a case, keys were not served, or the terminal got what only a target could have written: after the first such
+case, or, with `--keep-going`, when the time is over.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ from random import Random
 os.environ["GPUTUI_PROBE"] = "0"
 
 from gputui.model.device import Device, DeviceLook, DeviceMemory, Driver
+from gputui.model.moment import TargetMoment
 from gputui.model.snapshot import Snapshot
 from gputui.settings import Settings
+from gputui.sources.files.black_box import NoBlackBoxError, read
+from gputui.sources.files.recording.index import NoRecordingError
+from gputui.sources.files.recording.player import Player, ReplayFeed
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.still import FileMachine, StillFeed
 from gputui.sources.probe.feed import feed_opener
-from gputui.sources.recording.index import NoRecordingError
-from gputui.sources.recording.machine import RecordedMachine
-from gputui.sources.recording.player import Player, ReplayFeed
-from gputui.sources.recording.reader import Recording
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.units import GIB
+from tests.fuzz.black_boxes import FalseBlackBox
 from tests.fuzz.false_probe import FalseProbe
 from tests.fuzz.on_terminal import run_on_a_terminal
 from tests.fuzz.pressing import CELL_BYTES, Figures, Presser, check_output, no_thread_may_fail, random_size
@@ -44,7 +48,7 @@ from tests.ui.attach.sitting import StillMachine
 from tests.ui.running import Running
 from tests.ui.wire import Wire
 
-KINDS = ("probes", "probes", "probes", "recording", "terminal")
+KINDS = ("probes", "probes", "probes", "recording", "black box", "terminal")
 """What a case is."""
 NEVER_S = 3600.0
 
@@ -58,6 +62,8 @@ def run_case(number: int, figures: Figures, kind: str = "") -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gputui-")))
         if kind == "recording":
             _replay(folder / "job.gputui", random, figures)
+        elif kind == "black box":
+            _open_black_box(folder / "job.gputui-oom", random, figures)
         else:
             probes = [_probe(stack, folder, random) for _ in range(random.choice((1, 1, 2, 3)))]
             if kind == "terminal":
@@ -92,11 +98,32 @@ def _replay(path: Path, random: Random, figures: Figures) -> None:
     figures.sent["recorded"] += sum(1 for _ in recording.records())
     player = Player(recording, is_playing=random.random() < 0.5)
     settings = Settings(interval_s=NEVER_S)
-    app = GputuiApp(settings, RecordedMachine(player), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
+    app = GputuiApp(settings, player.machine(), StillMachine, open_feed=lambda _: partial(ReplayFeed, player))
     app.attached.is_replay = True
     app.attached.first_pids = tuple(recording.greetings)
     app.attached.first_notices = recording.notices
     asyncio.run(_use(app, random, figures, lambda: True))
+
+
+def _open_black_box(path: Path, random: Random, figures: Figures) -> None:
+    path.write_bytes(FalseBlackBox(random).data)
+    try:
+        box = read(path)
+    except NoBlackBoxError:
+        figures.sent["refused"] += 1
+        return
+    figures.sent["black box"] += 1
+    machine = FileMachine(lambda: box.moment.time, box.failure.hostname)
+    feed = partial(_still_feed, box.moment)
+    app = GputuiApp(Settings(interval_s=NEVER_S), machine, StillMachine, open_feed=lambda _: feed)
+    app.attached.is_replay = app.attached.is_still = True
+    app.attached.first_pids = (box.moment.pid,)
+    app.attached.first_notices, app.attached.first_screen = box.notices, "why"
+    asyncio.run(_use(app, random, figures, lambda: True))
+
+
+def _still_feed(moment: TargetMoment, _pid: int, take: Callable[[TargetMoment], None]) -> StillFeed:
+    return StillFeed(moment, take)
 
 
 async def _use(app: GputuiApp, random: Random, figures: Figures, is_done: Callable[[], bool]) -> None:
@@ -130,7 +157,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (default: 60)")
     parser.add_argument("--seed", type=int, default=1, help="where the numbers of the cases begin")
     parser.add_argument("--case", type=int, help="run only the case of this number")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a case that failed")
     parsed = parser.parse_args()
+    failed: list[int] = []
     figures, end = Figures(), time.monotonic() + parsed.minutes * 60
     number = parsed.seed * 1_000_000 if parsed.case is None else parsed.case
     while True:
@@ -138,11 +167,12 @@ def main() -> int:
             run_case(number, figures)
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
             traceback.print_exc()
-            print(f"case {number} failed, after {figures}")  # noqa: T201
-            return 1
-        if parsed.case is not None or time.monotonic() > end:
-            print(figures)  # noqa: T201
-            return 0
+            print(f"case {number} failed, after {figures}", flush=True)  # noqa: T201
+            failed.append(number)
+        is_over = parsed.case is not None or time.monotonic() > end
+        if is_over or (failed and not parsed.keep_going):
+            print(f"failed: {failed or 'none'}; {figures}")  # noqa: T201
+            return int(bool(failed))
         number += 1
 
 
