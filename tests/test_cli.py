@@ -64,7 +64,7 @@ def test_a_usage_error_is_one_sentence_and_status_2(
         (
             "replay nothere",
             1,
-            "nothere cannot be read: No such file or directory. Name a recording made with `gputui attach PID --record",
+            "nothere cannot be read: No such file or directory. gputui opens black boxes (`gputui",
         ),
     ],
     ids=["a folder", "no launcher", "no recording"],
@@ -79,7 +79,7 @@ def test_a_missing_file_or_process_is_a_sentence_with_a_remedy(
 def test_a_launcher_without_ranks_is_a_sentence_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as launcher:
         assert main(["attach", "--job", str(launcher.pid)]) == 1
-    sentence = f"No process below PID {launcher.pid} has a probe. Start the job with `gputui run torchrun ...`, or put"
+    sentence = f"No process below PID {launcher.pid} has a probe, or PyTorch in it. Start the job with `gputui run"
     assert capsys.readouterr().err.startswith(f"gputui: {sentence}")
 
 

@@ -30,7 +30,7 @@ import gputui.cli
 {code}
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
-STARTS = [pytest.param(ONCE, 55, id="one look, printed"), pytest.param(FIRST_FRAME, 72, id="the first frame")]
+STARTS = [pytest.param(ONCE, 57, id="one look, printed"), pytest.param(FIRST_FRAME, 74, id="the first frame")]
 EXPENSIVE = {
     "textual": "60 ms",
     "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",
@@ -62,3 +62,9 @@ def test_the_first_figures_import_few_gputui_modules(fake_gpus: FakeGpus, code: 
     modules = modules_of(code, fake_gpus)
     assert "pynvml" in modules
     assert len([name for name in modules if name.startswith("gputui")]) <= limit
+
+
+@pytest.mark.parametrize("module", ["gputui.probe.server", "gputui.probe.step"])
+def test_a_viewer_does_not_make_the_probe_import_threading(fake_gpus: FakeGpus, module: str) -> None:
+    """Python takes the thread that first imports it for the main thread, and a program would not end as it should."""
+    assert "threading" not in modules_of(f"import {module}", fake_gpus)

@@ -56,7 +56,7 @@ record(history, Snapshot(time=1000.0, devices=look))
 assert history.last(device.key, "default_limit_w", 1) == [650.0]
 columns = lay_out(DEVICE_COLUMNS, 120)
 lines = [draw_titles(columns), draw_row(columns, DeviceRow(device, (), Appearance()))]
-lines += draw_device_page(device, history, 0, (200, 60), Appearance())
+lines += draw_device_page(device, (), history, 0, (200, 60), Appearance())
 print(*("".join(text for text, _ in line) for line in lines), sep="\\n")
 """
 

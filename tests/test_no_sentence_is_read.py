@@ -15,9 +15,9 @@ from gputui.model.snapshot import Snapshot
 from gputui.model.target import Disconnect, DisconnectKind
 from gputui.once.document import document
 from gputui.probe import budget
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.story import Story
 from gputui.sources.nvml import errors
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.story import Story
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.head import draw_ending
 from gputui.ui.drawing.devices import DeviceRow, draw_lost

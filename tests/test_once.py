@@ -277,7 +277,7 @@ def test_the_table_shows_devices_host_processes_and_problems() -> None:
         "0 H100 80GB HBM3 97% 20.0 GiB / 80.0 GiB 61C - 1755 MHz - sw_power_cap",
         "host cpu 12% load 0.50 0.40 0.30 memory 30.0 GiB / 100 GiB swap 0 B / 8.0 GiB",
         "GPU PID TYPE USER MEMORY SM CPU RSS TIME COMMAND",
-        "0 42 C ana 19.0 GiB 40% 99% 5.0G 2h31m python train.py",
+        "0 42 C ana 19.0 GiB 40% 99% 5.0G 2h31m train.py",
         "GPU 0: power_w: insufficient permissions",
         "GPU 0: 1.0 GiB unattributed: a process of another container",
     ]
@@ -293,8 +293,8 @@ def test_output_without_color_has_no_escape_sequences() -> None:
 
 
 def test_a_command_cannot_send_escape_sequences_to_the_terminal() -> None:
-    evil = PROCESS._replace(command="python \x1b]0;owned\x07\x9b31m\nx")
-    assert "python ?]0;owned??31m?x" in plain(with_process(evil), 120, in_color=True)
+    evil = PROCESS._replace(command="run \x1b]0;owned\x07\x9b31m\nx")
+    assert "run ?]0;owned??31m?x" in plain(with_process(evil), 120, in_color=True)
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from gputui.settings import KeyChange, Settings, add_flags, apply_flags, forms, 
 from gputui.settings.file import settings_path
 from gputui.settings.settings import THEMES
 from gputui.settings.table import SETTINGS
-from gputui.ui.bindings import is_key
+from gputui.ui.app import GputuiApp
+from gputui.ui.bindings import key_name
+from gputui.ui.screens.help import default_keys, scopes
 
 
 @pytest.fixture
@@ -154,22 +157,25 @@ def test_an_interval_may_have_a_unit(raw: str, seconds: float) -> None:
     assert flagged(Settings(), "--interval", raw).interval_s == seconds
 
 
+QUIT_AND_PAUSE = {"app.quit": ["q"], "app.pause": ["p"]}
+
+
 def test_keys_are_assigned_by_action(file: Path) -> None:
     settings = load(file, "[keys]\n\"app.quit\" = ['x', 'ctrl+x']\n'app.pause' = 'P'\n")
-    assert keymap(settings, ["app.quit", "app.pause"], is_key) == {"app.quit": "x,ctrl+x", "app.pause": "P"}
+    assert keymap(settings, QUIT_AND_PAUSE, key_name) == {"app.quit": "x,ctrl+x", "app.pause": "P"}
 
 
 def test_a_key_for_an_unknown_action_is_reported_with_its_line() -> None:
     settings = Settings(keys=(KeyChange("app.qiut", ("x",), "config.toml, line 3"),))
     with pytest.raises(UsageError, match=r"config.toml, line 3: .*'app.qiut'.*Did you mean app.quit\?"):
-        keymap(settings, ["app.quit", "app.pause"], is_key)
+        keymap(settings, QUIT_AND_PAUSE, key_name)
 
 
 @pytest.mark.parametrize(
     "key", ["q", "Q", "!", "+", "é", "f2", "ctrl+g", "shift+tab", "question_mark", "pageup", "space"]
 )
 def test_keys_that_a_terminal_sends_are_accepted(key: str) -> None:
-    assert is_key(key)
+    assert key_name(key)
 
 
 @pytest.mark.parametrize("key", ["no such key", "ctlr+q", "pgup", "ctrl+", "f99"])
@@ -177,7 +183,51 @@ def test_an_unknown_key_is_reported_with_its_line(key: str) -> None:
     """With a misspelt key for quitting, nobody could quit the monitor."""
     settings = Settings(keys=(KeyChange("app.quit", (key,), "config.toml, line 3"),))
     with pytest.raises(UsageError, match=r"config\.toml, line 3: there is no key"):
-        keymap(settings, ["app.quit"], is_key)
+        keymap(settings, QUIT_AND_PAUSE, key_name)
+
+
+def test_a_key_for_two_actions_of_one_screen_is_reported_with_its_line() -> None:
+    changes = (
+        KeyChange("app.quit", ("x",), "config.toml, line 3"),
+        KeyChange("app.pause", ("x",), "config.toml, line 4"),
+    )
+    with pytest.raises(UsageError, match=r"line 4: the key 'x' is already that of 'app\.quit', on the same screen"):
+        keymap(Settings(keys=changes), QUIT_AND_PAUSE, key_name, [{"app.quit", "app.pause"}])
+
+
+def test_a_key_can_be_that_of_two_actions_on_different_screens() -> None:
+    changes = (KeyChange("device.next", ("x",), ""), KeyChange("processes.tree", ("x",), ""))
+    made = keymap(Settings(keys=changes), default_keys(GputuiApp), key_name, scopes(GputuiApp))
+    assert made == {"device.next": "x", "processes.tree": "x"}
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "other"),
+    [
+        ("app.pause", "q", "app.quit"),
+        ("app.pause", "?", "app.help"),
+        ("tensors.group", "d", "attach.device"),
+        ("attach.look", "p", "app.pause"),
+    ],
+)
+def test_a_key_that_another_action_has_by_itself_is_reported_with_its_line(action, key, other) -> None:
+    settings = Settings(keys=(KeyChange(action, (key,), "config.toml, line 3"),))
+    with pytest.raises(UsageError, match=rf"line 3: the key {re.escape(repr(key))} is already that of '{other}'"):
+        keymap(settings, default_keys(GputuiApp), key_name, scopes(GputuiApp))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (KeyChange("app.quit", ("Q",), ""), KeyChange("actions.menu", ("q",), "")),
+        (KeyChange("actions.menu", ("q",), ""), KeyChange("app.quit", ("Q",), "")),
+        (KeyChange("replay.play", ("p", "f2"), ""),),
+    ],
+    ids=["an action that has another key now", "in the other order", "two actions that have it by themselves"],
+)
+def test_a_key_that_an_action_has_given_up_or_shares_by_itself_is_accepted(changes) -> None:
+    made = keymap(Settings(keys=changes), default_keys(GputuiApp), key_name, scopes(GputuiApp))
+    assert made == {change.action: ",".join(change.keys) for change in changes}
 
 
 def test_every_theme_can_be_loaded() -> None:

@@ -13,10 +13,10 @@ from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
 from gputui.model.tensors import Category, Inventory, Storage
+from gputui.sources.files.recording.chunks import FIRST_LINE
+from gputui.sources.files.recording.recorder import Chunks
+from gputui.sources.files.recording.records import plain
 from gputui.sources.probe.client import message_of
-from gputui.sources.recording.chunks import FIRST_LINE
-from gputui.sources.recording.recorder import Chunks
-from gputui.sources.recording.records import plain
 from gputui.units import GIB, MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 from tests.explain.moments import GREETING

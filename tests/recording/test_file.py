@@ -6,21 +6,27 @@ import json
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.errors import GputuiError
+from gputui.explain.step.step import step_of
 from gputui.model.moment import TargetMoment
 from gputui.model.reading import Problem
-from gputui.sources.recording import chunks
-from gputui.sources.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
-from gputui.sources.recording.reader import Recording
-from gputui.sources.recording.story import Story
+from gputui.model.target import Look
+from gputui.model.trace import RecordedTraces
+from gputui.sources.files.recording import chunks, reader
+from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.records import plain
+from gputui.sources.files.recording.story import Story
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, look_at
 from tests.scale import SCALE
+from tests.ui.attach.scene import recorded
 
 JOB = job(12)
 LIVE = JOB.moments[GREETING.pid]
@@ -39,29 +45,81 @@ def test_replayed_moments_equal_the_live_ones(tmp_path):
     assert moments_in(JOB.write(tmp_path / "job")) == LIVE
 
 
-STEPS = st.lists(st.sampled_from(["counters", "look", "same look", "look without tensors", "moment"]), max_size=60)
+def step_message(recorded: RecordedTraces) -> dict[str, Any]:
+    """A recorded step as the probe sends it."""
+    (trace,) = recorded.traces
+    sites = sorted({site for stack in trace.stack_table for site in stack}, key=str)
+    columns = {
+        name: list(getattr(trace, name))
+        for name in ("actions", "addresses", "sizes_bytes", "streams", "times_us", "stacks")
+    }
+    return {
+        "type": "step",
+        **plain(recorded.look),
+        "traces": [{"device": trace.device, "count": len(trace), **columns}],
+        "frames": [plain(site) for site in sites],
+        "stacks": [[sites.index(site) for site in stack] for stack in trace.stack_table],
+        "recording": plain(recorded.cost),
+        "max_events": recorded.max_events,
+    }
+
+
+def test_a_recorded_step_is_replayed_from_its_moment_on(tmp_path):
+    made, step = job(3, ends=False), recorded()
+    made.note(BEGAN + 3.2, GREETING.pid, "message", step_message(step))
+    made.hear(BEGAN + 3.3, counters_at(BEGAN + 3.3, 30))
+    made.deliver(BEGAN + 3.4)
+    *before, last = moments_in(made.write(tmp_path / "job"))
+    assert {moment.recorded for moment in before} == {None}
+    assert last.recorded is not None
+    assert (last.recorded.traces, last.recorded.cost) == (step.traces, step.cost)
+    assert step_of(last.recorded.traces[0], last.recorded.look) is not None
+
+
+def part_of(look: Look) -> Look:
+    """The look as it is where there was time for every second tensor."""
+    return replace(look, inventory=replace(look.inventory, storages=look.inventory.storages[::2], is_complete=False))
+
+
+LOOKS = {
+    "look": lambda at: look_at(at, [20 + int(at) % 3] * (int(at) % 5)),
+    "same look": lambda _: look_at(BEGAN, [20, 30]),
+    "look without tensors": lambda at: replace(look_at(at, [20, 30, 40][: int(at) % 4]), inventory=None),
+    "look at some tensors": lambda at: part_of(look_at(at, [20, 30, 40, 50][: 2 + int(at) % 3])),
+    "look without a map": lambda at: replace(look_at(at, [20, 30]), map=None),
+}
+STEPS = st.lists(st.sampled_from(["counters", "moment", *LOOKS]), max_size=60)
 
 
 @settings(max_examples=20 * SCALE, deadline=None)
 @given(STEPS)
 def test_any_sequence_of_records_is_replayed(tmp_path_factory, steps):
     made = Made()
-    look = look_at(BEGAN, [20, 30])
     for number, step in enumerate(steps):
         at = BEGAN + number
         if step == "counters":
             made.hear(at, counters_at(at, number))
-        elif step == "look":
-            look = look_at(at, [20 + number % 3] * (number % 5))
-            made.hear(at, look)
-        elif step == "same look":
-            made.hear(at, look)
-        elif step == "look without tensors":
-            made.hear(at, replace(look_at(at, [20, 30, 40][: number % 4]), inventory=None))
-        else:
-            made.deliver(at)
+            continue
+        if step in LOOKS:
+            made.hear(at, LOOKS[step](at))
+        made.deliver(at)
     path = made.write(tmp_path_factory.mktemp("any") / "job")
     assert moments_in(path) == made.moments[GREETING.pid]
+
+
+def test_names_that_looks_at_some_tensors_brought_are_there_in_a_replay_and_after_a_jump(tmp_path):
+    made = Made()
+    live = [20, 30, 40, 50]
+    for number, seen in enumerate([look_at(BEGAN, live), *(part_of(look_at(BEGAN + n, live)) for n in range(1, 5))]):
+        made.hear(BEGAN + number, seen)
+        made.deliver(BEGAN + number + 0.1)
+    path = made.write(tmp_path / "job")
+    assert moments_in(path) == made.moments[GREETING.pid]
+    owners = [set(moment.devices[0].layout.owners.values()) for moment in moments_in(path)]
+    assert [len(some) for some in owners] == [4] * 5
+    story = Story(Recording(path))
+    jumped = story.advance(BEGAN + 5, is_rough=True)[GREETING.pid].latest
+    assert len(set(jumped.devices[0].layout.owners.values())) == 4
 
 
 @settings(max_examples=50 * SCALE, deadline=None)
@@ -166,13 +224,54 @@ def test_the_memory_of_a_chunk_is_limited():
     header = chunks._HEADER.pack(chunks.MAGIC, ChunkKind.RECORDS, 0, 0, 1.0, len(BOMB))
     checked = header + chunks._SUM.pack(zlib.crc32(BOMB, zlib.crc32(header)))
     with pytest.raises(chunks.DamagedError, match="more than a chunk may hold"):
-        chunks.content_of(checked, BOMB)
+        chunks.text_of(checked, BOMB)
 
 
 def test_the_number_of_values_in_a_chunk_is_limited():
     chunk = write_chunk(ChunkKind.RECORDS, 0, 1.0, [[]] * (chunks.MAX_PARTS // 2 + 10))
     with pytest.raises(chunks.DamagedError, match="more values than a chunk may hold"):
-        chunks.content_of(chunk[:HEADER_BYTES], chunk[HEADER_BYTES:])
+        chunks.content_of(chunks.text_of(chunk[:HEADER_BYTES], chunk[HEADER_BYTES:]))
+
+
+def endless_job(path: Path) -> Path:
+    """A recording in whose middle there are a thousand chunks that are each within their limit."""
+    made = job(8)
+    label = "x" * 400_000
+    large = [[BEGAN + 4, GREETING.pid, "message", {"type": "mark", "time": BEGAN + 4, "label": label}]]
+    middle = len(made.chunks) // 2
+    made.chunks[middle:middle] = [write_chunk(ChunkKind.RECORDS, 0, BEGAN + 4, large)] * 1000
+    return made.write(path)
+
+
+def test_all_chunks_together_inflate_to_no_more_than_a_multiple_of_the_file(monkeypatch, tmp_path):
+    path = endless_job(tmp_path / "job")
+    inflated_bytes, inflate = 0, chunks.text_of
+
+    def counting(header: bytes, payload: bytes) -> bytes:
+        nonlocal inflated_bytes
+        text = inflate(header, payload)
+        inflated_bytes += len(text)
+        return text
+
+    monkeypatch.setattr(reader, "text_of", counting)
+    monkeypatch.setattr(reader, "INFLATED_AT_LEAST", 1_000_000)
+    recording = Recording(path)
+    story = Story(recording)
+    (timeline,) = story.advance(recording.ends).values()
+    allowed_bytes = chunks.INFLATED_PER_BYTE * path.stat().st_size
+    assert allowed_bytes < 400_000_000 / 2
+    assert inflated_bytes < allowed_bytes + 2_000_000
+    assert recording.notices == (reader.INFLATES_TOO_MUCH,)
+    assert timeline.latest.problems == (Problem(reader.INFLATES_TOO_MUCH),)
+    assert [point.time for point in timeline.points[:3]] == [moment.time for moment in LIVE[:3]]
+
+
+def test_a_chunk_that_is_read_again_counts_once(tmp_path):
+    recording = Recording(job(4).write(tmp_path / "job"))
+    records = len(list(recording.records()))
+    left_bytes = recording._may_inflate_bytes
+    assert all(len(list(recording.records())) == records for _ in range(10))
+    assert recording._may_inflate_bytes == left_bytes
 
 
 def test_a_look_too_large_for_a_reader_is_left_out(monkeypatch, tmp_path):

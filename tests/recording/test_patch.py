@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.sources.recording.patch import PatchError, difference, patched
+from gputui.sources.files.recording.patch import PatchError, difference, patched
 
 SMALL = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2, width=16) | st.sampled_from(["", "a", "b"])
 VALUES = st.recursive(

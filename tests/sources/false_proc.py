@@ -67,8 +67,6 @@ class FalseProc:
     def spoil(self, pid: int, random: Random) -> None:
         """Make one file of a process unreadable, or change what it holds; reading a folder raises OSError."""
         name, fault = random.choice(FILES), random.choice(FAULTS)
-        if name == "stat" and fault == "folder":
-            fault = "missing"
         path = self.root / str(pid) / name
         content = path.read_bytes()
         path.unlink()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,10 +18,13 @@ from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse
 from gputui.model.process import Identity, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources import procfs
+from gputui.sources.probe import listing
+from gputui.sources.probe.listing import CannotAttachError
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.details import DESCENDANTS_AT_MOST
 from gputui.sources.processes.family import ANCESTORS_AT_MOST, Family
 from gputui.sources.procfs import COMMAND_BYTES, DETAIL_BYTES, ProcFs
+from gputui.sources.signals import SignalRefused, send_signal
 from gputui.units import GIB, MIB
 from tests.scale import SCALE
 from tests.sources.children import IDLE, look_at, running
@@ -234,7 +241,7 @@ def test_files_of_any_content_that_vanish_at_any_moment_raise_nothing(proc: Fals
             states.add(process.state)
             details = watcher.details(process.identity)
             assert isinstance(details.threads, (int, Absent))
-    assert {ProcessState.SLEEPING, ProcessState.VANISHED} <= states
+    assert {ProcessState.SLEEPING, ProcessState.VANISHED, ProcessState.UNREADABLE} <= states
 
 
 def test_a_file_of_unknown_form_is_a_reason(proc: FalseProc) -> None:
@@ -246,4 +253,40 @@ def test_a_file_of_unknown_form_is_a_reason(proc: FalseProc) -> None:
     (proc.root / str(FIRST) / "stat").write_bytes(b"no field")
     (process,) = watcher.read(uses(FIRST)).processes
     assert process.identity == Identity(FIRST, 1763640000.0 + FIRST / os.sysconf("SC_CLK_TCK"))
-    assert process.state is ProcessState.VANISHED
+    assert process.state is ProcessState.UNREADABLE
+    assert process.rss_bytes == Absent("cannot be read: its form is unknown")
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Let this process open no file: each attempt fails with EMFILE."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_file_descriptors_readings_are_absent_with_the_reason():
+    reason = Absent("cannot be read: Too many open files")
+    with running(IDLE) as child:
+        now = [1.0]
+        watcher = ProcessSource(clock=lambda: now[0])
+        (before,) = look_at(watcher, child.pid)
+        with no_descriptor_left():
+            now[0] += 40.0  # the family and the descriptions are due
+            (process,) = look_at(watcher, child.pid)
+            details = watcher.details(before.identity)
+            with pytest.raises(SignalRefused, match="Too many open files"):
+                send_signal(before.identity, signal.SIGTERM)
+            with pytest.raises(CannotAttachError, match="Too many open files"):
+                listing.attach(child.pid)
+            (stranger,) = look_at(ProcessSource(), child.pid)
+        (after,) = look_at(watcher, child.pid)
+    assert process.state is ProcessState.UNREADABLE
+    assert (process.identity, process.user, process.command) == (before.identity, before.user, before.command)
+    assert process.cpu_percent == process.rss_bytes == reason
+    assert details.threads == details.environment == reason
+    assert stranger.command == reason
+    assert (after.state, after.identity) == (before.state, before.identity)

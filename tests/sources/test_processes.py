@@ -166,13 +166,17 @@ def test_a_command_that_changes_is_read_again():
     assert after.command != before.command
 
 
-def test_the_probe_is_looked_up_by_pid_and_user():
+def test_processes_with_a_probe_are_asked_for_once_at_each_look():
     asked = []
-    with running(IDLE) as child:
-        watcher = source(has_probe=lambda pid, user: not asked.append((pid, user)))
-        (process,) = look_at(watcher, child.pid)
-    assert process.has_probe
-    assert asked == [(child.pid, ME)]
+    with running(IDLE) as child, running(IDLE) as other:
+
+        def pids_with_probes() -> frozenset[int]:
+            asked.append(child.pid)
+            return frozenset({child.pid})
+
+        processes = look_at(source(pids_with_probes=pids_with_probes), child.pid, other.pid)
+    assert [process.has_probe for process in processes] == [True, False]
+    assert asked == [child.pid]
 
 
 @pytest.mark.root

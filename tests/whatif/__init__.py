@@ -1,0 +1,1 @@
+"""The model of the allocator, against PyTorch's own."""

@@ -1,0 +1,86 @@
+"""Programs run under real settings, and their traces as the what-if takes them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from gputui.explain.whatif.recorded import Recorded, recorded
+from gputui.explain.whatif.settings import DEFAULTS, with_settings
+from gputui.model.allocator import Block, BlockState, Segment
+from gputui.model.trace import Trace
+from tests import torches
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture
+def run(cuda_path, tmp_path) -> Callable[..., dict[str, Any]]:
+    """Run a program of this folder under settings of the allocator; returns its report."""
+    if cuda_path == torches.NO_CUDA_BUILD:
+        pytest.skip("no CUDA build of PyTorch")
+
+    def run_program(
+        name: str, *arguments: object, settings: str = "", variables: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        environment = torches.fake_cuda(cuda_path, tmp_path) | {"PYTORCH_CUDA_ALLOC_CONF": settings} | variables
+        words = [str(argument) for argument in arguments]
+        return torches.run_program(cuda_path, PROGRAMS / name, *words, environment=environment)
+
+    return run_program
+
+
+WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
+"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+
+
+@pytest.fixture(scope="session")
+def reports(torch_path) -> dict[str, dict[str, Any]]:
+    """The reports on the functions in `ahead.py`, on tensors without data."""
+    forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "evaluatoin")
+    names = ("gpt", "lora", "resnet", "unet", *forms)
+    return torches.run_program(torch_path, PROGRAMS / "ahead.py", *names, environment=WORKSPACE)
+
+
+def trace_of(report: dict[str, Any]) -> Trace:
+    """The trace in a report."""
+    count = len(report["actions"])
+    calls = report.get("empty_cache_calls", [])
+    return Trace(
+        0,
+        bytes(report["actions"]),
+        array("Q", report["addresses"]),
+        array("Q", report["sizes_bytes"]),
+        array("Q", report["streams"]),
+        array("q", [0]) * count,
+        array("i", [-1]) * count,
+        empty_cache_calls=tuple(calls),
+    )
+
+
+def recorded_in(report: dict[str, Any], settings: str = "") -> Recorded:
+    """What a report holds, ready for a replay; recorded under `settings`."""
+    segments = [_segment(entry) for entry in report["segments"]]
+    return recorded(trace_of(report), segments, with_settings(DEFAULTS, settings))
+
+
+def _segment(entry: dict[str, Any]) -> Segment:
+    blocks = tuple(
+        Block(block["address"], block["size"], block["requested_size"], BlockState(block["state"]))
+        for block in entry["blocks"]
+    )
+    return Segment(
+        0,
+        entry["address"],
+        entry["total_size"],
+        entry["stream"],
+        entry["segment_type"] == "small",
+        entry["is_expandable"],
+        tuple(entry["segment_pool_id"]),
+        blocks,
+    )

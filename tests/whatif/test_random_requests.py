@@ -1,0 +1,44 @@
+"""Random programs, traced under the default settings and really run under others: the model gives the same bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.replay import replay
+from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.units import MIB
+from tests.scale import SCALE
+from tests.whatif.conftest import trace_of
+
+pytestmark = [pytest.mark.every_torch, pytest.mark.long]
+
+FIRST_SEED, COUNT = 1, 8
+DEVICE_BYTES = int(79.65 * 1024) * MIB
+CONTEXT_BYTES = 518 * MIB
+
+SETTINGS = [
+    pytest.param("", 1.0, id="as recorded"),
+    pytest.param("expandable_segments:True", 1.0, id="expandable"),
+    pytest.param("max_split_size_mb:64", 1.0, id="max_split"),
+    pytest.param("roundup_power2_divisions:[64:8,256:4,>:1]", 1.0, id="roundup"),
+    pytest.param("garbage_collection_threshold:0.3", 0.1, id="garbage_collection"),
+]
+
+
+@pytest.mark.parametrize(("settings", "fraction"), SETTINGS)
+def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, record_property):
+    count = COUNT * SCALE
+    recorded = run("random_requests.py", FIRST_SEED, count, 1, "trace")["programs"]
+    real = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)["programs"]
+    record_property("count", f"{count} programs")
+    device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
+    for trace, measured in zip(recorded, real, strict=True):
+        operations = operations_of(trace_of(trace), ())
+        outcome = replay(operations, with_settings(DEFAULTS, settings), device)
+        expected = {name: measured[name] for name in ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")}
+        assert {name: getattr(outcome, name) for name in expected} == expected, f"seed {trace['seed']}"
+        assert outcome.retries == measured["retries"]
+        assert not outcome.is_out_of_memory
+    assert any(program["empty_cache_calls"] for program in recorded)
+    assert any(program["failures"] for program in recorded)

@@ -1,0 +1,54 @@
+"""Trainings recorded with one setting and one batch, and really run with others."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.explain.whatif.cases import AS_RECORDED, Case, Known, answer, largest_batch
+from gputui.units import MIB
+from tests.whatif.conftest import recorded_in
+
+TOLERANCE = 0.02
+"""How far a peak for another batch may be from the real one."""
+
+
+@pytest.mark.parametrize("model", ["gpt", "lora", "resnet", "unet"])
+@pytest.mark.parametrize("part", ["whole", "middle"])
+def test_the_recorded_settings_give_the_recorded_peaks(run, model, part):
+    report = run("training_steps.py", model, 4, part, "trace")
+    outcome = answer(recorded_in(report), AS_RECORDED)
+    assert outcome.known is Known.EXACT
+    assert outcome.outcome.peak_reserved_bytes == report["peak_reserved_bytes"]
+    assert outcome.outcome.reserved_bytes == report["reserved_bytes"]
+
+
+@pytest.mark.parametrize("settings", ["expandable_segments:True", "max_split_size_mb:32", "roundup_power2_divisions:4"])
+def test_other_settings_give_what_a_real_run_takes(run, settings):
+    recorded = recorded_in(run("training_steps.py", "gpt", 4, "whole", "trace"))
+    real = run("training_steps.py", "gpt", 4, "none", settings=settings)
+    outcome = answer(recorded, Case(settings, settings))
+    assert outcome.known is Known.EXACT
+    assert outcome.outcome.peak_reserved_bytes == real["peak_reserved_bytes"]
+    assert outcome.outcome.peak_allocated_bytes == real["peak_allocated_bytes"]
+
+
+@pytest.mark.parametrize("model", ["gpt", "lora", "resnet"])
+@pytest.mark.parametrize("batch", [8, 32])
+def test_another_batch_takes_what_a_real_run_takes(run, model, batch):
+    recorded = recorded_in(run("training_steps.py", model, 4, "whole", "trace"))
+    real = run("training_steps.py", model, batch, "none")
+    outcome = answer(recorded, Case("batch", batch=(4, batch)))
+    assert outcome.known is Known.SCALED
+    assert outcome.outcome.peak_reserved_bytes == pytest.approx(real["peak_reserved_bytes"], rel=TOLERANCE)
+    assert outcome.outcome.peak_allocated_bytes == pytest.approx(real["peak_allocated_bytes"], rel=TOLERANCE)
+
+
+def test_the_largest_batch_that_fits_is_the_true_one(run):
+    limit = 2048 * MIB
+    recorded = recorded_in(run("training_steps.py", "gpt", 4, "whole", "trace"))
+    largest = largest_batch(recorded, 4, Case("device", device_memory_bytes=limit))
+    assert largest is not None
+    assert largest.peak_reserved_bytes <= limit
+    fitting, failing = (run("training_steps.py", "gpt", batch, "none") for batch in (largest.batch, largest.batch + 2))
+    assert fitting["peak_reserved_bytes"] <= limit * (1 + TOLERANCE)
+    assert failing["peak_reserved_bytes"] > limit
