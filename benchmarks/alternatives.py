@@ -26,12 +26,12 @@ from gputui.errors import GputuiError
 from gputui.model.allocator import Block, BlockState, Segment
 from gputui.model.target import Look
 from gputui.protocol import frames
+from gputui.sources.files.recording.chunks import HEADER_BYTES, ChunkKind, content_of, write_chunk
+from gputui.sources.files.recording.index import open_file, places_of
+from gputui.sources.files.recording.reader import Recording
 from gputui.sources.probe.decode import decode
-from gputui.sources.recording.chunks import HEADER_BYTES, ChunkKind, content_of, write_chunk
-from gputui.sources.recording.index import open_file, places_of
-from gputui.sources.recording.reader import Recording
 
-SHIPPED = Path(__file__).parents[1] / "gputui" / "sources" / "recording" / "training.gputui"
+SHIPPED = Path(__file__).parents[1] / "gputui" / "sources" / "files" / "recording" / "training.gputui"
 ROUNDS = 7
 DAMAGES = 200
 

@@ -1,0 +1,142 @@
+"""How often the model of the allocator gives the bytes that PyTorch really reserves.
+
+    python -m benchmarks.whatif [--programs 300] [--python other/bin/python]
+
+Random programs and trainings are recorded under the default settings, replayed under each of the others, and really
+run under them, on fake GPUs. Prints, for each setting, how many are equal to the byte. Then the trainings take steps on
+tensors without data, and real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any
+
+from gputui.explain.whatif.ahead import recorded_ahead
+from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
+from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.replay import Outcome, replay
+from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.sources.rehearsal import rehearsal_of
+from gputui.units import format_bytes
+from tests import torches
+from tests.whatif.conftest import PROGRAMS, recorded_in, trace_of
+from tests.whatif.test_random_requests import CONTEXT_BYTES, DEVICE_BYTES
+
+SETTINGS = (
+    ("", 1.0),
+    ("expandable_segments:True", 1.0),
+    ("max_split_size_mb:64", 1.0),
+    ("roundup_power2_divisions:[64:8,256:4,>:1]", 1.0),
+    ("expandable_segments:True,max_split_size_mb:64", 1.0),
+    ("garbage_collection_threshold:0.3", 0.1),
+)
+"""Settings, and the memory fraction under which the random programs run: garbage is collected only near a limit."""
+TRAININGS = ("gpt", "lora", "resnet", "unet")
+BATCH = "4"
+PROGRAMS_A_RUN = 8
+WORKSPACES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
+"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+FIGURES = ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")
+
+Run = Callable[..., dict[str, Any]]
+
+
+@dataclass
+class Tally:
+    """How many of the compared were equal, and which were not."""
+
+    compared: int = 0
+    different: list[str] = field(default_factory=list)
+
+    def add(self, name: str, outcome: Outcome, measured: dict[str, Any]) -> None:
+        """Compare one replay with what was measured."""
+        self.compared += 1
+        wrong = [figure for figure in FIGURES if getattr(outcome, figure) != measured[figure]]
+        if wrong:
+            self.different.append(f"{name}: {', '.join(wrong)}")
+
+    @property
+    def words(self) -> str:
+        """As two cells of a table."""
+        equal = self.compared - len(self.different)
+        share = f"{equal / self.compared:.1%}" if self.compared else "-"
+        return f"{equal} of {self.compared} ({share})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, compare, and print a table."""
+    parser = argparse.ArgumentParser(description="How often a replay gives the bytes of a real run.")
+    parser.add_argument("--programs", type=int, default=300, help="how many random programs")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with a CUDA build of PyTorch")
+    parsed = parser.parse_args(arguments)
+    if not torches.has_cuda_build(parsed.python):
+        print(f"{parsed.python} has no CUDA build of PyTorch.")
+        return 1
+    run = partial(_run, parsed.python)
+    programs = _random_programs(run, parsed.programs)
+    trainings = _trainings(run)
+    print("| settings | random programs that are equal | trainings |\n| --- | ---: | ---: |")
+    for settings, _ in SETTINGS:
+        print(f"| {settings or 'as recorded'} | {programs[settings].words} | {trainings[settings].words} |")
+    _print_ahead(run, parsed.python)
+    for settings, tally in (*programs.items(), *trainings.items()):
+        for line in tally.different:
+            print(f"{settings or 'as recorded'}: {line}")
+    return 0
+
+
+def _print_ahead(run: Run, python: str) -> None:
+    """The peaks of steps on tensors without data, beside those of real ones."""
+    print("\n| model | without running | real | difference |\n| --- | ---: | ---: | ---: |")
+    reports = torches.run_program(python, PROGRAMS / "ahead.py", *TRAININGS, environment=WORKSPACES)
+    for model in TRAININGS:
+        rehearsed = recorded_ahead(rehearsal_of(reports[model], model, python), DEFAULTS, Device())
+        ahead = answer(rehearsed, AS_WRITTEN).outcome.peak_reserved_bytes
+        real = run("training_steps.py", model, BATCH, "none", variables=WORKSPACES)["peak_reserved_bytes"]
+        print(f"| {model} | {format_bytes(ahead)} | {format_bytes(real)} | {ahead / real - 1:+.1%} |")
+
+
+def _run(
+    python: str, name: str, *arguments: object, settings: str = "", variables: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    words = [str(argument) for argument in arguments]
+    with TemporaryDirectory() as folder:  # new fake GPUs for each run
+        environment = torches.fake_cuda(python, Path(folder)) | {"PYTORCH_CUDA_ALLOC_CONF": settings} | variables
+        return torches.run_program(python, PROGRAMS / name, *words, environment=environment)
+
+
+def _random_programs(run: Run, count: int) -> dict[str, Tally]:
+    tallies = {settings: Tally() for settings, _ in SETTINGS}
+    for first in range(1, count + 1, PROGRAMS_A_RUN):
+        size = min(PROGRAMS_A_RUN, count + 1 - first)
+        recorded = run("random_requests.py", first, size, 1, "trace")["programs"]
+        for settings, fraction in SETTINGS:
+            measured = run("random_requests.py", first, size, fraction, settings=settings)["programs"]
+            device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
+            for trace, real in zip(recorded, measured, strict=True):
+                operations = operations_of(trace_of(trace), ())
+                outcome = replay(operations, with_settings(DEFAULTS, settings), device)
+                tallies[settings].add(f"seed {trace['seed']}", outcome, real)
+    return tallies
+
+
+def _trainings(run: Run) -> dict[str, Tally]:
+    tallies = {settings: Tally() for settings, _ in SETTINGS}
+    for model in TRAININGS:
+        recorded = recorded_in(run("training_steps.py", model, BATCH, "whole", "trace"))
+        for settings, _ in SETTINGS:
+            measured = run("training_steps.py", model, BATCH, "none", settings=settings)
+            tallies[settings].add(model, answer(recorded, Case(settings, settings)).outcome, measured)
+    return tallies
+
+
+if __name__ == "__main__":
+    sys.exit(main())
