@@ -1,8 +1,9 @@
-"""Makes the recording that comes with gputui: `python screenshots/make_recording.py [PYTHON]`.
+"""Makes the recordings that come with gputui: `python screenshots/make_recording.py [NAME ...]`, all by default.
 
-`recorded_training.py` trains on a fake GPU (`tests/fakegpu`) until it runs out of memory, under PYTHON, by default the
-Python that runs this script, which needs a CUDA build of PyTorch. It is recorded as by `gputui attach --record`, and
-the file is checked for paths and names of this machine.
+Each program runs on a fake GPU (`tests/fakegpu`) under $PROGRAM_PYTHON, by default the Python that runs this script,
+which needs a CUDA build of PyTorch: `recorded_training.py` until it runs out of memory, and those of
+`tests/attach/programs/sick.py` for a while. They are recorded as by `gputui attach --record`, and the files are checked
+for paths and names of this machine.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 import zlib
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -25,22 +27,57 @@ sys.path.insert(0, str(REPOSITORY))
 from gputui.explain.disconnects import sentence  # noqa: E402 - from the repository, not an installed package
 from gputui.model.moment import TargetMoment  # noqa: E402
 from gputui.model.snapshot import Attention  # noqa: E402
+from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind  # noqa: E402
+from gputui.sources.files.recording.index import open_file, places_of  # noqa: E402
+from gputui.sources.files.recording.reader import Recording  # noqa: E402
+from gputui.sources.files.recording.recorder import Chunks, FileRecorder  # noqa: E402
+from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, Example, file_of  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
 from gputui.sources.probe.listing import list_probes  # noqa: E402
-from gputui.sources.recording.chunks import HEADER_BYTES  # noqa: E402
-from gputui.sources.recording.index import open_file, places_of  # noqa: E402
-from gputui.sources.recording.recorder import FileRecorder  # noqa: E402
-from gputui.sources.recording.shipped import SHIPPED  # noqa: E402
 from tests.torches import fake_cuda  # noqa: E402
 
-BYTES_AT_MOST = 350 * 1024
-LOOK_EVERY_S = 3.0
-"""How often to ask for a look with tensors: on a slow machine automatic looks leave them out."""
+KIB = 1024
+SICK = REPOSITORY / "tests" / "attach" / "programs" / "sick.py"
+LONG_S = 600.0
 
 
-def record(pid: int, path: Path) -> None:
-    """Attach as soon as the probe runs, and record until the program ends."""
+@dataclass(frozen=True)
+class Plan:
+    """How to record a program: `look_every_s` is how often to ask for a look with tensors.
+
+    On a slow machine automatic looks leave the tensors out.
+    """
+
+    program: Path
+    bytes_at_most: int
+    for_s: float
+    look_every_s: float
+    arguments: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+LARGE = {"SICK_WIDTH": "6144", "SICK_PAUSE_S": "0.7"}
+"""As large as a device of 80 GiB makes it worth a word, and slow enough for a small recording."""
+OTHERWISE = {
+    "graph_kept": {"SICK_BATCH": "16384"},
+    "exception_kept": {"SICK_BATCH": "16384"},
+    "old_optimizer": {"SICK_WIDTH": "4096"},
+    "replay_buffer": {"SICK_PAUSE_S": "0.3"},
+}
+LOOK_EVERY_S = {"gradients_kept": 2.5}
+
+
+def plan_of(example: Example) -> Plan:
+    """The training by itself, the sick programs with larger models than in the tests."""
+    if example is TRAINING:
+        return Plan(FOLDER / "recorded_training.py", 350 * KIB, LONG_S, 3.0)
+    name = example.name
+    return Plan(SICK, 56 * KIB, 50.0, LOOK_EVERY_S.get(name, 4.0), (name,), LARGE | OTHERWISE.get(name, {}))
+
+
+def record(pid: int, path: Path, plan: Plan) -> None:
+    """Attach as soon as the probe runs, and record until the program ends or the time is over."""
     while pid not in {probe.pid for probe in list_probes()}:
         time.sleep(0.05)
     recorder = FileRecorder(str(path), hostname="demo")
@@ -54,13 +91,33 @@ def record(pid: int, path: Path) -> None:
 
     feed = feed_opener(1.0, recorder)(lambda: snapshot)(pid, listen)
     feed.start()
-    while not ended.wait(LOOK_EVERY_S):
+    ends = time.monotonic() + plan.for_s
+    while not ended.wait(plan.look_every_s) and time.monotonic() < ends:
         snapshot = machine.look(Attention(), 1.0)
         feed.look()
+    feed.stop()
     recorder.close()
 
 
-def check(path: Path, *forbidden: str) -> None:
+def pack(path: Path, look_every_s: float) -> None:
+    """Leave out looks that follow another too soon, and write what is left between two looks as one chunk."""
+    recording = Recording(path)
+    kept: list[tuple[float, int, str, dict]] = []
+    last_s = 0.0
+    for place in recording.places:
+        if place.header.kind != ChunkKind.RECORDS:
+            continue
+        for time_s, pid, kind, content in recording.content_at(place):
+            if kind != "look_taken":
+                kept.append((time_s, pid, kind, content))
+            elif time_s - last_s >= look_every_s:
+                kept.append((time_s, pid, "message", recording.look_text(pid, content["number"])))
+                last_s = time_s
+    recording.close()
+    path.write_bytes(FIRST_LINE + b"".join(Chunks().of(kept)))
+
+
+def check(path: Path, bytes_at_most: int, *forbidden: str) -> None:
     """Fail if the file, uncompressed, names this machine."""
     with open_file(path) as file:
         text = b""
@@ -70,34 +127,47 @@ def check(path: Path, *forbidden: str) -> None:
     leaks = [
         word for word in ("/tmp", "/home", "/root", f'"{socket.gethostname()}"', *forbidden) if word.encode() in text
     ]
-    if leaks or path.stat().st_size > BYTES_AT_MOST:
-        sys.exit(f"{path}: {path.stat().st_size} bytes, and it contains {leaks}")
     print(f"{path}: {path.stat().st_size} bytes, {len(text)} unpacked")
+    if leaks or path.stat().st_size > bytes_at_most:
+        sys.exit(f"It is too large, or it contains {leaks}.")
 
 
-def main(python: str) -> None:
+def make(example: Example, python: str) -> None:
     """Run the program, and this script again in the environment of the fake GPU to record it."""
-    if "PROGRAM_PID" in os.environ:
-        record(int(os.environ["PROGRAM_PID"]), Path(os.environ["RECORDING"]))
-        return
+    plan = plan_of(example)
     with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
         recording = Path(folder) / "recording"
-        shutil.copy(FOLDER / "recorded_training.py", Path(folder) / "train.py")
+        shutil.copy(plan.program, Path(folder) / "train.py")
         variables = {**fake_cuda(python, Path(folder), gpus=1), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
         environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"}
         environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that the command shows as "python"
-        command = ["python", "train.py"]
-        program = subprocess.Popen(command, cwd=folder, env={**environment, "LD_PRELOAD": preload})
+        program = subprocess.Popen(
+            ["python", "train.py", *plan.arguments],
+            cwd=folder,
+            env={**environment, **plan.variables, "LD_PRELOAD": preload},
+            stdout=subprocess.DEVNULL,
+        )
         try:
-            recorder_environment = {**environment, "PROGRAM_PID": str(program.pid), "RECORDING": str(recording)}
-            subprocess.run([sys.executable, __file__, python], env=recorder_environment, check=True)
+            its_variables = {**environment, "PROGRAM_PID": str(program.pid), "RECORDING": str(recording)}
+            subprocess.run([sys.executable, __file__, example.name], env=its_variables, check=True)
         finally:
             program.kill()
             program.wait()
-        check(recording, folder, str(REPOSITORY), python)
-        shutil.copyfile(recording, SHIPPED)
+        pack(recording, plan.look_every_s)
+        check(recording, plan.bytes_at_most, folder, str(REPOSITORY), python)
+        shutil.copyfile(recording, file_of(example))
+
+
+def main(names: list[str]) -> None:
+    """Make all or some of the recordings, or record a program that runs."""
+    chosen = [example for example in EXAMPLES if example.name in names or not names]
+    if "PROGRAM_PID" in os.environ:
+        record(int(os.environ["PROGRAM_PID"]), Path(os.environ["RECORDING"]), plan_of(chosen[0]))
+        return
+    for example in chosen:
+        make(example, os.environ.get("PROGRAM_PYTHON", sys.executable))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else sys.executable)
+    main(sys.argv[1:])
