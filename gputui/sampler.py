@@ -76,9 +76,8 @@ class Sampler:
         self._wake.set()
 
     def replace(self, machine: Machine) -> None:
-        """Look at `machine` from now on, and close the one before."""
-        old, self._machine = self._machine, machine
-        old.close()
+        """Look at `machine` from now on; the one before stays open."""
+        self._machine = machine
         self._wake.set()
 
     def _run(self) -> None:

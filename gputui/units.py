@@ -3,8 +3,9 @@
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
+TIB = 1024**4
 
-_STEPS = ((1024**4, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+_STEPS = ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
 def format_bytes(count: float) -> str:
@@ -13,6 +14,11 @@ def format_bytes(count: float) -> str:
         if abs(count) >= step:
             return f"{_short(count / step)} {unit}"
     return f"{count:.0f} B"
+
+
+def format_bytes_signed(count: float) -> str:
+    """A difference in bytes: +20.0 MiB, -1.2 GiB."""
+    return f"{'+' if count >= 0 else ''}{format_bytes(count)}"
 
 
 def format_bytes_short(count: float) -> str:
