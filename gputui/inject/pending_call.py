@@ -6,7 +6,6 @@ the thread runs code that restores all of its registers by itself (see `x86_64.s
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 import time
@@ -94,12 +93,8 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
     with Memory(plan.pid, is_writable=True) as memory:
         thread = Thread(plan.pid, machine)
         reached("seized")
-        thread.interrupt()
-        stop = thread.wait(STOP_WITHIN_S)
+        _stop(thread)
         began = time.perf_counter()
-        if stop is not Stop.INTERRUPTED:
-            thread.let_go()
-            raise StepError("stopped", "a signal arrived at that moment", errno.EAGAIN)
         reached("stopped")
         registers = thread.registers()
         frame = machine.frame_of(registers)
@@ -126,6 +121,19 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         reached("released")
         _erase(memory, plan, machine, data)
     return Queued(data, code, registers[machine.instruction], stopped_s)
+
+
+def _stop(thread: Thread) -> None:
+    """Stop it, and pass on the signals that arrive first."""
+    thread.interrupt()
+    deadline = time.monotonic() + STOP_WITHIN_S
+    stop = thread.wait(STOP_WITHIN_S)
+    while stop is Stop.SIGNAL and time.monotonic() < deadline:
+        thread.go_on()
+        stop = thread.wait(STOP_WITHIN_S)
+    if stop is not Stop.INTERRUPTED:
+        thread.let_go()
+        raise StepError("stopped", "signals or job control kept it from stopping")
 
 
 def _erase(memory: Memory, plan: Plan, machine: Machine, data: int) -> None:

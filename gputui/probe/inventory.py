@@ -50,6 +50,8 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
+KEPT_SHARE = 0.25
+"""The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
 AUTOMATIC_HEADROOM = 4
 """How much longer than expected a scan that nobody asked for may take without exceeding its stop."""
 
@@ -171,8 +173,10 @@ class _InventoryRun:
         self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
-        self._search.explore(self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter), meter)
+        meter = self._meter.part(KEPT_SHARE)
         self._search.explore(memory.search.optimizers(), meter)
+        kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
+        self._search.explore(kept, meter)
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))

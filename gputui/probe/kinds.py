@@ -105,7 +105,8 @@ class TypeClassifier:
 
     def of_interest(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """Those of these pairs whose second value is of interest."""
-        return list(compress(pairs, self.kinds_of(map(_second, pairs))))
+        kinds = self.kinds_of(map(_second, pairs))
+        return list(compress(pairs, kinds)) if any(kinds) else []
 
     def _looked_up(self, classes: list[type], by_type: _PlainKinds) -> list[int]:
         if plain.are_plain(classes):

@@ -74,10 +74,12 @@ class Meter:
 
     def _grant(self, steps: int) -> bool:
         """Read the clock, and allow these steps and some more where there is time."""
+        if self.is_over:
+            return False
         taken = self.steps
         is_large = steps > STEPS_BETWEEN_CHECKS
         has_time = self._clock() <= self._ends_at and (not is_large or steps <= self.affordable_steps())
-        if self.is_over or not has_time or taken + steps > self._max_steps:
+        if not has_time or taken + steps > self._max_steps:
             self.is_over = True
             self._granted, self._left = self._granted - self._left, 0
             self.leave_out()

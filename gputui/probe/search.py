@@ -35,8 +35,6 @@ REMEMBERED_AT_MOST = 20_000
 FORGETS_EVERY = 64
 """How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
 
-READ_AT_MOST = 2
-"""How often a container is read that another thread changes meanwhile."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
@@ -209,9 +207,12 @@ class VariableSearch:
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""
-        for _ in range(READ_AT_MOST):
-            with suppress(RuntimeError):  # "deque mutated during iteration", and the like for sets and dictionaries
-                return self._reader.read(value, kind, self._memory.starts.get(id(value), 0))
+        start = self._memory.starts.get(id(value), 0)
+        try:
+            return self._reader.read(value, kind, start)
+        except RuntimeError:  # "deque mutated during iteration", and the like for sets and dictionaries
+            with suppress(RuntimeError):
+                return self._reader.read(value, kind, start)
         return None
 
     def _inside(self, named: NamedValue, kind: int, meter: Meter, trail: _Trail) -> list[NamedValue]:
@@ -221,11 +222,9 @@ class VariableSearch:
             meter.leave_out()
             trail.cut_last()
             return []
-        meter.spend(len(contents.items) // ELEMENTS_PER_STEP)
-        inside = [
-            NamedValue(element, join(named.name, key), named.where, named.keeper)
-            for key, element in self._classifier.of_interest(contents.items)
-        ]
+        meter.spend(contents.read // ELEMENTS_PER_STEP)
+        _, name, where, keeper = named
+        inside = [NamedValue(element, join(name, key), where, keeper) for key, element in contents.items]
         if not contents.is_whole:
             self._memory.starts[id(named.value)] = contents.next_start
             if any(kind <= OPTIMIZER for kind in self._classifier.kinds_of(element.value for element in inside)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, NamedTuple
 
 from gputui.probe import plain
@@ -62,9 +62,13 @@ class NamedValue(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a value holds, each with its part of the name; `next_start` is where the next look has to go on, or 0."""
+    """What a value holds that is of interest, each with its part of the name.
+
+    `read` elements were passed over for it; `next_start` is where the next look has to go on, or 0.
+    """
 
     items: list[tuple[str, Any]]
+    read: int = 0
     is_whole: bool = True
     next_start: int = 0
 
@@ -92,14 +96,15 @@ class ContentReader:
 
     def object(self, value: AnyObject, _start: int) -> Contents:
         named = self._classifier.of_interest(self._attributes.items(value))
-        return Contents([(f".{name}", attribute) for key, attribute in named if (name := plain.name_of(key))])
+        items = [(f".{name}", attribute) for key, attribute in named if (name := plain.name_of(key))]
+        return Contents(items, len(named))
 
     def optimizer(self, value: AnyObject, start: int) -> Contents:
         items = self.object(value, start).items
         return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
 
     def function(self, value: AnyObject, _start: int) -> Contents:
-        return Contents(_closure(value))
+        return Contents(self._classifier.of_interest(_closure(value)))
 
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
@@ -107,30 +112,40 @@ class ContentReader:
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
         size = base.__len__(sequence)
+        if size <= SAMPLE:
+            return Contents(self._numbered(_part(base, sequence, 0, size), 0), size)
         if not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
             return Contents([])
-        at_once = self._at_once(_part(base, sequence, 0, min(size, SAMPLE)))
+        at_once = self._at_once(_part(base, sequence, 0, SAMPLE))
         spans = _spans(size, start, at_once, is_indexed=base in (list, tuple))
-        items = [
-            (f"[{number}]", element)
-            for first, last in spans
-            for number, element in enumerate(_part(base, sequence, first, last), first)
-        ]
-        return Contents(items, size <= at_once, spans[0][1])
+        items = [item for first, last in spans for item in self._numbered(_part(base, sequence, first, last), first)]
+        return Contents(items, sum(last - first for first, last in spans), size <= at_once, spans[0][1])
 
     def mapping(self, mapping: AnyObject, start: int) -> Contents:
         size = dict.__len__(mapping)
+        if size <= SAMPLE:
+            return Contents(self._keyed(list(dict.items(mapping))), size)
         head = list(islice(dict.values(mapping), SAMPLE))
-        tail = list(islice(reversed(dict.values(mapping)), SAMPLE)) if size > SAMPLE else []
+        tail = list(islice(reversed(dict.values(mapping)), SAMPLE))
         if not any(self._classifier.kinds_of(head + tail)):
             return Contents([])
         at_once = self._at_once(head)
         if size <= at_once:
-            return Contents([(f"[{plain.key_text(key)}]", value) for key, value in list(dict.items(mapping))])
+            return Contents(self._keyed(list(dict.items(mapping))), size)
         first, last = _spans(size, start, at_once, is_indexed=False)[0]
         items = list(islice(dict.items(mapping), first, last))
         items += islice(reversed(dict.items(mapping)), at_once // 2)
-        return Contents([(f"[{plain.key_text(key)}]", value) for key, value in items], is_whole=False, next_start=last)
+        return Contents(self._keyed(items), len(items), is_whole=False, next_start=last)
+
+    def _numbered(self, elements: list[Any], first: int) -> list[tuple[str, Any]]:
+        """Those of interest, with their place as in `name[3]`."""
+        kinds = self._classifier.kinds_of(elements)
+        if not any(kinds):
+            return []
+        return [(f"[{number}]", element) for number, element in compress(enumerate(elements, first), kinds)]
+
+    def _keyed(self, items: list[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+        return [(f"[{plain.key_text(key)}]", value) for key, value in self._classifier.of_interest(items)]
 
     def _at_once(self, sample: list[Any]) -> int:
         holds_others = any(kind > OPTIMIZER for kind in self._classifier.kinds_of(sample))
@@ -184,6 +199,8 @@ def _part(base: AnyObject, sequence: AnyObject, first: int, last: int) -> list[A
 
 def _base(sequence: AnyObject) -> AnyObject:
     cls = type(sequence)
+    if cls is list or cls is tuple:
+        return cls
     return next(base for base in SEQUENCES if issubclass(cls, base))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 
 _CHECKSUM = """
-    import math, os, select, sys, threading
+    import itertools, math, os, select, sys, threading
 
     def checksum():
         whole, real = 1, 0.5
@@ -17,8 +17,11 @@ _CHECKSUM = """
             real = math.sin(real * 3.7) + real / 3
         return whole, real
 
+    questions = itertools.count()
+
     def is_told_to_end():
-        return bool(select.select([sys.stdin], [], [], 0)[0])
+        # Giving up the interpreter's lock every few milliseconds, for microseconds, would starve all other threads.
+        return next(questions) % 16 == 0 and bool(select.select([sys.stdin], [], [], 0)[0])
 
     expected = checksum()
 """

@@ -7,7 +7,7 @@ import pytest
 from gputui.probe.memory import ENTRIES_AT_MOST, Memory
 
 STEPS = 5000
-CALLS_PER_STEP, CALLS_BESIDE = 100, 30_000
+CALLS_PER_STEP, CALLS_BESIDE = 60, 30_000
 """How many calls of Python and C functions a step takes at most, and what each look calls beside its steps."""
 
 GROWING = (
