@@ -43,7 +43,7 @@ def torch_pythons() -> list[str]:
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Pass a test the first interpreter, or each one if it is marked `every_torch`, as `torch_path` or `cuda_path`."""
-    for name in {"torch_path", "cuda_path"}.intersection(metafunc.fixturenames):
+    for name in filter(metafunc.fixturenames.__contains__, ("torch_path", "cuda_path")):
         paths = [path for path in torch_pythons() if name == "torch_path" or has_cuda_build(path)]
         chosen = paths if metafunc.definition.get_closest_marker("every_torch") else paths[:1]
         ids = [Path(path).absolute().parents[1].name for path in chosen] or ["no-cuda-build"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from gputui.model.target import ActionName
+from gputui.model.target import ActionName, ActionResult, Look
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from tests.attach.children import Child, Python
+from tests.attach.children import LIMIT_S, Child, Python
 from tests.attach.small_training import FOR_EVER, TRAINING
 
 VIEWERS = 3
@@ -54,16 +54,17 @@ def storm(child: Child, *, looks: int) -> Iterator[None]:
         with child.attach() as client:
             client.subscribe(0.1)
             for turn in range(looks):
-                client.look(("walk", "", "scan")[(number + turn) % 3])
+                client.ask_look(("walk", "", "scan")[(number + turn) % 3])
+                client._await(Look, LIMIT_S)  # on a busy machine, each viewer waits for the others' looks
                 if turn % 5 == number:
-                    client.run_action(ActionName.COLLECT)
+                    client.ask_action(ActionName.COLLECT)
+                    client._await(ActionResult, LIMIT_S)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(VIEWERS)]
-    for thread in threads:
-        thread.start()
-    yield
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(VIEWERS) as viewers:
+        asked = [viewers.submit(ask, number) for number in range(VIEWERS)]
+        yield
+        for future in asked:
+            future.result()
 
 
 @pytest.mark.parametrize("switch_on", ["sys.setprofile(profile)", TRACED], ids=["profiled", "traced"])

@@ -35,15 +35,18 @@ class LabMachine(FakeMachine):
 
     def __init__(self) -> None:
         self.time, self.after_s = 1000.0, 1.0
+        self.begun = 0
+        """The number of the snapshot of the last look that has begun."""
         self.source = NvmlSource(clock=lambda: self.time)
         super().__init__(scenes.snapshot(number=1))
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         """Advance the clock by `after_s` and read the fake GPUs."""
+        self.begun = self.snapshot.number + 1
         self.time += self.after_s
         devices = self.source.read()
         processes = tuple(scenes.process(use.pid, uses=(use,)) for use in devices.uses)
-        scene = scenes.snapshot(processes=processes, number=self.snapshot.number + 1, devices=devices)
+        scene = scenes.snapshot(processes=processes, number=self.begun, devices=devices)
         self.snapshot = scene
         return super().look(attention, interval_s)
 
@@ -54,9 +57,9 @@ class LabMachine(FakeMachine):
 
 
 async def look(monitor: Monitor, after_s: float = 31.0) -> None:
-    """Advance the clock by `after_s`, look, and wait until the new snapshot is drawn."""
+    """Advance the clock by `after_s`, look, and wait until the snapshot of a look that begins now is drawn."""
     monitor.machine.after_s = after_s
-    number = monitor.app.snapshot.number
+    number = monitor.machine.begun
     monitor.app._sampler.refresh()
     await monitor.until(lambda: monitor.app.snapshot.number > number)
     await monitor.settle()
