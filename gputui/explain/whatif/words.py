@@ -19,22 +19,36 @@ def headline(baseline: Answer, answers: Sequence[Answer]) -> str:
     """One sentence: what would save the most, or have met a request that failed; two where nothing ran."""
     if baseline.outcome.unmet_requests:
         return _about_failures(baseline, answers)
-    now = baseline.outcome.peak_reserved_bytes
     fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory and not answer.case.batch]
     fitting = [answer for answer in fitting if EVALUATION not in answer.case.changes] or fitting
-    if not baseline.outcome.is_out_of_memory:  # a setting changes nothing that is computed
-        fitting = [answer for answer in fitting if not answer.case.changes] or fitting
-    best = min(fitting, key=lambda answer: answer.outcome.peak_reserved_bytes, default=None)
     if baseline.outcome.is_out_of_memory:
-        return _about_room(baseline, best)
-    saved = now - best.outcome.peak_reserved_bytes if best else 0
-    if best is None or saved < WORTH_SAYING * now:
-        as_it_is = f"{baseline.case.label}, this takes {format_bytes(now)} at its peak."
-        return _capital(as_it_is) if not fitting else f"No setting here saves memory: {as_it_is}"
-    then = format_bytes(best.outcome.peak_reserved_bytes)
+        return _about_room(baseline, _smallest(fitting))
+    changes = [answer for answer in fitting if answer.case.changes]
+    settings = [answer for answer in fitting if not answer.case.changes]
+    first = settings or changes  # a setting changes nothing that is computed
+    if saved := _saved(baseline, _smallest(first)):
+        return _capital(saved)
+    as_it_is = f"{baseline.case.label}, this takes {format_bytes(baseline.outcome.peak_reserved_bytes)} at its peak."
+    if not first:
+        return _capital(as_it_is)
+    if saved := _saved(baseline, _smallest(changes)):
+        return f"No setting here saves memory; {saved}"
+    return f"No setting here saves memory: {as_it_is}"
+
+
+def _smallest(answers: Sequence[Answer]) -> Answer | None:
+    return min(answers, key=lambda answer: answer.outcome.peak_reserved_bytes, default=None)
+
+
+def _saved(baseline: Answer, best: Answer | None) -> str:
+    """What the best of the cases would take, "" if that is hardly less."""
+    now = baseline.outcome.peak_reserved_bytes
+    then = best.outcome.peak_reserved_bytes if best else now
+    if best is None or now - then < WORTH_SAYING * now:
+        return ""
     return (
-        f"{_capital(best.case.label)} would take {then} at the peak instead of {format_bytes(now)}"
-        f" ({saved / now:.0%} less, {best.known.value})."
+        f"{best.case.label} would take {format_bytes(then)} at the peak instead of {format_bytes(now)}"
+        f" ({(now - then) / now:.0%} less, {best.known.value})."
     )
 
 
