@@ -78,7 +78,8 @@ HOST = -1
 class Storage:
     """One storage, counted once however many views it has.
 
-    `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)".
+    `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)". The line is that at
+    which the function is or, for a tensor with an autograd graph, those that assign the variable: "train.py:20, 23".
     `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
     it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
     "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `keeper` says what keeps it alive if no
@@ -159,3 +160,5 @@ class Inventory:
     """(device, address) of the blocks that were allocated after it was taken."""
     containers: tuple[Container, ...] = ()
     """Those with most elements that hold tensors; the search may not have come to others."""
+    empties: tuple[str, ...] = ()
+    """Where the program calls `torch.cuda.empty_cache()`: "train.py:31 in step"."""

@@ -1,13 +1,14 @@
-"""The line of the program that adds to a container: `losses.append(loss)`, `cache[step] = x`, `outputs += [x]`.
+"""The lines of the program that add to a container, assign a variable or call a function.
 
-Read from the bytecode of the functions near the container, in the probe's thread, after the look.
+`losses.append(loss)`, `cache[step] = x`, `outputs += [x]`; `out = model(x)`; `torch.cuda.empty_cache()`. Read from the
+bytecode of the functions nearby, in the probe's thread, after the look.
 """
 
 from __future__ import annotations
 
 import dis
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -25,6 +26,8 @@ EITHER = VARIABLE + ATTRIBUTE
 KNOWN_AT_MOST = 4096
 FUNCTIONS_AT_MOST = 64
 """How many functions of one class or module may be read for one container."""
+LINES_AT_MOST = 3
+"""How many lines of one function are named that assign a variable or call a function."""
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 _lines: dict[tuple[str, int, str, str, tuple[str, ...]], str] = {}
@@ -63,6 +66,44 @@ def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, .
     return next(filter(None, (_known_line(code, variable, loads, files) for code in codes)), "")
 
 
+def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str]) -> str:
+    """`train.py:31, 40 in step`: where this function assigns the variable; "" if it does not."""
+    return _lines_with(code, files, lambda instruction: variable in _stored(instruction))
+
+
+def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
+    """Where this function, and those that are defined inside it, call a function or method of this name."""
+    is_loaded = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
+    lines = _lines_with(code, files, lambda i: i.argval == function and i.opname.startswith(is_loaded))
+    inner = (constant for constant in code.co_consts if type(constant) is CodeType and _mentions(constant, function))
+    return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
+
+
+def _lines_with(code: CodeType, files: Mapping[str, str], is_wanted: Callable[[dis.Instruction], bool]) -> str:
+    line, lines = 0, []
+    for instruction in dis.get_instructions(code):
+        if instruction.starts_line is not None:
+            line = _number(instruction, line)
+        if is_wanted(instruction) and line not in lines:
+            lines.append(line)
+    if not lines:
+        return ""
+    return place(code, ", ".join(map(str, lines[:LINES_AT_MOST])), files)
+
+
+def _names(instruction: dis.Instruction) -> tuple[str, ...]:
+    """The variables that an instruction loads or stores: two for some of Python 3.13 and newer."""
+    value = instruction.argval
+    return value if type(value) is tuple else (value,)
+
+
+def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
+    if not instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME")):
+        return ()
+    names = _names(instruction)
+    return names[:1] if "LOAD" in instruction.opname else names
+
+
 def _known_line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
     key = (plain.text(code.co_filename), code.co_firstlineno, plain.text(code.co_name), variable, loads)
     if key not in _lines:
@@ -80,7 +121,7 @@ def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[
     for instruction in dis.get_instructions(code):
         if instruction.starts_line is not None:
             line, is_loaded = _number(instruction, line), 0
-        if instruction.argval == variable and instruction.opname.startswith(loads):
+        if variable in _names(instruction) and instruction.opname.startswith(loads):
             is_loaded = 1
         elif is_loaded and _adds(instruction):
             return place(code, line, files)

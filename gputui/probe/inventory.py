@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, plain, stacks
+from gputui.probe import containers, known_sizes, lines, plain, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
@@ -89,6 +89,7 @@ class _InventoryRun:
         self._problems: list[str] = []
         self._containers: list[dict[str, Any]] = []
         self._roots: list[containers.Root] = []
+        self._lines: lines.Wanted | None = None
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
@@ -141,6 +142,7 @@ class _InventoryRun:
         self._attempt(self._record_leaves)
         self._attempt(self._record_loose)
         self._attempt(self._describe_containers)
+        self._attempt(self._collect_lines)
         storages = list(self._ledger.entries.values())
         return {
             "storages": storages,
@@ -151,6 +153,7 @@ class _InventoryRun:
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
+            "lines": self._lines,
         }
 
     def _attempt(self, part: Callable[[], None]) -> None:
@@ -273,6 +276,15 @@ class _InventoryRun:
         if search.containers:
             self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
             self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.has_graph)
+
+    def _collect_lines(self) -> None:
+        self._lines = lines.wanted(
+            self._search.tensors,
+            self._namespaces,
+            self._gradients.has_graph,
+            self._keepers.cells,
+            with_callers=self._memory.are_callers_due,
+        )
 
 
 def _is_in_backward_here(torch: Torch) -> bool:

@@ -21,6 +21,8 @@ NAMED_WELL = 0.99
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
+CALLERS_EVERY = 16
+"""How often a look searches the program's functions for calls of `empty_cache()`."""
 COUNT_GRAPH_EVERY = 8
 """How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
 ENTRIES_AT_MOST = 100_000
@@ -48,6 +50,8 @@ class Memory:
         """How many operations a number of graphs had that a container keeps, by its id and name."""
         self.states_start = 0
         """Which module the next look begins with."""
+        self.empties: list[str] = []
+        """Where the program calls `torch.cuda.empty_cache()`."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = named_share
@@ -56,6 +60,11 @@ class Memory:
     def is_thorough_due(self) -> bool:
         """Whether the next look should search also where earlier ones found nothing."""
         return self._named_share < NAMED_WELL and self.search.number % THOROUGH_EVERY == 0
+
+    @property
+    def are_callers_due(self) -> bool:
+        """Whether the next look should search for calls of `empty_cache()`, which takes a millisecond or two."""
+        return self.search.number % CALLERS_EVERY == 1
 
     @property
     def is_graph_count_due(self) -> bool:

@@ -276,7 +276,7 @@ def _package(module: dict[str, Any]) -> str:
     return plain.text_in(module, "__name__").partition(".")[0]
 
 
-def place(code: CodeType, line: int, files: Mapping[str, str]) -> str:
+def place(code: CodeType, line: int | str, files: Mapping[str, str]) -> str:
     """ "train.py:23 in step"; `files` has names for some files, such as "cell 12"."""
     path = plain.text(code.co_filename)
     return f"{files.get(path) or path.rpartition('/')[2]}:{line} in {plain.text(code.co_name)}"

@@ -12,7 +12,16 @@ from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import Any
 
-from gputui.probe import allocator, blockmap, held_signals, inventory, mainthread, process, stacks  # noqa: F401 (see look_stops)
+from gputui.probe import (  # held_signals: see look_stops
+    allocator,
+    blockmap,
+    held_signals,  # noqa: F401
+    inventory,
+    lines,
+    mainthread,
+    process,
+    stacks,
+)
 from gputui.probe.autograd import can_read_saved
 from gputui.probe.containers import add_graphs
 from gputui.probe.kept import assign_keepers
@@ -128,8 +137,16 @@ class TorchReader:
             operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
             described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
             inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
+            self._settle_lines(inventory, inventory.pop("lines"), problems)
         if inventory is not None:
             attempt("Earlier tensors", problems, self._memory.complete, inventory, described_map)
+
+    def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
+        if wanted is not None:
+            attempt("Lines of code", problems, lines.name_assignments, inventory["storages"], wanted)
+            calls = attempt("Lines of code", problems, lines.calls_of_empty_cache, wanted)
+            self._memory.empties = self._memory.empties if calls is None else calls
+        inventory["empties"] = list(self._memory.empties)
 
     def forget(self) -> None:
         """Nobody looks any more: drop what was kept for the next look."""

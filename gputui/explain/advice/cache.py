@@ -76,12 +76,14 @@ def churn(situation: Situation) -> Finding | None:
         f"In {span_s:.0f} s PyTorch returned {counted(freed, 'segment')} and allocated {taken:,}, although the device"
         " was not full (num_alloc_retries did not rise): the program needs again what it has just returned."
     )
+    look = situation.moment.look
+    callers = look.inventory.empties if look and look.inventory else ()
     rates = f"{freed / span_s:.0f} segments a second go back to the driver, and {taken / span_s:.0f} are allocated"
     return Finding(
         kind="churn",
         weight=Weight.PROBLEM,
         title=f"The cache is emptied all the time: {rates}.",
-        evidence=(evidence,),
+        evidence=(evidence, *([f"empty_cache() is called in {listed(callers)}."] if callers else [])),
         remedy="Take torch.cuda.empty_cache() out of the training loop: each call waits for the device, and the next"
         " step pays for new allocations.",
     )
