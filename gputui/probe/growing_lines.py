@@ -74,7 +74,7 @@ def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str]) -
 def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
     """Where this function, and those that are defined inside it, call a function or method of this name."""
     is_loaded = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
-    lines = _lines_with(code, files, lambda i: i.argval == function and i.opname.startswith(is_loaded))
+    lines = _lines_with(code, files, lambda i: i.opname.startswith(is_loaded) and function in _names(i))
     inner = (constant for constant in code.co_consts if type(constant) is CodeType and _mentions(constant, function))
     return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
 
@@ -121,7 +121,7 @@ def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[
     for instruction in dis.get_instructions(code):
         if instruction.starts_line is not None:
             line, is_loaded = _number(instruction, line), 0
-        if variable in _names(instruction) and instruction.opname.startswith(loads):
+        if instruction.opname.startswith(loads) and variable in _names(instruction):
             is_loaded = 1
         elif is_loaded and _adds(instruction):
             return place(code, line, files)

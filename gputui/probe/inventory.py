@@ -283,7 +283,7 @@ class _InventoryRun:
             self._namespaces,
             self._gradients.has_graph,
             self._keepers.cells,
-            with_callers=self._memory.are_callers_due,
+            self._meter if self._memory.are_callers_due else None,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from gputui.probe import plain
 from gputui.probe.growing_lines import lines_that_assign, lines_that_call, mentioning
 from gputui.probe.kinds import HEAP_TYPE
+from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
 from gputui.probe.variables import NamedValue
 
@@ -37,22 +38,29 @@ def wanted(
     namespaces: list[Namespace],
     has_graph: Callable[[Any], bool],
     files: Mapping[str, str],
-    *,
-    with_callers: bool,
+    callers_within: Meter | None,
 ) -> Wanted:
-    """To be called in the stop. `files` has names for some files, such as "cell 12"."""
+    """To be called in the stop. `files` has names for some files, such as "cell 12".
+
+    `callers_within` bounds the search for callers; None: this look does not search for them.
+    """
     codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
     assigned = (
         (tensor.label, tensor.name, codes[tensor.where])
         for tensor in tensors
         if not tensor.keeper and tensor.where in codes and tensor.name.isidentifier() and has_graph(tensor.value)
     )
-    callers = {id(code): code for code in islice(_callers(namespaces), CALLERS_AT_MOST)} if with_callers else None
-    return Wanted(list(islice(assigned, VARIABLES_AT_MOST)), None if callers is None else list(callers.values()), files)
+    callers = None
+    if callers_within is not None:
+        callers = list(islice(_callers(namespaces, callers_within), CALLERS_AT_MOST))
+    return Wanted(list(islice(assigned, VARIABLES_AT_MOST)), callers, files)
 
 
-def _callers(namespaces: list[Namespace]) -> Iterator[CodeType]:
+def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
+    """The functions that mention it, some twice; modules too large for the time that is left are passed over."""
     for space in namespaces:
+        if len(space.variables) > meter.affordable_steps():
+            continue
         if space.code is not None and EMPTY_CACHE in space.code.co_names:
             yield space.code
         if not space.is_function:

@@ -63,7 +63,7 @@ class Memory:
 
     @property
     def are_callers_due(self) -> bool:
-        """Whether the next look should search for calls of `empty_cache()`, which takes a millisecond or two."""
+        """Whether the next look should search for calls of `empty_cache()`: a millisecond in Trainer."""
         return self.search.number % CALLERS_EVERY == 1
 
     @property
