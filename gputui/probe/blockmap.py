@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from time import sleep
 from typing import Any
@@ -35,17 +35,24 @@ _BLOCKS_IN_TURN = 512
 _SEGMENTS_IN_TURN = 128
 """How many segments are described between two pauses, if their blocks are compacted already."""
 _READERS = tuple(map(itemgetter, _KEYS))
+_blocks = itemgetter("blocks")
 _FRAMES = "frames"
 
 
 def compact_in_stop(raw_map: RawMap) -> None:
-    """Compact the blocks of a map unless there are too many; those with sites are left for the probe's thread."""
-    if sum(len(entry["blocks"]) for entry in raw_map.segments) > COMPACTED_IN_STOP:
+    """Compact the blocks of a map unless there are too many, or any has a site: then the probe's thread does it."""
+    parts = list(map(_blocks, raw_map.segments))
+    sizes = list(map(len, parts))
+    if sum(sizes) > COMPACTED_IN_STOP:
         return
-    for entry in raw_map.segments:
-        blocks = entry["blocks"]
-        if not any(map(dict.get, blocks, repeat(_FRAMES))):
-            entry["blocks"] = tuple(list(map(read, blocks)) for read in _READERS)
+    blocks = list(chain.from_iterable(parts))
+    if any(map(dict.get, blocks, repeat(_FRAMES))):
+        return
+    columns = [list(map(read, blocks)) for read in _READERS]
+    end = 0
+    for entry, size in zip(raw_map.segments, sizes):
+        start, end = end, end + size
+        entry["blocks"] = tuple([column[start:end] for column in columns])
 
 
 def describe_map(raw_map: RawMap) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import compress
+from itertools import accumulate, chain, compress, groupby
 from operator import itemgetter, not_
 from time import sleep
 from typing import Any
@@ -85,7 +85,8 @@ class Memory:
         """
         storages = inventory["storages"]
         found = dict(zip(map(itemgetter("address"), storages), storages))
-        exceptions = [storage for storage in self.entries.values() if storage["keeper"] in EXCEPTIONS]
+        entries = self.entries.values()
+        exceptions = list(compress(entries, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), entries))))
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
@@ -108,14 +109,18 @@ class Memory:
 
 
 def _live_blocks(described_map: dict[str, Any]) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
-    """The device of each segment, with the addresses, sizes and requested bytes of its live blocks."""
-    blocks = 0
-    for segment in described_map["segments"]:
-        *numbers, states = segment["blocks"]["values"][: len(COLUMNS)]
-        blocks += len(states)
-        if blocks > _BLOCKS_IN_TURN:
-            blocks = 0
+    """A device, with the addresses, sizes and requested bytes of live blocks on it; a part of them at a time."""
+    for device, segments in groupby(described_map["segments"], itemgetter("device")):
+        for part in _parts([segment["blocks"]["values"] for segment in segments]):
+            *numbers, states = (list(chain.from_iterable(map(itemgetter(at), part))) for at in range(len(COLUMNS)))
+            is_live = list(map(LIVE.__eq__, states))
+            addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
+            yield device, addresses, size_bytes, requested_bytes
             sleep(PAUSE_S)  # lets the program's threads run
-        is_live = list(map(LIVE.__eq__, states))
-        addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
-        yield segment["device"], addresses, size_bytes, requested_bytes
+
+
+def _parts(tables: list[list[list[Any]]]) -> Iterator[list[list[list[Any]]]]:
+    """The tables in parts of about `_BLOCKS_IN_TURN` rows; the columns of one are not cut."""
+    ends = accumulate(len(table[0]) for table in tables)
+    for _, part in groupby(zip(ends, tables), lambda entry: entry[0] // _BLOCKS_IN_TURN):
+        yield list(map(itemgetter(1), part))

@@ -11,14 +11,15 @@ One case remains: a name that is no plain string but has the hash of one that a 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from itertools import repeat
+from itertools import chain, repeat
 from operator import countOf, is_
 from typing import Any
 
 from gputui.probe.torch_types import AnyObject
 
+_subclasses: Callable[[type], list[type]] = type.__subclasses__
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
@@ -42,10 +43,13 @@ class _Metaclasses:
 
     def look(self) -> None:
         """Find them again: the program may have made others."""
-        metaclasses = list(_below(type))
-        idents = {id(cls) for cls in metaclasses if _decides(cls)}
-        self.are_plain = not any(id(type(cls)) in idents for cls in metaclasses)
-        self.are_strings_plain = not any(id(type(cls)) in idents for cls in _below(str))
+        metaclasses = _below(type)
+        lines = list(map(mro_of, metaclasses))
+        bases = list(chain(*lines))
+        deciding = {ident for ident, base in dict(zip(map(id, bases), bases)).items() if _decides(base)}
+        idents = {id(cls) for cls, line in zip(metaclasses, lines) if not deciding.isdisjoint(map(id, line))}
+        self.are_plain = idents.isdisjoint(map(id, map(type, metaclasses)))
+        self.are_strings_plain = idents.isdisjoint(map(id, map(type, _below(str))))
         self.own_way = frozenset(cls for cls in metaclasses if id(cls) in idents) if self.are_plain else frozenset()
 
 
@@ -54,16 +58,18 @@ look_at_metaclasses = _metaclasses.look
 """Call this at the beginning of a look: `are_plain` and `has_plain_names` rely on it."""
 
 
-def _below(cls: type) -> Iterator[type]:
-    derived: type
-    for derived in type.__subclasses__(cls):
-        yield derived
-        yield from _below(derived)
+def _below(cls: type) -> list[type]:
+    """All classes derived from one; a class is there as often as there are ways to it."""
+    derived = list(_subclasses(cls))
+    for each in derived:  # the list grows meanwhile
+        derived += _subclasses(each)
+    return derived
 
 
-def _decides(metaclass: type) -> bool:
-    namespaces = map(namespace_of, mro_of(metaclass)[:-2])  # without those of `type` and `object`
-    return any("__hash__" in namespace or "__eq__" in namespace for namespace in namespaces)
+def _decides(base: type) -> bool:
+    """Whether a base of a metaclass says how classes are hashed or compared."""
+    namespace = namespace_of(base)
+    return base is not type and base is not object and ("__hash__" in namespace or "__eq__" in namespace)
 
 
 def are_plain(classes: Iterable[type]) -> bool:

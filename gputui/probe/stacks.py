@@ -110,8 +110,10 @@ def global_variables(module: dict[str, Any]) -> dict[str, Any]:
     name = plain.text_in(variables, "__name__")
     is_class = map(issubclass, map(type, variables.values()), repeat(type))
     for cls in list(compress(variables.values(), is_class)):
+        if plain.module_name(cls) != name:
+            continue
         namespace = plain.namespace_of(cls)
-        if not _may_hold_data(namespace) or plain.module_name(cls) != name:
+        if not _may_hold_data(namespace):
             continue
         attributes = [(plain.name_of(key), held) for key, held in list(namespace.items())]
         prefix = plain.class_name(cls)
