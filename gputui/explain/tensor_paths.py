@@ -14,9 +14,12 @@ Path = tuple[str, ...]
 DEEPEST = 24
 """Deeper levels stay in one piece: a program can make names of any depth."""
 
-_PLACE = re.compile(r"(?P<name>.*) \((?P<place>[^()]+:\d+ in [^()]+)\)")
+_LINES = r":\d+(?:, \d+)*"
+_PLACE = re.compile(rf"(?P<name>.*) \((?P<place>[^()]+{_LINES} in [^()]+)\)")
+_ASSIGNED = re.compile(rf"(?P<name>\w+) \([^()]+{_LINES}\)")
+"""A global variable with the lines that assign it: one piece."""
 _ARGUMENT = re.compile(r"(?P<argument>\w+) of (?P<operation>\w+)")
-_LINE = re.compile(r":\d+ in ")
+_LINE = re.compile(rf"{_LINES} in ")
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
 _STATE_OF = re.compile(r".*\.state\[(?P<parameter>.+)\]\.[^.\[\]]+")
@@ -38,6 +41,8 @@ def path_of(name: str) -> Path:
     placed = _PLACE.fullmatch(name)
     if placed:
         return (placed["place"], *_pieces(placed["name"]))
+    if _ASSIGNED.fullmatch(name):
+        return (name,)
     return _pieces(name)
 
 
@@ -77,6 +82,9 @@ def module_of(owner: Owner) -> str:
 
 def key_of(piece: str) -> str:
     """What identifies a piece in the next look: the line that a function has reached does not count."""
+    assigned = _ASSIGNED.fullmatch(piece)
+    if assigned:
+        return assigned["name"]
     return _LINE.sub(" in ", piece) if " in " in piece else piece
 
 

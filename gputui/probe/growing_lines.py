@@ -6,6 +6,7 @@ bytecode of the functions nearby, in the probe's thread, after the look.
 
 from __future__ import annotations
 
+import ast
 import dis
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,13 @@ ADDS = frozenset(
 VARIABLE = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
 ATTRIBUTE = ("LOAD_ATTR",)
 EITHER = VARIABLE + ATTRIBUTE
+LOCAL = ("STORE_FAST", "STORE_DEREF")
+GLOBAL = ("STORE_GLOBAL", "STORE_NAME")
+SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+"""What has variables of its own."""
 KNOWN_AT_MOST = 4096
 FUNCTIONS_AT_MOST = 64
 """How many functions of one class or module may be read for one container."""
@@ -67,28 +75,59 @@ def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, .
 
 
 def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str]) -> str:
-    """`train.py:31, 40 in step`: where this function assigns the variable; "" if it does not."""
-    return _lines_with(code, files, lambda instruction: variable in _stored(instruction))
+    """`train.py:31, 40 in step`: where this function assigns its local variable; "" if it does not."""
+    return _place(code, _numbers_with(code, lambda instruction: variable in _stored(instruction, LOCAL)), files)
+
+
+def lines_that_assign_global(codes: Iterable[CodeType], variable: str, files: Mapping[str, str]) -> str:
+    """`train.py:12, 98`: where this code of one file assigns a global variable; "" if it does not."""
+    numbers, path = set(), ""
+    for code in codes:
+        found = _numbers_with(code, lambda instruction: variable in _stored(instruction, GLOBAL))
+        path = plain.text(code.co_filename) if found else path
+        numbers.update(found)
+    lines = ", ".join(map(str, sorted(numbers)[:LINES_AT_MOST]))
+    return f"{files.get(path) or path.rpartition('/')[2]}:{lines}" if lines else ""
+
+
+def lines_of_source_that_assign(source: str, variable: str) -> str:
+    """`3, 7`: where the code of a cell assigns a variable, not counting the functions in it; "" if it does not."""
+    if variable not in source:
+        return ""
+    try:
+        pending: list[ast.AST] = [ast.parse(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    numbers = set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and node.id == variable and isinstance(node.ctx, ast.Store):
+            numbers.add(node.lineno)
+        if not isinstance(node, SCOPES):
+            pending += ast.iter_child_nodes(node)
+    return ", ".join(map(str, sorted(numbers)[:LINES_AT_MOST]))
 
 
 def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
     """Where this function, and those that are defined inside it, call a function or method of this name."""
     is_loaded = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
-    lines = _lines_with(code, files, lambda i: i.opname.startswith(is_loaded) and function in _names(i))
+    lines = _place(code, _numbers_with(code, lambda i: i.opname.startswith(is_loaded) and function in _names(i)), files)
     inner = (constant for constant in code.co_consts if type(constant) is CodeType and _mentions(constant, function))
     return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
 
 
-def _lines_with(code: CodeType, files: Mapping[str, str], is_wanted: Callable[[dis.Instruction], bool]) -> str:
+def _numbers_with(code: CodeType, is_wanted: Callable[[dis.Instruction], bool]) -> list[int]:
     line, lines = 0, []
     for instruction in dis.get_instructions(code):
         if instruction.starts_line is not None:
             line = _number(instruction, line)
         if is_wanted(instruction) and line not in lines:
             lines.append(line)
-    if not lines:
-        return ""
-    return place(code, ", ".join(map(str, lines[:LINES_AT_MOST])), files)
+    return lines
+
+
+def _place(code: CodeType, lines: list[int], files: Mapping[str, str]) -> str:
+    return place(code, ", ".join(map(str, lines[:LINES_AT_MOST])), files) if lines else ""
 
 
 def _names(instruction: dis.Instruction) -> tuple[str, ...]:
@@ -97,8 +136,8 @@ def _names(instruction: dis.Instruction) -> tuple[str, ...]:
     return value if type(value) is tuple else (value,)
 
 
-def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
-    if not instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME")):
+def _stored(instruction: dis.Instruction, stores: tuple[str, ...]) -> tuple[str, ...]:
+    if not instruction.opname.startswith(stores):
         return ()
     names = _names(instruction)
     return names[:1] if "LOAD" in instruction.opname else names

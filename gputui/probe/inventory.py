@@ -282,8 +282,9 @@ class _InventoryRun:
             self._search.tensors,
             self._namespaces,
             self._gradients.has_graph,
-            self._keepers.cells,
-            self._meter if self._memory.are_callers_due else None,
+            self._keepers,
+            self._meter,
+            are_callers_due=self._memory.are_callers_due,
         )
 
 

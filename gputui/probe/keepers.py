@@ -31,6 +31,8 @@ EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCE
 FRAMES_AT_MOST = 256
 """Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
 EXCEPTIONS_AT_MOST = 64
+SOURCES_AT_MOST = 64
+"""How many cells of a notebook are searched for the line that assigns a variable."""
 OUTPUTS_AT_MOST = 2000
 """IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
 
@@ -76,6 +78,14 @@ class Keepers:
             return spaces
         own = {name: value for name, value in spaces[0].variables.items() if not self._is_output(name, value)}
         return [spaces[0]._replace(variables=own), *spaces[1:]]
+
+    def sources(self) -> list[tuple[str, str]]:
+        """The newest cells of a notebook, the last first, each with the name of the cell; [] outside notebooks."""
+        inputs = dict.get(self._variables, "_ih")
+        if type(inputs) is not list:
+            return []
+        numbered = list(enumerate(inputs))[: -SOURCES_AT_MOST - 1 : -1]
+        return [(f"cell {number}", source) for number, source in numbered if type(source) is str]
 
     def holders(self) -> list[AnyObject]:
         """IPython's objects that keep outputs or exceptions, which would otherwise be found by names of its own."""

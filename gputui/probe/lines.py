@@ -11,7 +11,14 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from gputui.probe import plain
-from gputui.probe.growing_lines import lines_that_assign, lines_that_call, mentioning
+from gputui.probe.growing_lines import (
+    lines_of_source_that_assign,
+    lines_that_assign,
+    lines_that_assign_global,
+    lines_that_call,
+    mentioning,
+)
+from gputui.probe.keepers import Keepers
 from gputui.probe.kinds import HEAP_TYPE
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
@@ -19,16 +26,49 @@ from gputui.probe.variables import NamedValue
 
 EMPTY_CACHE = "empty_cache"
 VARIABLES_AT_MOST = 64
+GLOBALS_AT_MOST = 8
+CODES_AT_MOST = 16
 CALLERS_AT_MOST = 16
+ELEMENTS_PER_STEP = 16
+"""So many variables of a module that are passed over cost as much as one step of a look."""
+
+
+class Local(NamedTuple):
+    """An owner that is a local variable: its label, its name and its function."""
+
+    label: str
+    name: str
+    code: CodeType
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where it is assigned: "train.py:31, 40 in step"; "" if that is not known."""
+        return lines_that_assign(self.code, self.name, files)
+
+
+class Global(NamedTuple):
+    """One that is a global variable: its name, which is its label, and the code of its module that mentions it.
+
+    In a notebook: the source of the cells, the newest first, each with its name.
+    """
+
+    label: str
+    codes: list[CodeType]
+    cells: list[tuple[str, str]]
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where it is assigned: "train.py:12, 98" or "cell 7:3"; "" if that is not known."""
+        in_cells = ((cell, lines_of_source_that_assign(source, self.label)) for cell, source in self.cells)
+        newest = next((f"{cell}:{lines}" for cell, lines in in_cells if lines), "")
+        return newest or lines_that_assign_global(self.codes, self.label, files)
 
 
 class Wanted(NamedTuple):
-    """What to read: for each owner that is a local variable, its name and its function; who calls `empty_cache()`.
+    """What to read: where the variables are assigned that keep a graph, and who calls `empty_cache()`.
 
     `callers` is None in looks that do not search for them.
     """
 
-    assigned: list[tuple[str, str, CodeType]]
+    variables: list[Local | Global]
     callers: list[CodeType] | None
     files: Mapping[str, str]
 
@@ -37,23 +77,36 @@ def wanted(
     tensors: Iterable[NamedValue],
     namespaces: list[Namespace],
     has_graph: Callable[[Any], bool],
-    files: Mapping[str, str],
-    callers_within: Meter | None,
+    keepers: Keepers,
+    meter: Meter,
+    *,
+    are_callers_due: bool,
 ) -> Wanted:
-    """To be called in the stop. `files` has names for some files, such as "cell 12".
-
-    `callers_within` bounds the search for callers; None: this look does not search for them.
-    """
+    """To be called in the stop; `meter` bounds the search in modules with many variables."""
+    with_graph = [
+        tensor for tensor in tensors if not tensor.keeper and tensor.name.isidentifier() and has_graph(tensor.value)
+    ]
     codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
-    assigned = (
-        (tensor.label, tensor.name, codes[tensor.where])
-        for tensor in tensors
-        if not tensor.keeper and tensor.where in codes and tensor.name.isidentifier() and has_graph(tensor.value)
-    )
-    callers = None
-    if callers_within is not None:
-        callers = list(islice(_callers(namespaces, callers_within), CALLERS_AT_MOST))
-    return Wanted(list(islice(assigned, VARIABLES_AT_MOST)), callers, files)
+    found: list[Local | Global] = []
+    found += [Local(tensor.label, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
+    del found[VARIABLES_AT_MOST:]
+    in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
+    cells = keepers.sources() if in_modules else []
+    found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
+    callers = list(islice(_callers(namespaces, meter), CALLERS_AT_MOST)) if are_callers_due else None
+    return Wanted(found, callers, keepers.cells)
+
+
+def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) -> list[CodeType]:
+    """The code of a module, if it runs, and its functions, where they mention the variable."""
+    owned = (space.variables for space in namespaces if not space.is_function)
+    module = next((variables for variables in owned if variables.get(tensor.name) is tensor.value), None)
+    if module is None or not meter.spend(len(module) // ELEMENTS_PER_STEP):
+        return []
+    path = plain.text_in(module, "__file__")
+    running = (space.code for space in namespaces if not space.is_function and space.code is not None)
+    codes = chain(running, mentioning(module, tensor.name))
+    return list(islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST))
 
 
 def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
@@ -74,10 +127,10 @@ def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
 def name_assignments(storages: Iterable[dict[str, Any]], wanted: Wanted) -> None:
     """Have the owners' names say where a variable is assigned, not where its function is now."""
     labels = {}
-    for label, name, code in wanted.assigned:
-        lines = lines_that_assign(code, name, wanted.files)
+    for variable in wanted.variables:
+        lines = variable.lines(wanted.files)
         if lines:
-            labels[label] = f"{name} ({lines})"
+            labels[variable.label] = f"{variable.label.partition(' (')[0]} ({lines})"
     for storage in storages if labels else ():
         for field in ("owner", "kept_by"):
             storage[field] = labels.get(storage[field], storage[field])

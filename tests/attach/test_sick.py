@@ -75,6 +75,42 @@ def test_the_answer_names_the_holder_and_the_remedy(watch: Watch, name: str) -> 
         assert not statement or any(statement in line for line in lines), told
 
 
+STATEMENTS = {
+    "module": "out = model(x)",
+    "function": "out = None\n\ndef evaluate():\n    global out\n    out = model(x)\n",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_the_answer_names_the_line_of_a_script_that_assigns_a_global_variable(
+    statement: str, cuda_path: str, tmp_path: Path, sockets: Path
+) -> None:
+    script = f"""
+import time, torch, gputui.probe
+model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(16))).cuda()
+x = torch.randn(4096, 1024, device="cuda")
+{statement}
+if "evaluate" in globals():
+    evaluate()
+print("ready", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path, memory_gib=4.0))
+    child = python.start(script)
+    child.expect("ready")
+    lines = [str(number) for number, line in enumerate(script.splitlines(), 1) if line.strip().startswith("out = ")]
+    title = f"out (train.py:{', '.join(lines)}) keeps an autograd graph"
+
+    def is_named(answer: Answer) -> bool:
+        finding = of_kind(answer, "kept_graph")
+        return finding is not None and title in finding.title
+
+    answer = follow(child.attach(), is_named)
+    python.end()
+    assert is_named(answer), [finding.title for finding in answer.findings]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", SICK if SCALE > 1 else CURED_IN_DAILY_USE)
 def test_a_cured_program_does_not_get_the_finding(watch: Watch, name: str) -> None:

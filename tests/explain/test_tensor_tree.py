@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.tensor_paths import module_of, path_of, place_of
+from gputui.explain.tensor_paths import key_of, module_of, path_of, place_of
 from gputui.explain.tensor_tree import (
     GROUPINGS,
     Node,
@@ -36,6 +36,8 @@ PATHS = {
     "of a parameter group": ("optimizer.param_groups[0]['lr']", "optimizer/param_groups/[0]/['lr']"),
     "in a dictionary": ("cache['a.b c'][3].k", "cache/['a.b c']/[3]/k"),
     "a local variable": ("logits (train.py:23 in step)", "train.py:23 in step/logits"),
+    "a local variable with its lines": ("out (train.py:98, 100 in main)", "train.py:98, 100 in main/out"),
+    "a global variable with its lines": ("out (cell 7:3, 5)", "out (cell 7:3, 5)"),
     "an element of a local variable": ("hidden[2].data (train.py:23 in step)", "train.py:23 in step/hidden/[2]/data"),
     "a gradient of a local variable": ("w.grad (a.py:1 in <module>)", "a.py:1 in <module>/w/grad"),
     "saved for backward": ("mat1 of AddmmBackward0", "AddmmBackward0/mat1"),
@@ -52,6 +54,19 @@ PATHS = {
 @pytest.mark.parametrize(("name", "path"), PATHS.values(), ids=PATHS.keys())
 def test_a_name_is_split_into_a_path(name, path):
     assert "/".join(path_of(name)) == path
+
+
+@pytest.mark.parametrize(
+    ("piece", "key"),
+    [
+        ("train.py:98, 100 in main", "train.py in main"),
+        ("out (train.py:98)", "out"),
+        ("out", "out"),
+        ("fc.weight (bfloat16 copy)", "fc.weight (bfloat16 copy)"),
+    ],
+)
+def test_a_piece_is_the_same_in_the_next_look_whatever_line_it_names(piece, key):
+    assert key_of(piece) == key
 
 
 def test_the_depth_of_a_very_long_name_is_limited():

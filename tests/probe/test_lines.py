@@ -2,7 +2,12 @@
 
 import pytest
 
-from gputui.probe.growing_lines import lines_that_assign, lines_that_call
+from gputui.probe.growing_lines import (
+    lines_of_source_that_assign,
+    lines_that_assign,
+    lines_that_assign_global,
+    lines_that_call,
+)
 
 
 def assigns(model, torch):
@@ -40,3 +45,49 @@ def test_the_lines_that_call_a_function_also_inside_it():
         f"test_lines.py:{FIRST + 10} in inner",
     ]
     assert lines_that_call(assigns.__code__, "synchronize", {}) == []
+
+
+def assigns_globals(model):
+    global kept, step  # noqa: PLW0603
+    kept = model(1)
+    for step in range(2):
+        local = model(step)
+    return local
+
+
+SOURCE = """x = 1
+out, (y, *z) = f(x)
+
+def inner():
+    out = 2
+
+class Held:
+    out = 3
+
+if x:
+    for out in range(3):
+        out += 1
+total: float = (n := sum(f for f in x))
+"""
+
+
+@pytest.mark.parametrize(("variable", "offset"), [("kept", 2), ("step", 3)])
+def test_the_lines_that_assign_a_global_variable_do_not_count_local_ones(variable, offset):
+    codes = [assigns.__code__, assigns_globals.__code__]
+    first = assigns_globals.__code__.co_firstlineno
+    assert lines_that_assign_global(codes, variable, {}) == f"test_lines.py:{first + offset}"
+    assert lines_that_assign_global(codes, "local", {}) == lines_that_assign_global(codes, "out", {}) == ""
+
+
+def test_the_lines_of_a_module():
+    code = compile(SOURCE, "/tmp/train.py", "exec")
+    assert lines_that_assign_global([code], "out", {}) == "train.py:2, 11, 12"
+    assert lines_that_assign_global([code], "out", {"/tmp/train.py": "cell 3"}) == "cell 3:2, 11, 12"
+
+
+@pytest.mark.parametrize(
+    ("variable", "lines"), [("out", "2, 11, 12"), ("z", "2"), ("total", "13"), ("n", "13"), ("x", "1"), ("f", "")]
+)
+def test_the_lines_of_a_cell(variable, lines):
+    assert lines_of_source_that_assign(SOURCE, variable) == lines
+    assert lines_of_source_that_assign(SOURCE + "\nthis wrong", variable) == ""
