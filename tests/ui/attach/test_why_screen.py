@@ -11,7 +11,7 @@ from gputui.explain.verdict import look_holders, verdict
 from gputui.model.finding import Finding, Weight
 from gputui.model.process import Workers
 from gputui.model.target import Disconnect, DisconnectKind
-from gputui.ui.drawing.attach.why import draw_answer, draw_finding
+from gputui.ui.drawing.attach.why import draw_advice, draw_answer, draw_finding
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.blocks import Blocks
@@ -41,6 +41,20 @@ def test_a_finding_shows_title_evidence_and_remedy():
         "     losses grew from 1 to 127 tensors.\n"
         "     Enter shows it on the Tensors screen.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("owners", "line"),
+    [
+        pytest.param(("batch",), " > Append loss.item() to losses.", id="the verdict names the owner"),
+        pytest.param((), " > Append loss.item() to losses.", id="no owner"),
+        pytest.param(("losses",), " ! A leak: losses keeps more tensors", id="the verdict names another"),
+    ],
+)
+def test_under_the_verdict_stands_what_to_do_or_else_what_it_is_about(owners, line):
+    seen = moment(row(Tensor(400, "batch")), used_mib=600)
+    answer = verdict(seen, seen.devices[0], looks=[look_holders(seen, seen.devices[0])])
+    assert text_of(draw_advice((replace(FINDING, owners=owners),), answer, 80)).startswith(line)
 
 
 def test_weights_have_distinct_signs_and_colours():

@@ -37,10 +37,16 @@ def draw_verdict(verdict: Verdict | None, width: int, most: int) -> list[Line]:
     return [*lines[: most - 1], ((fit(f" {rest}", width), role),)]
 
 
-def draw_advice(findings: Sequence[Finding], width: int) -> list[Line]:
-    """What to do about the first finding, in one line; nothing without one of weight."""
+def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int) -> list[Line]:
+    """What to do about the first finding of weight, in one line; its title if the verdict does not name its owner."""
     first = next((one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy), None)
-    return [((fit(f" > {first.remedy}", width), "good"),)] if first else []
+    if first is None:
+        return []
+    sentence = verdict.sentence if verdict else ""
+    if first.owners and not any(owner in sentence for owner in first.owners):
+        sign, role = LOOKS[first.weight]
+        return [((fit(f" {sign} {first.title}", width), role),)]
+    return [((fit(f" > {first.remedy}", width), "good"),)]
 
 
 def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int) -> list[Line]:

@@ -174,7 +174,8 @@ class AttachScreen(Replaying, MonitorScreen):
         """The answer in a line or two and what to do in one more, above whatever the screen shows."""
         if self.target is None or self.BODY_HAS_VERDICT:
             return []
-        return [*draw_verdict(self.verdict, width, VERDICT_LINES), *draw_advice(self.target.answer.findings, width)]
+        findings = self.target.answer.findings
+        return [*draw_verdict(self.verdict, width, VERDICT_LINES), *draw_advice(findings, self.verdict, width)]
 
     def _draw_action(self, width: int) -> list[Line]:
         """The running action, or the result of the last one until it is dismissed."""
