@@ -67,10 +67,16 @@ class Budget:
 
     def __init__(self) -> None:
         self._factor = 1.0
+        self._is_crowded = False
         self._is_cold = True
 
-    def learn_map(self, blocks: int, took_ms: float) -> None:
-        """Correct the prediction by a map that was taken."""
+    def learn_map(self, blocks: int, took_ms: float, pause_ms: float, *, by_clock_ms: float) -> None:
+        """Correct the prediction by a map that was taken in a stop of at most `pause_ms`.
+
+        `by_clock_ms` includes the time in which other programs had the processor. On a busy machine that would leave no
+        time for the tensors: then the next map gets a stop of its own.
+        """
+        self._is_crowded = by_clock_ms > pause_ms * LARGEST_PART
         factor = took_ms / _expected_ms(blocks)
         self._factor = max(min(factor, 1.0), factor * COLD) if self._is_cold else factor
         self._is_cold = False
@@ -91,7 +97,7 @@ class Budget:
         return Plan(
             method,
             has_map=has_map,
-            is_map_apart=has_map and bool(method) and map_ms > pause_ms * LARGEST_PART,
+            is_map_apart=has_map and bool(method) and (self._is_crowded or map_ms > pause_ms * LARGEST_PART),
             may_walk=is_urgent and walk_ms <= pause_ms * LARGEST_PART,
             problems=tuple(problems),
         )

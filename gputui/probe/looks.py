@@ -74,7 +74,7 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
-        self._learn(look)
+        self._learn(look, taking.request.pause_ms)
         if taking.goes_on_after(look):
             if self._reader is not None:
                 self._reader.keep_part(look)
@@ -152,11 +152,13 @@ class LookRunner:
         blocks = _blocks(device_statistics(torch, []))
         return self._budget.plan(request.method, blocks, request.pause_ms, is_urgent=request.is_urgent)
 
-    def _learn(self, look: dict[str, Any]) -> None:
-        if (
-            self._reader is not None and look["map"] is not None
-        ):  # a walk for the users of pools is left out: it is rare
-            self._budget.learn_map(_blocks(look["statistics"]), self._reader.map_ms - self._reader.pools.walked_ms)
+    def _learn(self, look: dict[str, Any], pause_ms: float) -> None:
+        reader = self._reader
+        if reader is not None and look["map"] is not None:  # a walk for the users of pools is left out: it is rare
+            took_ms, by_clock_ms = reader.map_ms, reader.map_by_clock_ms
+            walked_ms = reader.pools.walked_ms
+            blocks = _blocks(look["statistics"])
+            self._budget.learn_map(blocks, took_ms - walked_ms, pause_ms, by_clock_ms=by_clock_ms - walked_ms)
 
     def _describe_map(self, look: dict[str, Any]) -> None:
         began_cpu = thread_time()

@@ -50,6 +50,8 @@ class TorchReader:
         self._memory = Memory()
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
+        self.map_by_clock_ms = 0.0
+        """The same by the clock, with what was read before it."""
 
     def read(
         self,
@@ -69,6 +71,7 @@ class TorchReader:
         probe's own thread, beside which others of the program run.
         """
         problems = look["problems"]
+        began_by_clock = perf_counter()
         look["statistics"] = device_statistics(torch, problems)
         began = thread_time()
         if process.has_cuda(torch):
@@ -76,6 +79,7 @@ class TorchReader:
                 look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
+        self.map_by_clock_ms = (perf_counter() - began_by_clock) * 1000
         if method and stacks.is_freeing():
             problems.append(FREEING)
         elif method and not in_main_thread and _is_backward_endangered(torch):

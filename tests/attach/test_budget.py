@@ -41,7 +41,7 @@ MAPS = {
 def test_the_budget_plans_the_map_by_its_blocks(blocks: int, took_ms: float | None, pause_ms: float, where: str):
     budget = Budget()
     for _ in range(2 if took_ms is not None else 0):
-        budget.learn_map(blocks, took_ms or 0.0)
+        budget.learn_map(blocks, took_ms or 0.0, pause_ms, by_clock_ms=0.0)
     plan = budget.plan("walk", blocks, pause_ms, is_urgent=pause_ms == LONGEST_MS)
     assert (plan.has_map, plan.is_map_apart) == (where != "nowhere", where == "apart")
     assert [f"{blocks:,} blocks" in str(problem) for problem in plan.problems] == [True] * (where == "nowhere")
@@ -56,10 +56,18 @@ def test_a_map_too_large_for_an_automatic_look_is_taken_on_request():
 
 def test_one_slow_first_map_does_not_end_automatic_maps():
     budget = Budget()
-    budget.learn_map(1_000, 100.0)
+    budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
     assert budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
-    budget.learn_map(1_000, 100.0)
+    budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
     assert not budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
+
+
+def test_a_map_that_waits_for_a_processor_leaves_the_tensors_a_stop_of_their_own():
+    budget = Budget()
+    for by_clock_ms, is_apart in ((20.0, True), (5.0, False)):
+        budget.learn_map(1_000, 0.6, 25.0, by_clock_ms=by_clock_ms)
+        assert budget.plan("walk", 1_000, 25.0, is_urgent=False).is_map_apart is is_apart
+        assert not budget.plan("", 1_000, 25.0, is_urgent=False).is_map_apart
 
 
 def test_an_automatic_scan_becomes_a_walk():
@@ -183,7 +191,7 @@ def test_an_expensive_map_is_left_out_of_automatic_looks_and_the_tensors_are_not
 def test_a_map_that_takes_most_of_a_stop_has_one_of_its_own(torch_python: Python) -> None:
     apart = (
         "    from gputui.probe import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
-        "    budget.Budget.learn_map = lambda *_: None\n"
+        "    budget.Budget.learn_map = lambda *_, **__: None\n"
     )
     child = torch_python.fork(TRAINING + apart + ASLEEP)
     device = child.expect("ready")
