@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ PAST = ("~", "dim")
 NO_ANSWER = "PyTorch holds no memory on this device."
 NOTHING_TO_DO = "Nothing to do: no finding about this program."
 VERDICT_LINES = 3
+_WORD = re.compile(r"\w+")
 ONE_LINE_FROM = 100
 """From this width on, a holder is one line."""
 
@@ -42,8 +44,8 @@ def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int
     first = next((one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy), None)
     if first is None:
         return []
-    sentence = verdict.sentence if verdict else ""
-    if first.owners and not any(owner in sentence for owner in first.owners):
+    named = set(_WORD.findall(verdict.sentence)) if verdict else set()
+    if first.owners and named.isdisjoint(word[0] for owner in first.owners if (word := _WORD.match(owner))):
         sign, role = LOOKS[first.weight]
         return [((fit(f" {sign} {first.title}", width), role),)]
     return [((fit(f" > {first.remedy}", width), "good"),)]
