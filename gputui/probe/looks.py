@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gputui.probe.requests import LookRequest
     from gputui.probe.torch_reader import TorchReader
 
-SHARE_OF_TIME = 0.01
-"""How much of the program's time automatic looks may take."""
+SHARE_OF_TIME = 0.009
+"""How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
 TRIES = 3
