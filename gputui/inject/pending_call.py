@@ -6,7 +6,9 @@ the thread runs code that restores all of its registers by itself (see `x86_64.s
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable
@@ -151,23 +153,34 @@ def _erase(memory: Memory, plan: Plan, machine: Machine, data: int) -> None:
 def _mapped(thread: Thread, machine: Machine, code_at: int) -> int:
     """The address that the next system call of our code returns; a signal handler may make others in between."""
     for _ in ("entered", "left"):
-        while True:
-            thread.to_next_system_call()
-            stop = thread.wait(_ANSWER_WITHIN_S)
-            if stop is Stop.SYSTEM_CALL:
-                registers = thread.registers()
-                is_ours = code_at <= registers[machine.instruction] <= code_at + len(machine.map)
-                if is_ours and registers[machine.system_call] == machine.mmap_number:
-                    break
-            elif stop is not Stop.SIGNAL:
-                thread.let_go()
-                raise StepError("mapped", "the program was stopped by job control")
+        _to_own_call(thread, machine, code_at)
     address = thread.registers()[machine.first_argument]
-    if address >= _ERRORS_FROM:
-        number = (1 << 64) - address
-        thread.let_go()
-        raise StepError("mapped", f"mmap: {os.strerror(number)}", number)
-    return address
+    number = (1 << 64) - address
+    if address == machine.mmap_number:  # no result: a filter (seccomp) answers with a signal, which comes next
+        number = errno.EPERM
+        thread.to_next_system_call()
+        if thread.wait(_ANSWER_WITHIN_S) is Stop.SIGNAL and thread.signal == signal.SIGSYS:
+            thread.signal = 0
+            thread.set_registers({**thread.registers(), machine.first_argument: (1 << 64) - number})
+    elif address < _ERRORS_FROM:
+        return address
+    thread.let_go()
+    raise StepError("mapped", f"mmap: {os.strerror(number)}", number)
+
+
+def _to_own_call(thread: Thread, machine: Machine, code_at: int) -> None:
+    """Let it run to the beginning or the end of a system call of our code."""
+    while True:
+        thread.to_next_system_call()
+        stop = thread.wait(_ANSWER_WITHIN_S)
+        if stop is Stop.SYSTEM_CALL:
+            registers = thread.registers()
+            is_ours = code_at <= registers[machine.instruction] <= code_at + len(machine.map)
+            if is_ours and registers[machine.system_call] == machine.mmap_number:
+                return
+        elif stop is not Stop.SIGNAL:
+            thread.let_go()
+            raise StepError("mapped", "the program was stopped by job control")
 
 
 def _header(plan: Plan, data: int, data_bytes: int, code: int, code_bytes: int, text: int) -> bytes:
