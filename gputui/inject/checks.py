@@ -75,6 +75,9 @@ def _target(facts: Facts, memory: Memory) -> Target:
         debugger = remote_debugging.find(python.version, python.runtime, facts.inner_pid, memory)
     except Disabled:
         raise _remote_debugging_is_off(facts) from None
+    refusal = refusals.refusal(refusals.BEFORE_A_STOP, facts)
+    if refusal and debugger is None:
+        raise refusal
     return Target(facts, python, debugger, _plan(facts, python, memory))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from gputui.inject import tracer_process
+from gputui.inject import process_facts, refusals, tracer_process
 from gputui.inject.checks import Target
 from gputui.inject.images import Memory
 from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
@@ -118,8 +119,20 @@ def load(target: Target, *, is_in_lock: bool = False) -> Loading:
         if target.plan is not None:
             return PendingCall(pid, tracer_process.run(replace(target.plan, is_in_lock=is_in_lock)))
     except (HelperError, OSError) as error:
-        step = f" (step {error.step})" if isinstance(error, HelperError) else ""
-        cause = f"The probe could not be put into process {pid}: {error}{step}."
-        raise Refused("failed", cause, (START_WITH_PROBE,)) from error
+        raise _refused(pid, error) from error
     cause = f"gputui has no way to put the probe into this Python on {os.uname().machine}."
     raise Refused("no way", cause, (START_WITH_PROBE,))
+
+
+def _refused(pid: int, error: HelperError | OSError) -> Refused:
+    """The rule behind the error of a step, or the error itself."""
+    step = ""
+    if isinstance(error, HelperError):
+        rules = refusals.AT_STEP.get((error.step, error.number), ())
+        with suppress(OSError):  # it has ended
+            refusal = refusals.refusal(rules, process_facts.read(pid))
+            if refusal:
+                return refusal
+        step = f" (step {error.step})"
+    cause = f"The probe could not be put into process {pid}: {error}{step}."
+    return Refused("failed", cause, (START_WITH_PROBE,))

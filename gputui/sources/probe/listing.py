@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from gputui.sources.procfs import ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
+
+_TRACED_STOP_READINGS, _TRACED_STOP_EVERY_S = 20, 0.01
 
 
 class CannotAttachError(GputuiError):
@@ -87,9 +90,18 @@ def _check_state(pid: int, status: Status) -> None:
     if status.uid != os.geteuid() and os.geteuid() != 0:
         cause = f"Process {pid} belongs to {user_name(status.uid)}."
         raise CannotAttachError(cause, f"Attach as that user, or as root: sudo gputui attach {pid}.")
-    if status.letter in "Tt":
+    if status.letter == "T" or (status.letter == "t" and _is_kept_stopped(pid)):
         cause = f"Process {pid} is stopped (Ctrl-Z or a debugger), and cannot answer."
         raise CannotAttachError(cause, f"Continue it first: kill -CONT {pid}.")
+
+
+def _is_kept_stopped(pid: int) -> bool:
+    """Whether a tracer keeps a process stopped; strace stops it for moments only."""
+    for _ in range(_TRACED_STOP_READINGS):
+        time.sleep(_TRACED_STOP_EVERY_S)
+        if _status_of(pid).letter != "t":
+            return False
+    return True
 
 
 def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
