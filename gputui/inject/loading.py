@@ -78,7 +78,7 @@ class PendingCall:
 
     def withdraw(self) -> None:
         """Have the main thread drop the call when it comes to it."""
-        with Memory(self.pid, is_writable=True) as memory:
+        with Memory(self.pid, is_writable=True) as memory, suppress(OSError):  # the region is gone: it has come to it
             if memory.word(self._data + STATE) & 0xFFFFFFFF == State.QUEUED:
                 memory.write(self._data + STATE, State.WITHDRAWN.to_bytes(4, "little"))
 

@@ -53,8 +53,10 @@ class Facts:
     user_namespace: str
     is_in_this_user_namespace: bool
     """Or in one below it, where capabilities of this process count."""
+    knows_caller: bool
+    """Whether this process's user exists in its user namespace; the probe serves nobody whom it cannot tell."""
     is_elsewhere: bool
-    """Whether it has another PID or mount namespace, as in a container."""
+    """Whether it has another root, PID or mount namespace, as in a container."""
     environment: dict[str, str]
     mapped: list[Mapping] | None
     yama_scope: int | None
@@ -91,7 +93,8 @@ def read(pid: int) -> Facts:
         is_dumpable=os.stat(f"/proc/{pid}/maps").st_uid == int(status["Uid"].split()[1]),
         user_namespace=user_namespace,
         is_in_this_user_namespace=user_namespace == caller.user_namespace or _is_in_or_below(pid, caller),
-        is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt"),
+        knows_caller=user_namespace in ("", caller.user_namespace) or _knows(pid, caller.uid),
+        is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt") or not has_same_root(pid),
         environment=_environment(pid),
         mapped=_mapped(pid),
         yama_scope=_yama_scope(),
@@ -101,6 +104,14 @@ def read(pid: int) -> Facts:
 def has_torch(mapped: list[Mapping]) -> bool:
     """Whether a process with these mappings has loaded PyTorch."""
     return any(name in mapping.path for mapping in mapped for name in _TORCH)
+
+
+def has_same_root(pid: int) -> bool:
+    """Whether a process sees files under the same paths as this one, if it has the same mount namespace."""
+    try:
+        return _root(f"/proc/{pid}/root") == _root("/")
+    except OSError:
+        return True
 
 
 def workers_of(pid: int) -> list[int]:
@@ -169,6 +180,22 @@ def _is_in_or_below(pid: int, caller: Caller) -> bool:
             break
     os.close(namespace)
     return is_below
+
+
+def _knows(pid: int, uid: int) -> bool:
+    """Whether a user has a number in the user namespace of a process, which is not this one's."""
+    lines = [list(map(int, line.split())) for line in _text(pid, "uid_map").splitlines()]
+    return any(outside <= uid < outside + count for _, outside, count in lines)
+
+
+def _root(path: str) -> tuple[str, int]:
+    """The mount and the file that a root is: a bind mount elsewhere is the same file."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        lines = _text(os.getpid(), f"fdinfo/{descriptor}").splitlines()
+        return next((line for line in lines if line.startswith("mnt_id")), ""), os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -111,6 +111,13 @@ BEFORE = (
         "/proc/{pid}/status (Seccomp_filters)",
     ),
     Rule(
+        "unknown user",
+        lambda facts: facts.is_in_this_user_namespace and not facts.knows_caller,
+        "Process {pid} is in a rootless container, in which the user of gputui does not exist.",
+        (Remedy("sudo -u '#{uid}' gputui attach {pid}"),),
+        "/proc/{pid}/uid_map",
+    ),
+    Rule(
         "shadow stack",
         lambda facts: facts.has_shadow_stack,
         "Process {pid} runs with a shadow stack, which ends a program whose code is entered from outside.",

@@ -1,8 +1,8 @@
 """Python 3.14's own way in, PEP 768: a request in the main thread's state to run a script, without stopping anything.
 
 The interpreter's debug offsets say where everything is, so gputui may run in another version. The script is a path. It
-names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp that only
-its user can read, which is removed once it has been read.
+names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp or /dev/shm
+that only its user can read, which is removed once it has been read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gputui.inject import payload
@@ -37,6 +38,8 @@ _PLEASE_STOP = 1 << 5
 """The bit of a thread's eval breaker that has it look for a request."""
 _LONGEST_OFFSET = 1 << 24
 _MAX_THREADS = 100_000
+_FOLDERS = ("/tmp", "/dev/shm")
+"""Where a script is written for a program that cannot see this process's files."""
 _SCRIPT = """\
 import _thread
 def _gputui(path={path!r}, text_at={text_at}):
@@ -162,9 +165,8 @@ class _File:
             self._descriptor = os.memfd_create("gputui", os.MFD_CLOEXEC)
             self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
         else:
-            self.path = f"/tmp/gputui-{secrets.token_hex(16)}"
+            self.path, self._descriptor = _file_in(facts)
             self._removed_at = f"/proc/{facts.pid}/root{self.path}"
-            self._descriptor = os.open(self._removed_at, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             if facts.uid != os.geteuid():
                 os.fchown(self._descriptor, facts.uid, -1)
         os.pwrite(self._descriptor, data, 0)
@@ -184,3 +186,14 @@ class _File:
             self._descriptor = -1
             if self._removed_at:
                 os.unlink(self._removed_at)
+
+
+def _file_in(facts: Facts) -> tuple[str, int]:
+    """A new file in a folder of the program's in which files can be made: its path there and a descriptor."""
+    name = f"gputui-{secrets.token_hex(16)}"
+    for folder in _FOLDERS:
+        path = f"{folder}/{name}"
+        with suppress(OSError):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            return path, os.open(f"/proc/{facts.pid}/root{path}", flags, 0o600)
+    raise OSError(f"no file can be made in its {' and '.join(_FOLDERS)}")

@@ -193,6 +193,7 @@ def facts(**changes: object) -> Facts:
         is_dumpable=True,
         user_namespace="user:[1]",
         is_in_this_user_namespace=True,
+        knows_caller=True,
         is_elsewhere=False,
         environment={},
         mapped=[],
