@@ -9,7 +9,7 @@ from gputui.inject import interpreter, payload, process_facts, refusals, remote_
 from gputui.inject.images import Memory
 from gputui.inject.interpreter import Interpreter
 from gputui.inject.machine_code import FUNCTIONS, MACHINES, Machine
-from gputui.inject.pending_call import Plan
+from gputui.inject.pending_call import Plan, is_alive
 from gputui.inject.process_facts import Facts
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.remote_debugging import Debugger, Disabled
@@ -78,6 +78,9 @@ def _target(facts: Facts, memory: Memory) -> Target:
     refusal = refusals.refusal(refusals.BEFORE_A_STOP, facts)
     if refusal and debugger is None:
         raise refusal
+    if not is_alive(python.lives, memory):
+        cause = f"The Python in process {facts.pid} is starting or ending, so it cannot load anything."
+        raise Refused("not alive", cause)
     return Target(facts, python, debugger, _plan(facts, python, memory))
 
 
@@ -103,7 +106,7 @@ def _plan(facts: Facts, python: Interpreter, memory: Memory) -> Plan | None:
     if munmap is None or missing or unused is None:
         return None
     functions = {name: python.functions[name] for name in FUNCTIONS.values()}
-    return Plan(facts.pid, facts.inner_pid, unused, functions, munmap, payload.LINGER_S)
+    return Plan(facts.pid, facts.inner_pid, unused, functions, munmap, payload.LINGER_S, lives=python.lives)
 
 
 def _unused_code(machine: Machine, facts: Facts, memory: Memory) -> int | None:

@@ -75,6 +75,8 @@ class Plan:
     functions: dict[str, int]
     munmap: int
     linger_s: float
+    lives: dict[int, int]
+    """Of the interpreter; a call that is queued while it ends can crash the program."""
     is_in_lock: bool = False
 
 
@@ -98,6 +100,9 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         _stop(thread)
         began = time.perf_counter()
         reached("stopped")
+        if not is_alive(plan.lives, memory):
+            thread.let_go()
+            raise StepError("stopped", "its Python is ending")
         registers = thread.registers()
         frame = machine.frame_of(registers)
         stack = registers[machine.stack] - machine.red_zone_bytes - len(frame)
@@ -123,6 +128,11 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         reached("released")
         _erase(memory, plan, machine, data)
     return Queued(data, code, registers[machine.instruction], stopped_s)
+
+
+def is_alive(lives: dict[int, int], memory: Memory) -> bool:
+    """Whether an interpreter is neither starting nor ending."""
+    return all(memory.read(address, 4) == value.to_bytes(4, "little") for address, value in lives.items())
 
 
 def _stop(thread: Thread) -> None:

@@ -129,7 +129,9 @@ def main(function: str) -> None:
 def _queue_call() -> None:
     with suppress(OSError):  # only root may: on a busy machine, the stop is as long as this process waits its turn
         os.setpriority(os.PRIO_PROCESS, 0, -20)
-    _say(_answer(Plan(**json.load(sys.stdin)), lambda _step: None))
+    plan = json.load(sys.stdin)
+    plan["lives"] = {int(address): value for address, value in plan["lives"].items()}  # JSON has texts as keys
+    _say(_answer(Plan(**plan), lambda _step: None))
 
 
 def _request_script() -> None:

@@ -23,7 +23,10 @@ from tests.inject.test_refusals import AS_USER, WAITING, refused, rule_for
 from tests.other_pythons import other_python
 
 CHILD_OF_CHILD = "/proc/{pid}/task/{pid}/children"
-IN_A_NEW_USER_NAMESPACE = "import ctypes; assert ctypes.CDLL(None).unshare(0x10000000) == 0\n"
+IN_A_NEW_USER_NAMESPACE = """
+assert ctypes.CDLL(None).unshare(0x10000000) == 0 == ctypes.CDLL(None).prctl(4, 1)
+open("/proc/self/uid_map", "w").write("0 12345 1")
+"""
 
 
 def child_of(pid: int) -> int:
@@ -209,3 +212,23 @@ def test_a_program_at_its_limit_of_address_space_is_refused_and_runs_on(python: 
     assert (refusal.rule, refusal.remedies[0]) == ("no room", f"prlimit --pid {child.pid} --as=unlimited")
     child.say("")
     assert (child.ended(), child.errors) == (0, "")
+
+
+ENDING = {
+    "at exit": "atexit.register(ctypes.CDLL(None).pause)",
+    "after the interpreter": "ctypes.CDLL(None).__cxa_atexit(ctypes.CDLL(None).pause, None, None)",
+}
+PAUSED = "34 "
+"""The system call of `pause` on x86-64."""
+
+
+@pytest.mark.needs("python3.8")
+@pytest.mark.parametrize(("name", "when"), [("python3.8", "at exit"), ("this", "after the interpreter")])
+def test_a_program_that_is_ending_is_refused(python: Python, name: str, when: str) -> None:
+    path = python.path if name == "this" else other_python(name)
+    code = f"import atexit, ctypes\n{ENDING[when]}\nprint('ready', flush=True)"
+    child = python.run([path, "-c", code])
+    child.expect("ready")
+    wait_until(lambda: Path(f"/proc/{child.pid}/syscall").read_text().startswith(PAUSED), "the end of the program")
+    assert refused(child.pid).rule == "not alive"
+    assert child.errors == ""
