@@ -73,6 +73,7 @@ def program(command: list[str], tally: Tally, environment: dict[str, str] | None
         assert process.stdout.readline() == "ready\n"
         yield process.pid
         output, errors = process.communicate("" if process.poll() is not None else "end\n")
+    assert output, (process.returncode, errors)
     *remarks, last = output.splitlines()
     assert (last, process.returncode, errors) == ("end", 3, ""), (output, process.returncode, errors)
     assert all(remark.startswith("longest ") for remark in remarks), output

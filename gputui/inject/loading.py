@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Protocol
 
 from gputui.inject import process_facts, refusals, tracer_process
+from gputui.inject.by_gdb import GdbPlan
 from gputui.inject.checks import Target
 from gputui.inject.images import Memory
 from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
@@ -84,13 +85,13 @@ class PendingCall:
 
 
 class Script:
-    """A probe that the interpreter loads by a remote debugging script."""
+    """A probe that the interpreter loads by a remote debugging script, or by a text that gdb has queued."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, gdb: GdbPlan | None = None) -> None:
         self.pid = pid
         self.stopped_at = 0
-        self.stopped_s = 0.0
-        self._helper = ScriptHelper(pid)
+        self._helper = ScriptHelper(pid, gdb)
+        self.stopped_s = float(self._helper.state()["stopped_s"])
 
     def progress(self) -> Progress:
         """How far it is, as the helper process reports it; raises OSError once the process has ended."""
@@ -118,10 +119,12 @@ def load(target: Target, *, is_in_lock: bool = False) -> Loading:
             return Script(pid)
         if target.plan is not None:
             return PendingCall(pid, tracer_process.run(replace(target.plan, is_in_lock=is_in_lock)))
+        if target.gdb is not None:
+            return Script(pid, target.gdb)
     except (HelperError, OSError) as error:
         raise _refused(pid, error) from error
-    cause = f"gputui has no way to put the probe into this Python on {os.uname().machine}."
-    raise Refused("no way", cause, (START_WITH_PROBE,))
+    cause = f"On {os.uname().machine} gputui puts the probe into this Python by gdb, which is not installed here."
+    raise Refused("no way", cause, ("apt install gdb   (or another package manager's)", START_WITH_PROBE))
 
 
 def _refused(pid: int, error: HelperError | OSError) -> Refused:
