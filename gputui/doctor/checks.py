@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -178,13 +179,16 @@ def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all ch
     from gputui.inject.process_facts import may_attach
 
     rule, remedy = may_attach()
-    if platform.machine() not in MACHINES:
-        text = f"On {platform.machine()} the probe can be put only into running programs of Python 3.14 and newer."
-        yield Diagnosis("attaching", Grade.LIMITED, text, "Start programs with gputui run.")
+    if platform.machine() not in MACHINES and shutil.which("gdb") is None:
+        text = (
+            f"On {platform.machine()} gputui puts the probe into programs before Python 3.14 by gdb, which is missing."
+        )
+        yield Diagnosis("attaching", Grade.LIMITED, text, "Install gdb, or start programs with gputui run.")
     elif rule:
         yield Diagnosis("attaching", Grade.LIMITED, rule, remedy)
     else:
-        yield fine("attaching", "the probe can be put into running programs")
+        how = "" if platform.machine() in MACHINES else ", before Python 3.14 by gdb"
+        yield fine("attaching", f"the probe can be put into running programs{how}")
 
 
 CHECKS: tuple[Check, ...] = (

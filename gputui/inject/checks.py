@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 
-from gputui.inject import interpreter, payload, process_facts, refusals, remote_debugging
+from gputui.inject import by_gdb, interpreter, payload, process_facts, refusals, remote_debugging
+from gputui.inject.by_gdb import GdbPlan
 from gputui.inject.images import Memory
 from gputui.inject.interpreter import Interpreter
-from gputui.inject.machine_code import FUNCTIONS, MACHINES, Machine
-from gputui.inject.pending_call import Plan
+from gputui.inject.machine_code import FUNCTIONS, MACHINES
+from gputui.inject.pending_call import Plan, is_alive
 from gputui.inject.process_facts import Facts
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.remote_debugging import Debugger, Disabled
@@ -21,13 +23,15 @@ OLDEST = (3, 8)
 class Target:
     """A process that the probe can be put into.
 
-    `debugger` is for Python's own protocol, `plan` for the helper process; None where that way is not open.
+    `debugger` is for Python's own protocol, `plan` for the helper process, `gdb` for where neither is there; None
+    where that way is not open.
     """
 
     facts: Facts
     python: Interpreter
     debugger: Debugger | None
     plan: Plan | None
+    gdb: GdbPlan | None
 
 
 def examine(pid: int) -> Target:
@@ -60,7 +64,7 @@ def _check_launcher(facts: Facts) -> None:
 
 def _target(facts: Facts, memory: Memory) -> Target:
     mapped = facts.mapped or []
-    python = interpreter.find(mapped, facts.executable, memory, list(FUNCTIONS.values()))
+    python = interpreter.find(mapped, facts.executable, memory, [*FUNCTIONS.values(), *by_gdb.FUNCTIONS])
     if python is None:
         cause = f"Process {facts.pid} ({facts.name}) is not a Python program: gputui finds no CPython in it."
         raise Refused("not Python", cause, (), f"/proc/{facts.pid}/maps")
@@ -75,7 +79,15 @@ def _target(facts: Facts, memory: Memory) -> Target:
         debugger = remote_debugging.find(python.version, python.runtime, facts.inner_pid, memory)
     except Disabled:
         raise _remote_debugging_is_off(facts) from None
-    return Target(facts, python, debugger, _plan(facts, python, memory))
+    refusal = refusals.refusal(refusals.BEFORE_A_STOP, facts)
+    if refusal and debugger is None:
+        raise refusal
+    if not is_alive(python.lives, memory):
+        cause = f"The Python in process {facts.pid} is starting or ending, so it cannot load anything."
+        raise Refused("not alive", cause)
+    plan = _plan(facts, python, memory)
+    by_gdb_plan = None if plan or debugger else _gdb_plan(facts, python, memory)
+    return Target(facts, python, debugger, plan, by_gdb_plan)
 
 
 def _remote_debugging_is_off(facts: Facts) -> Refused:
@@ -96,20 +108,29 @@ def _plan(facts: Facts, python: Interpreter, memory: Memory) -> Plan | None:
         return None
     munmap = libc.symbols(["munmap"]).get("munmap")
     missing = [name for name in FUNCTIONS.values() if name not in python.functions]
-    unused = _unused_code(machine, facts, memory)
+    unused = _unused_code(len(machine.map), machine.map, facts, memory)
     if munmap is None or missing or unused is None:
         return None
     functions = {name: python.functions[name] for name in FUNCTIONS.values()}
-    return Plan(facts.pid, facts.inner_pid, unused, functions, munmap, payload.LINGER_S)
+    return Plan(facts.pid, facts.inner_pid, unused, functions, munmap, payload.LINGER_S, lives=python.lives)
 
 
-def _unused_code(machine: Machine, facts: Facts, memory: Memory) -> int | None:
-    """Room for the first piece of code: after the end of the code of any mapped file."""
+def _gdb_plan(facts: Facts, python: Interpreter, memory: Memory) -> GdbPlan | None:
+    gdb = shutil.which("gdb")
+    text_at = _unused_code(by_gdb.TEXT_BYTES, by_gdb.START, facts, memory)
+    addresses = [python.functions.get(name) for name in by_gdb.FUNCTIONS]
+    if gdb is None or text_at is None or None in addresses:
+        return None
+    return GdbPlan(gdb, text_at, tuple(filter(None, addresses)), python.lives)
+
+
+def _unused_code(size: int, start_of_own: bytes, facts: Facts, memory: Memory) -> int | None:
+    """Room for the first piece of code, or for a text: after the end of the code of any mapped file."""
     mapped = facts.mapped or []
     paths = dict.fromkeys(mapping.path for mapping in mapped if "x" in mapping.permissions and mapping.path[:1] == "/")
     for path in paths:
         image = interpreter.image_at(mapped, path, memory)
-        unused = image and image.unused_code(machine.map)
+        unused = image and image.unused_code(size, start_of_own)
         if unused:
             return unused
     return None

@@ -121,23 +121,23 @@ class Image:
                 addresses[name] = value + self.bias
         return addresses
 
-    def unused_code(self, code: bytes) -> int | None:
-        """An address for `code` after the end of the file's own code, in the rest of its last page.
+    def unused_code(self, size: int, start_of_own: bytes) -> int | None:
+        """An address for `size` bytes after the end of the file's own code, in the rest of its last page.
 
-        It holds zeros there, or the same code from a time before.
+        It holds zeros there, or something of ours from a time before.
         """
-        size = -(-len(code) // 8) * 8
+        size = -(-size // 8) * 8
         for kind, flags, _, address, _, _, memory_bytes, _ in self._segments:
             if kind == _LOAD and flags & _EXECUTABLE:
                 end = self.bias + address + memory_bytes
                 start: int = -(-end // 16) * 16
-                if -end % _PAGE_BYTES >= size + (start - end) and self._is_free(start, code):
+                if -end % _PAGE_BYTES >= size + (start - end) and self._is_free(start, size, start_of_own):
                     return start
         return None
 
-    def _is_free(self, start: int, code: bytes) -> bool:
-        data = self._memory.read(start, len(code))
-        return not any(data) or data == code
+    def _is_free(self, start: int, size: int, start_of_own: bytes) -> bool:
+        data = self._memory.read(start, size)
+        return not any(data) or data.startswith(start_of_own)
 
     def _dynamic(self) -> dict[int, int]:
         """The dynamic section's tables by tag, with their addresses in memory."""

@@ -14,6 +14,10 @@ _PROGRAM = re.compile(r"python(\d)\.(\d+)[a-z]*$")
 _FOLDER = re.compile(r"/python(\d)\.(\d+)t?/")
 _C_LIBRARY = re.compile(r"(libc\.so\.6|libc-2\.\d+\.so|ld-musl-[^/]*\.so\.1|libc\.musl-[^/]*\.so\.1)( \(deleted\))?$")
 _COOKIE = b"xdebugpy"
+_INITIALIZED = {(3, 8): 12, (3, 9): 12, (3, 10): 12, (3, 11): 16, (3, 12): 16, (3, 13): 600}
+"""Where `_PyRuntime` has the word that `Py_IsInitialized` returns."""
+_FINISHING = {(3, 8): 600}
+"""Where it has the one that says that the queue of pending calls is closed, and that a new one prints an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,12 @@ class Interpreter:
     runtime: int
     image: Image
     functions: dict[str, int]
+
+    @property
+    def lives(self) -> dict[int, int]:
+        """Words of 32 bits, by address, that have these values while the interpreter is neither starting nor ending."""
+        known = ((_INITIALIZED, 1), (_FINISHING, 0))
+        return {self.runtime + at[self.version]: value for at, value in known if self.version in at}
 
 
 def candidates(mapped: list[Mapping], executable: str) -> list[str]:

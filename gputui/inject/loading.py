@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from gputui.inject import tracer_process
+from gputui.inject import process_facts, refusals, tracer_process
+from gputui.inject.by_gdb import GdbPlan
 from gputui.inject.checks import Target
 from gputui.inject.images import Memory
 from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
@@ -77,19 +79,19 @@ class PendingCall:
 
     def withdraw(self) -> None:
         """Have the main thread drop the call when it comes to it."""
-        with Memory(self.pid, is_writable=True) as memory:
+        with Memory(self.pid, is_writable=True) as memory, suppress(OSError):  # the region is gone: it has come to it
             if memory.word(self._data + STATE) & 0xFFFFFFFF == State.QUEUED:
                 memory.write(self._data + STATE, State.WITHDRAWN.to_bytes(4, "little"))
 
 
 class Script:
-    """A probe that the interpreter loads by a remote debugging script."""
+    """A probe that the interpreter loads by a remote debugging script, or by a text that gdb has queued."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, gdb: GdbPlan | None = None) -> None:
         self.pid = pid
         self.stopped_at = 0
-        self.stopped_s = 0.0
-        self._helper = ScriptHelper(pid)
+        self._helper = ScriptHelper(pid, gdb)
+        self.stopped_s = float(self._helper.state()["stopped_s"])
 
     def progress(self) -> Progress:
         """How far it is, as the helper process reports it; raises OSError once the process has ended."""
@@ -117,9 +119,23 @@ def load(target: Target, *, is_in_lock: bool = False) -> Loading:
             return Script(pid)
         if target.plan is not None:
             return PendingCall(pid, tracer_process.run(replace(target.plan, is_in_lock=is_in_lock)))
+        if target.gdb is not None:
+            return Script(pid, target.gdb)
     except (HelperError, OSError) as error:
-        step = f" (step {error.step})" if isinstance(error, HelperError) else ""
-        cause = f"The probe could not be put into process {pid}: {error}{step}."
-        raise Refused("failed", cause, (START_WITH_PROBE,)) from error
-    cause = f"gputui has no way to put the probe into this Python on {os.uname().machine}."
-    raise Refused("no way", cause, (START_WITH_PROBE,))
+        raise _refused(pid, error) from error
+    cause = f"On {os.uname().machine} gputui puts the probe into this Python by gdb, which is not installed here."
+    raise Refused("no way", cause, ("apt install gdb   (or another package manager's)", START_WITH_PROBE))
+
+
+def _refused(pid: int, error: HelperError | OSError) -> Refused:
+    """The rule behind the error of a step, or the error itself."""
+    step = ""
+    if isinstance(error, HelperError):
+        rules = refusals.AT_STEP.get((error.step, error.number), ())
+        with suppress(OSError):  # it has ended
+            refusal = refusals.refusal(rules, process_facts.read(pid))
+            if refusal:
+                return refusal
+        step = f" (step {error.step})"
+    cause = f"The probe could not be put into process {pid}: {error}{step}."
+    return Refused("failed", cause, (START_WITH_PROBE,))

@@ -6,7 +6,9 @@ the thread runs code that restores all of its registers by itself (see `x86_64.s
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable
@@ -73,6 +75,8 @@ class Plan:
     functions: dict[str, int]
     munmap: int
     linger_s: float
+    lives: dict[int, int]
+    """Of the interpreter; a call that is queued while it ends can crash the program."""
     is_in_lock: bool = False
 
 
@@ -96,6 +100,9 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         _stop(thread)
         began = time.perf_counter()
         reached("stopped")
+        if not is_alive(plan.lives, memory):
+            thread.let_go()
+            raise StepError("stopped", "its Python is ending")
         registers = thread.registers()
         frame = machine.frame_of(registers)
         stack = registers[machine.stack] - machine.red_zone_bytes - len(frame)
@@ -121,6 +128,11 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         reached("released")
         _erase(memory, plan, machine, data)
     return Queued(data, code, registers[machine.instruction], stopped_s)
+
+
+def is_alive(lives: dict[int, int], memory: Memory) -> bool:
+    """Whether an interpreter is neither starting nor ending."""
+    return all(memory.read(address, 4) == value.to_bytes(4, "little") for address, value in lives.items())
 
 
 def _stop(thread: Thread) -> None:
@@ -151,23 +163,34 @@ def _erase(memory: Memory, plan: Plan, machine: Machine, data: int) -> None:
 def _mapped(thread: Thread, machine: Machine, code_at: int) -> int:
     """The address that the next system call of our code returns; a signal handler may make others in between."""
     for _ in ("entered", "left"):
-        while True:
-            thread.to_next_system_call()
-            stop = thread.wait(_ANSWER_WITHIN_S)
-            if stop is Stop.SYSTEM_CALL:
-                registers = thread.registers()
-                is_ours = code_at <= registers[machine.instruction] <= code_at + len(machine.map)
-                if is_ours and registers[machine.system_call] == machine.mmap_number:
-                    break
-            elif stop is not Stop.SIGNAL:
-                thread.let_go()
-                raise StepError("mapped", "the program was stopped by job control")
+        _to_own_call(thread, machine, code_at)
     address = thread.registers()[machine.first_argument]
-    if address >= _ERRORS_FROM:
-        number = (1 << 64) - address
-        thread.let_go()
-        raise StepError("mapped", f"mmap: {os.strerror(number)}", number)
-    return address
+    number = (1 << 64) - address
+    if address == machine.mmap_number:  # no result: a filter (seccomp) answers with a signal, which comes next
+        number = errno.EPERM
+        thread.to_next_system_call()
+        if thread.wait(_ANSWER_WITHIN_S) is Stop.SIGNAL and thread.signal == signal.SIGSYS:
+            thread.signal = 0
+            thread.set_registers({**thread.registers(), machine.first_argument: (1 << 64) - number})
+    elif address < _ERRORS_FROM:
+        return address
+    thread.let_go()
+    raise StepError("mapped", f"mmap: {os.strerror(number)}", number)
+
+
+def _to_own_call(thread: Thread, machine: Machine, code_at: int) -> None:
+    """Let it run to the beginning or the end of a system call of our code."""
+    while True:
+        thread.to_next_system_call()
+        stop = thread.wait(_ANSWER_WITHIN_S)
+        if stop is Stop.SYSTEM_CALL:
+            registers = thread.registers()
+            is_ours = code_at <= registers[machine.instruction] <= code_at + len(machine.map)
+            if is_ours and registers[machine.system_call] == machine.mmap_number:
+                return
+        elif stop is not Stop.SIGNAL:
+            thread.let_go()
+            raise StepError("mapped", "the program was stopped by job control")
 
 
 def _header(plan: Plan, data: int, data_bytes: int, code: int, code_bytes: int, text: int) -> bytes:

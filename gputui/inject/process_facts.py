@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,15 +13,20 @@ CAP_SYS_PTRACE = 1 << 19
 YAMA_FILE = "/proc/sys/kernel/yama/ptrace_scope"
 _TORCH = ("/libtorch_python.so", "/libtorch_cpu.so", "/libtorch.so")
 _MAX_DESCENDANTS = 500
+_NS_GET_PARENT = 0xB702
+_MOST_USER_NAMESPACES = 32
+"""Linux nests no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """This process: its effective user, capabilities and number of system call filters."""
+    """This process, with its effective user, group and capabilities, and whether it is in a jail of seccomp."""
 
     uid: int
+    gid: int
     capabilities: int
     user_namespace: str
+    has_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,8 @@ class Facts:
     executable: str
     state: str
     uid: int
+    gids: frozenset[int]
+    """Its real, effective and saved group: a debugger must be of each of them."""
     inner_pid: int
     tracer: int
     tracer_name: str
@@ -43,8 +51,12 @@ class Facts:
     has_shadow_stack: bool
     is_dumpable: bool
     user_namespace: str
+    is_in_this_user_namespace: bool
+    """Or in one below it, where capabilities of this process count."""
+    knows_caller: bool
+    """Whether this process's user exists in its user namespace; the probe serves nobody whom it cannot tell."""
     is_elsewhere: bool
-    """Whether it has another PID or mount namespace, as in a container."""
+    """Whether it has another root, PID or mount namespace, as in a container."""
     environment: dict[str, str]
     mapped: list[Mapping] | None
     yama_scope: int | None
@@ -54,25 +66,23 @@ class Facts:
         """Whether PyTorch's libraries are mapped."""
         return has_torch(self.mapped or [])
 
-    @property
-    def is_in_this_user_namespace(self) -> bool:
-        """Whether capabilities of this process count for it; a protected process does not show its namespace."""
-        return self.user_namespace in ("", self.caller.user_namespace)
-
 
 def read(pid: int) -> Facts:
     """The facts about a process; raises OSError if there is none."""
     status = _status(pid)
     inner = int(status.get("NSpid", str(pid)).split()[-1])
     tracer = int(status.get("TracerPid", "0"))
+    caller = _caller()
+    user_namespace = _link(pid, "ns/user")
     return Facts(
         pid=pid,
-        caller=_caller(),
+        caller=caller,
         name=status.get("Name", ""),
         command=_text(pid, "cmdline").replace("\0", " ").strip(),
         executable=_link(pid, "exe"),
         state=status.get("State", "?")[0],
         uid=int(status["Uid"].split()[1]),
+        gids=frozenset(map(int, status["Gid"].split()[:3])),
         inner_pid=inner,
         tracer=tracer,
         tracer_name=_text(tracer, "comm").strip() if tracer else "",
@@ -81,8 +91,10 @@ def read(pid: int) -> Facts:
         has_own_filters=_has_own_filters(pid, status),
         has_shadow_stack="shstk" in status.get("x86_Thread_features", ""),
         is_dumpable=os.stat(f"/proc/{pid}/maps").st_uid == int(status["Uid"].split()[1]),
-        user_namespace=_link(pid, "ns/user"),
-        is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt"),
+        user_namespace=user_namespace,
+        is_in_this_user_namespace=user_namespace == caller.user_namespace or _is_in_or_below(pid, caller),
+        knows_caller=user_namespace in ("", caller.user_namespace) or _knows(pid, caller.uid),
+        is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt") or not has_same_root(pid),
         environment=_environment(pid),
         mapped=_mapped(pid),
         yama_scope=_yama_scope(),
@@ -92,6 +104,14 @@ def read(pid: int) -> Facts:
 def has_torch(mapped: list[Mapping]) -> bool:
     """Whether a process with these mappings has loaded PyTorch."""
     return any(name in mapping.path for mapping in mapped for name in _TORCH)
+
+
+def has_same_root(pid: int) -> bool:
+    """Whether a process sees files under the same paths as this one, if it has the same mount namespace."""
+    try:
+        return _root(f"/proc/{pid}/root") == _root("/")
+    except OSError:
+        return True
 
 
 def workers_of(pid: int) -> list[int]:
@@ -129,7 +149,53 @@ def _descendants(pid: int) -> Iterator[int]:
 
 def _caller() -> Caller:
     status = _status(os.getpid())
-    return Caller(os.geteuid(), int(status.get("CapEff", "0"), 16), _link(os.getpid(), "ns/user"))
+    return Caller(
+        uid=os.geteuid(),
+        gid=os.getegid(),
+        capabilities=int(status.get("CapEff", "0"), 16),
+        user_namespace=_link(os.getpid(), "ns/user"),
+        has_filters=status.get("Seccomp") == "2",
+    )
+
+
+def _is_in_or_below(pid: int, caller: Caller) -> bool:
+    """Whether a process is in the caller's user namespace, or in one that was made in that, and so on.
+
+    A protected process and one outside do not show their namespace, but how their users are numbered.
+    """
+    try:
+        namespace = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return _text(pid, "uid_map") == _text(os.getpid(), "uid_map")
+    is_below = False
+    for _ in range(_MOST_USER_NAMESPACES):
+        try:
+            above = fcntl.ioctl(namespace, _NS_GET_PARENT)
+        except OSError:  # EPERM: the next one is not below the caller's
+            break
+        os.close(namespace)
+        namespace = above
+        is_below = f"user:[{os.fstat(namespace).st_ino}]" == caller.user_namespace
+        if is_below:
+            break
+    os.close(namespace)
+    return is_below
+
+
+def _knows(pid: int, uid: int) -> bool:
+    """Whether a user has a number in the user namespace of a process, which is not this one's."""
+    lines = [list(map(int, line.split())) for line in _text(pid, "uid_map").splitlines()]
+    return any(outside <= uid < outside + count for _, outside, count in lines)
+
+
+def _root(path: str) -> tuple[str, int]:
+    """The mount and the file that a root is: a bind mount elsewhere is the same file."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        lines = _text(os.getpid(), f"fdinfo/{descriptor}").splitlines()
+        return next((line for line in lines if line.startswith("mnt_id")), ""), os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
 
 
 def _status(pid: int) -> dict[str, str]:

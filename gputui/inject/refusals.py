@@ -6,6 +6,7 @@ in from the facts.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,6 +68,14 @@ _WITH_CAPABILITY = (
     Remedy(START_WITH_PROBE),
 )
 
+_TRACED = Rule(
+    "traced",
+    lambda facts: facts.tracer != 0,
+    "Process {pid} is traced by {tracer_name} (PID {tracer}), and a process can have one tracer only.",
+    (Remedy("kill {tracer}   (ends {tracer_name}, or let it detach)"),),
+    "/proc/{pid}/status (TracerPid)",
+)
+
 BEFORE = (
     Rule(
         "ended",
@@ -79,13 +88,6 @@ BEFORE = (
         "Process {pid} is stopped (Ctrl-Z, or SIGSTOP), so it cannot load anything.",
         (Remedy("kill -CONT {pid}"),),
         "/proc/{pid}/status (State)",
-    ),
-    Rule(
-        "traced",
-        lambda facts: facts.tracer != 0,
-        "Process {pid} is traced by {tracer_name} (PID {tracer}), and a process can have one tracer only.",
-        (Remedy("kill {tracer}   (ends {tracer_name}, or let it detach)"),),
-        "/proc/{pid}/status (TracerPid)",
     ),
     Rule(
         "switched off",
@@ -109,6 +111,13 @@ BEFORE = (
         "/proc/{pid}/status (Seccomp_filters)",
     ),
     Rule(
+        "unknown user",
+        lambda facts: facts.is_in_this_user_namespace and not facts.knows_caller,
+        "Process {pid} is in a rootless container, in which the user of gputui does not exist.",
+        (Remedy("sudo -u '#{uid}' gputui attach {pid}"),),
+        "/proc/{pid}/uid_map",
+    ),
+    Rule(
         "shadow stack",
         lambda facts: facts.has_shadow_stack,
         "Process {pid} runs with a shadow stack, which ends a program whose code is entered from outside.",
@@ -128,14 +137,23 @@ WITHOUT_ACCESS = (
     ),
     Rule(
         "user namespace",
-        lambda facts: not facts.is_in_this_user_namespace and not _has_ptrace_capability(facts) and not _is_root(facts),
-        "Process {pid} is in another user namespace, as in a rootless container.",
+        lambda facts: not facts.is_in_this_user_namespace,
+        "Process {pid} is in another user namespace, as in a rootless container, and not in one below that of gputui.",
         (
-            Remedy("nsenter --target {pid} --user --preserve-credentials gputui attach {pid}"),
-            Remedy(AS_ROOT),
+            Remedy("Run gputui outside of containers, as root or as the user who started the container of {pid}."),
+            Remedy(AS_ROOT, _may_become_root),
             Remedy(START_WITH_PROBE),
         ),
         "/proc/{pid}/ns/user",
+    ),
+    Rule(
+        "another group",
+        lambda facts: (
+            facts.uid == facts.caller.uid and facts.gids != {facts.caller.gid} and not _has_ptrace_capability(facts)
+        ),
+        "Process {pid} runs with another group (GID {gid}) than gputui, and a debugger must have the same.",
+        (Remedy(AS_ROOT, _may_become_root), Remedy("newgrp GROUP   (that of GID {gid}), then: gputui attach {pid}")),
+        "/proc/{pid}/status (Gid)",
     ),
     Rule(
         "protected",
@@ -191,6 +209,56 @@ WITHOUT_ACCESS = (
 )
 """Why the memory of a process may not be opened. The last one always applies."""
 
+BEFORE_A_STOP = (_TRACED,)
+"""What forbids only the ways that stop the main thread; Python's own protocol needs no stop."""
+
+_NOT_SEIZED = (
+    _TRACED,
+    Rule(
+        "own jail",
+        lambda facts: facts.caller.has_filters,
+        "The jail (seccomp) of the container or service in which gputui runs forbids debugging (ptrace).",
+        (
+            Remedy("docker run --cap-add=SYS_PTRACE ...   (for the container in which gputui runs)"),
+            Remedy("Run gputui outside that container."),
+            Remedy(START_WITH_PROBE),
+        ),
+        "/proc/self/status (Seccomp)",
+    ),
+    Rule(
+        "traced a moment ago",
+        lambda _facts: True,
+        "Another program was tracing process {pid} at that moment, and a process can have one tracer only.",
+        (Remedy("gputui attach {pid}   (once more)"),),
+        "/proc/{pid}/status (TracerPid)",
+    ),
+)
+_NOT_MAPPED = (
+    Rule(
+        "no executable memory",
+        lambda _facts: True,
+        "The system forbids process {pid} to map memory for code: its container's seccomp filter, or SELinux, does.",
+        (Remedy(START_WITH_PROBE),),
+        "/proc/{pid}/status (Seccomp), /proc/{pid}/attr/current",
+    ),
+)
+_NO_ROOM = (
+    Rule(
+        "no room",
+        lambda _facts: True,
+        "Process {pid} has reached its limit of address space (ulimit -v), and has no room for the probe.",
+        (Remedy("prlimit --pid {pid} --as=unlimited"), Remedy(START_WITH_PROBE)),
+        "/proc/{pid}/limits (Max address space)",
+    ),
+)
+AT_STEP = {
+    ("seized", errno.EPERM): _NOT_SEIZED,
+    ("mapped", errno.EPERM): _NOT_MAPPED,
+    ("mapped", errno.EACCES): _NOT_MAPPED,
+    ("mapped", errno.ENOMEM): _NO_ROOM,
+}
+"""Why a step of the pending call failed, by the step and its error. The last rule of each always applies."""
+
 
 def refusal(rules: tuple[Rule, ...], facts: Facts) -> Refused | None:
     """The first rule that applies, as the exception to raise."""
@@ -203,5 +271,6 @@ def refusal(rules: tuple[Rule, ...], facts: Facts) -> Refused | None:
 def refused(rule: Rule, facts: Facts) -> Refused:
     """A rule filled in for a process."""
     names = {"pid": facts.pid, "uid": facts.uid, "tracer": facts.tracer, "tracer_name": facts.tracer_name}
+    names["gid"] = next(iter(facts.gids - {facts.caller.gid}), facts.caller.gid)
     remedies = tuple(remedy.text.format(**names) for remedy in rule.remedies if remedy.applies(facts))
     return Refused(rule.name, rule.cause.format(**names), remedies, rule.file.format(**names))

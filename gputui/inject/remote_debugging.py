@@ -1,20 +1,20 @@
 """Python 3.14's own way in, PEP 768: a request in the main thread's state to run a script, without stopping anything.
 
 The interpreter's debug offsets say where everything is, so gputui may run in another version. The script is a path. It
-names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp that only
-its user can read, which is removed once it has been read.
+names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp or /dev/shm
+that only its user can read, which is removed once it has been read.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import struct
 from dataclasses import dataclass
 
 from gputui.inject import payload
 from gputui.inject.images import Memory
 from gputui.inject.process_facts import Facts
+from gputui.inject.script_file import ScriptFile
 
 _WORDS = {
     (3, 14): {
@@ -106,8 +106,9 @@ def _by_id(interpreter: int, inner_pid: int, at: dict[str, int], memory: Memory)
 class Request:
     """A request that was made. Its files are kept until it is closed."""
 
-    def __init__(self, pid: int, debugger: Debugger, script: _File, content: _File) -> None:
+    def __init__(self, pid: int, debugger: Debugger, script: ScriptFile, content: ScriptFile) -> None:
         self.pid = pid
+        self.stopped_s = 0.0
         self._debugger = debugger
         self._script = script
         self._content = content
@@ -119,8 +120,7 @@ class Request:
 
     def outcome(self) -> str:
         """What the program has written: "loaded", a reason, or "" if nothing yet."""
-        data = self._content.read()
-        return data[1 : data.find(b"\0", 1)].decode(errors="replace") if data[:1] == b"\0" else ""
+        return self._content.outcome()
 
     def withdraw(self) -> None:
         """Have the program run nothing of what it has not run yet, and remove the files."""
@@ -141,9 +141,9 @@ def request(debugger: Debugger, facts: Facts, linger_s: float) -> Request:
     with Memory(facts.pid, is_writable=True) as memory:
         if memory.read(debugger.pending, 4) != bytes(4):
             raise OSError("another debugger's request is waiting")
-        content_file = _File(facts, content.data)
+        content_file = ScriptFile(facts, content.data)
         script = _SCRIPT.format(path=content_file.path, text_at=content.text_at)
-        script_file = _File(facts, script.encode())
+        script_file = ScriptFile(facts, script.encode())
         path = os.fsencode(script_file.path) + b"\0"
         if len(path) > debugger.path_size:
             raise OSError(f"the path of the script is too long: {script_file.path}")
@@ -151,36 +151,3 @@ def request(debugger: Debugger, facts: Facts, linger_s: float) -> Request:
         memory.write(debugger.pending, struct.pack("<i", 1))
         memory.write(debugger.eval_breaker, struct.pack("<Q", memory.word(debugger.eval_breaker) | _PLEASE_STOP))
     return Request(facts.pid, debugger, script_file, content_file)
-
-
-class _File:
-    """A file that the program can open at `path`; in memory if it can see this process's."""
-
-    def __init__(self, facts: Facts, data: bytes) -> None:
-        self._removed_at = ""
-        if facts.uid == os.geteuid() and not facts.is_elsewhere:
-            self._descriptor = os.memfd_create("gputui", os.MFD_CLOEXEC)
-            self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-        else:
-            self.path = f"/tmp/gputui-{secrets.token_hex(16)}"
-            self._removed_at = f"/proc/{facts.pid}/root{self.path}"
-            self._descriptor = os.open(self._removed_at, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            if facts.uid != os.geteuid():
-                os.fchown(self._descriptor, facts.uid, -1)
-        os.pwrite(self._descriptor, data, 0)
-
-    def read(self) -> bytes:
-        """The first bytes: what the program has written."""
-        return os.pread(self._descriptor, 4096, 0)
-
-    def empty(self) -> None:
-        """Leave nothing in it."""
-        os.ftruncate(self._descriptor, 0)
-
-    def close(self) -> None:
-        """Remove it; harmless if that was done."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            if self._removed_at:
-                os.unlink(self._removed_at)

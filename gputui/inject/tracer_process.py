@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from gputui.inject import checks, payload, remote_debugging
+from gputui.inject import by_gdb, checks, payload, process_facts, remote_debugging
+from gputui.inject.by_gdb import GdbError, GdbPlan
 from gputui.inject.machine_code import MACHINES
 from gputui.inject.pending_call import Plan, Queued, StepError, queue
 from gputui.inject.ptrace import EndedError, TooLateError
@@ -57,16 +58,17 @@ class ScriptHelper:
     When this process closes its end or dies, it takes the request back, so the program never misses the files.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, gdb: GdbPlan | None = None) -> None:
         self._process = _started("request_script")
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{pid} {payload.LINGER_S}\n".encode())
+        asked = {"pid": pid, "linger_s": payload.LINGER_S, "gdb": gdb and asdict(gdb)}
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         self._process.stdin.flush()
         self._output = self._process.stdout.fileno()
         self._unread = b""
         self._state: dict[str, Any] = {}
-        self._read_states(LIMIT_S)
+        self._read_states(LIMIT_S + (by_gdb.LIMIT_S if gdb else 0.0))
 
     def state(self) -> dict[str, Any]:
         """The newest: "outcome" is "" until the program has loaded the probe; "is_waiting" for its main thread."""
@@ -129,20 +131,19 @@ def main(function: str) -> None:
 def _queue_call() -> None:
     with suppress(OSError):  # only root may: on a busy machine, the stop is as long as this process waits its turn
         os.setpriority(os.PRIO_PROCESS, 0, -20)
-    _say(_answer(Plan(**json.load(sys.stdin)), lambda _step: None))
+    _say(_answer(Plan(**_with_numbers(json.load(sys.stdin))), lambda _step: None))
 
 
 def _request_script() -> None:
-    pid, linger_s = sys.stdin.readline().split()
     try:
-        target = checks.examine(int(pid))
-        if target.debugger is None:
-            raise OSError("this Python has no remote debugging that gputui knows")
-        request = remote_debugging.request(target.debugger, target.facts, float(linger_s))
+        request = _requested(**json.loads(sys.stdin.readline()))
+    except GdbError as error:
+        _say({"step": "seized", "words": str(error), "number": error.number})
+        return
     except (Refused, OSError) as error:
         _say({"step": "requested", "words": str(error), "number": 0})
         return
-    _say({"outcome": "", "is_waiting": True})
+    _say({"outcome": "", "is_waiting": True, "stopped_s": request.stopped_s})
     is_waiting = True
     while not select.select([sys.stdin], [], [], _POLL_S)[0]:
         try:
@@ -151,10 +152,24 @@ def _request_script() -> None:
             break  # the process has ended
         if outcome or is_waiting_now != is_waiting:
             is_waiting = is_waiting_now
-            _say({"outcome": outcome, "is_waiting": is_waiting})
+            _say({"outcome": outcome, "is_waiting": is_waiting, "stopped_s": request.stopped_s})
         if outcome:
             break
     request.withdraw()
+
+
+def _requested(pid: int, linger_s: float, gdb: dict[str, Any] | None) -> remote_debugging.Request | by_gdb.Request:
+    if gdb is not None:
+        return by_gdb.request(GdbPlan(**_with_numbers(gdb)), process_facts.read(pid), linger_s)
+    target = checks.examine(pid)
+    if target.debugger is None:
+        raise OSError("this Python has no remote debugging that gputui knows")
+    return remote_debugging.request(target.debugger, target.facts, linger_s)
+
+
+def _with_numbers(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan that came as JSON, which has texts as keys."""
+    return {**plan, "lives": {int(address): value for address, value in plan["lives"].items()}}
 
 
 def _say(answer: dict[str, object]) -> None:

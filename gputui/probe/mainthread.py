@@ -87,6 +87,8 @@ class PendingCall:
         add, is_true = _functions()
         if self._untraced is None:  # late, as it imports ctypes
             self._untraced = UntracedCall(self.__bool__)
+        if sys.version_info < (3, 9) and _is_closed():
+            return False
         return bool(add(is_true, id(self._untraced)) == 0)
 
 
@@ -108,6 +110,14 @@ def _functions() -> tuple[Callable[[Any, int], int], Any]:
     add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: an object of our own, whose types may be set
     add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
     return add, is_true
+
+
+def _is_closed() -> bool:
+    """Whether Python 3.8 is ending and has closed its queue: it prints an error for a new call."""
+    import ctypes
+
+    runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+    return bool(ctypes.c_int.from_address(runtime + 600).value)
 
 
 def keep_from_compiling(function: FunctionType, *, is_early: bool = False) -> None:

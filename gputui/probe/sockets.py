@@ -88,16 +88,28 @@ def remove(path: str) -> None:
 
 
 def _socket_folder() -> str:
-    folder = places.folder_of(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
+    """The first folder in which files can be made; raises OSError for one that cannot be trusted, or without any."""
+    uid = os.geteuid()
+    wanted = places.folder_of(uid, os.environ.get("XDG_RUNTIME_DIR"))
+    for folder in (wanted, places.folder_of(uid, None), places.folder_in_memory(uid)):
+        trouble = _trouble_of(folder)
+        if trouble is None:
+            return folder
+    raise OSError(f"no socket can be made in {os.path.dirname(wanted)}, /tmp or /dev/shm ({trouble})")
+
+
+def _trouble_of(folder: str) -> str | None:
+    """Why a folder cannot be made, such as that its session has ended; None if it is there."""
     try:
-        return _create_safely(folder)
+        _create_safely(folder)
     except OSError as error:
         if error.errno is None:  # the folder is there and cannot be trusted
             raise
-        return _create_safely(places.folder_of(os.geteuid(), None))  # $XDG_RUNTIME_DIR is gone: the session has ended
+        return error.strerror
+    return None
 
 
-def _create_safely(folder: str) -> str:
+def _create_safely(folder: str) -> None:
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -106,7 +118,6 @@ def _create_safely(folder: str) -> str:
     if fault:
         cause = f"{fault}: remove it, or set XDG_RUNTIME_DIR to a folder of your own"
         raise OSError(cause)
-    return folder
 
 
 def _clear_stale(folder: str) -> None:

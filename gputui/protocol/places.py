@@ -11,7 +11,10 @@ MAX_SOCKET_PATH_BYTES = 107
 
 
 def folder_of(uid: int, runtime_dir: str | None) -> str:
-    """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` if that is set and short enough, otherwise in /tmp."""
+    """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` if that is set and short enough, otherwise in /tmp.
+
+    Where no file can be made there, as in a container that may not write, it is `folder_in_memory`.
+    """
     in_runtime_dir = f"{runtime_dir}/gputui"
     longest_name = len("/.4194304-18446744073709551615.sock")
     if (
@@ -21,6 +24,11 @@ def folder_of(uid: int, runtime_dir: str | None) -> str:
     ):
         return in_runtime_dir
     return f"/tmp/gputui-{uid}"
+
+
+def folder_in_memory(uid: int) -> str:
+    """The last resort for a user's sockets: containers that may not write anywhere else have this folder."""
+    return f"/dev/shm/gputui-{uid}"
 
 
 def fault_of_folder(folder: str, uid: int, shown_as: str | None = None) -> str | None:

@@ -45,14 +45,26 @@ ENDLESS = {
     """,
     "waiting for a socket": """
         print("ready", flush=True)
-        while not select.select([sys.stdin], [], [], 60)[0]:
+        while not select.select([sys.stdin], [], [], 7200)[0]:
             print("it woke up", flush=True)
+    """,
+    "waiting for a lock for ever": """
+        lock = threading.Lock()
+        lock.acquire()
+        reader = threading.Thread(target=lambda: (sys.stdin.readline(), lock.release()))
+        reader.start()
+        print("ready", flush=True)
+        lock.acquire()
+        reader.join()
     """,
     "receiving signals": """
         import signal, time
         counts = [0, 0]
         class Late(Exception):
             pass
+        def wait_for_another_than(before):  # Python 3.13 does not catch what is raised where a loop jumps back
+            while counts[0] == before:
+                pass
         def handler(number, frame):
             counts[0] += 1
             if counts[0] % 7 == 0:
@@ -63,25 +75,27 @@ ENDLESS = {
             before = counts[0]
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0007)
-                while counts[0] == before:
-                    pass
+                wait_for_another_than(before)
             except Late:
                 counts[1] += 1
         if counts[1] != counts[0] // 7:
             print("an exception was lost", counts, flush=True)
     """,
     "forking": """
+        import warnings
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # of Python 3.12 and newer
         print("ready", flush=True)
         while not is_told_to_end():
             pid = os.fork()
             if pid == 0:
                 import zipfile
                 os._exit(7 if checksum() == expected else 8)
-            if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 7 if sys.version_info >= (3, 9) else False:
+            if os.WEXITSTATUS(os.waitpid(pid, 0)[1]) != 7:
                 print("a child was disturbed", flush=True)
     """,
     "forking without waiting": """
-        import signal
+        import signal, warnings
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
         print("ready", flush=True)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while not is_told_to_end():
@@ -141,50 +155,57 @@ TRAINING = """
         print("there are", len(os.listdir("/proc/self/task")), "threads instead of", threads, flush=True)
 """
 """A training on the CPU, which computes its losses, with memory on the (fake) GPU. Needs PyTorch."""
-LIMITED = {
-    "asleep": """
-        import time
-        print("ready", flush=True)
-        began = time.monotonic()
-        time.sleep(1.5)
-        if not 1.5 <= time.monotonic() - began < 20:
-            print("it slept for", time.monotonic() - began, flush=True)
-    """,
-    "waiting for a lock": """
-        import time
-        lock = threading.Lock()
-        lock.acquire()
-        print("ready", flush=True)
-        began = time.monotonic()
-        lock.acquire(timeout=1.5)
-        if not 1.5 <= time.monotonic() - began < 20:
-            print("it waited for", time.monotonic() - began, flush=True)
-    """,
-    "asleep in C without the interpreter": """
-        import ctypes, time
-        usleep = ctypes.CDLL(None).usleep
-        print("ready", flush=True)
-        began = time.monotonic()
-        result = usleep(1500000)
-        if result != 0 or not 1.5 <= time.monotonic() - began < 20:
-            print("it slept for", time.monotonic() - began, result, flush=True)
-    """,
-    "in C with the interpreter": """
-        import ctypes, time
-        usleep = ctypes.PyDLL(None).usleep
-        print("ready", flush=True)
-        began = time.monotonic()
-        result = usleep(1500000)
-        if result != 0 or not 1.5 <= time.monotonic() - began < 20:
-            print("it slept for", time.monotonic() - began, result, flush=True)
-    """,
+PAUSES = {
+    "asleep": ("", "time.sleep(for_s)", None),
+    "waiting for a lock": ("lock = threading.Lock(); lock.acquire()", "lock.acquire(timeout=for_s)", False),
+    "asleep in C without the interpreter": (
+        "import ctypes; usleep = ctypes.CDLL(None).usleep",
+        "usleep(int(for_s * 1e6))",
+        0,
+    ),
+    "in C with the interpreter": ("import ctypes; usleep = ctypes.PyDLL(None).usleep", "usleep(int(for_s * 1e6))", 0),
 }
+"""What comes before a pause, the pause, which lasts for `for_s` seconds, and what it returns."""
+_LIMITED = """
+    import time
+    for_s = {for_s}
+    {before}
+    print("ready", flush=True)
+    longest = 0.0
+    while True:
+        began = time.monotonic()
+        result = {pause}
+        took = time.monotonic() - began
+        longest = max(longest, took)
+        if result != {result} or not for_s <= took < for_s + 20:
+            print("the pause returned", result, "after", took, flush=True)
+        if not {is_repeated} or select.select([sys.stdin], [], [], 0)[0]:
+            break
+    if {is_repeated}:
+        print("longest", longest, flush=True)
+    while not {is_repeated} and not is_told_to_end():
+        checksum()
+"""
+LIMITED = tuple(PAUSES)
 """They go on by themselves after 1.5 s, and then end at the next line of input."""
 
 
 def source(situation: str) -> str:
     """The program in a situation."""
-    limited = LIMITED.get(situation)
-    waits = "" if limited is None else "\nwhile not is_told_to_end():\n    checksum()\n"
-    body = {**ENDLESS, "training": TRAINING}[situation] if limited is None else limited
-    return "".join(textwrap.dedent(part) for part in (_CHECKSUM, body, waits, _THREADS))
+    if situation in PAUSES:
+        return _program(_paused(situation, 1.5, is_repeated=False))
+    return _program({**ENDLESS, "training": TRAINING}[situation])
+
+
+def repeated(situation: str, for_s: float) -> str:
+    """The program that pauses again and again until a line of input, and says how long the longest pause was."""
+    return _program(_paused(situation, for_s, is_repeated=True))
+
+
+def _paused(situation: str, for_s: float, *, is_repeated: bool) -> str:
+    before, pause, result = PAUSES[situation]
+    return _LIMITED.format(before=before, pause=pause, result=result, for_s=for_s, is_repeated=is_repeated)
+
+
+def _program(body: str) -> str:
+    return "".join(textwrap.dedent(part) for part in (_CHECKSUM, body, _THREADS))

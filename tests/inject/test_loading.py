@@ -117,7 +117,8 @@ def test_a_probe_that_is_asked_for_while_the_last_one_ends_is_a_new_one(python: 
     assert (child.ended(), child.errors) == (0, "")
 
 
-def test_a_withdrawn_probe_never_starts(python: Python) -> None:
+def test_a_withdrawn_probe_never_starts(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_is_kept_in_lock", lambda _pid: False)
     child = python.start(situations.source("waiting for a lock"))
     child.expect("ready")
     with pytest.raises(loading.CannotLoadError, match="did not load the probe within 0 s"):

@@ -16,18 +16,9 @@ from gputui.inject.process_facts import Caller, Facts
 from gputui.inject.refusals import Refused
 from gputui.sources.probe.loading import CannotLoadError, check
 from tests.attach.children import REPOSITORY, Python, as_another_user, wait_until
+from tests.inject import jails
 
 WAITING = "print('ready', flush=True)\ninput()"
-OWN_FILTER = """
-import ctypes
-libc = ctypes.CDLL(None)
-class Filter(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
-class Program(ctypes.Structure):
-    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
-allow_all = (Filter * 1)(Filter(6, 0, 0, 0x7FFF0000))
-assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Program(1, allow_all))) == 0
-"""
 
 
 def refused(pid: int) -> Refused:
@@ -94,7 +85,7 @@ def test_a_process_that_is_not_python_is_refused() -> None:
 
 
 def test_a_program_in_a_jail_of_its_own_is_refused(python: Python) -> None:
-    child = python.start(OWN_FILTER + WAITING)
+    child = python.start(jails.jail("allows everything") + WAITING)
     child.expect("ready")
     refusal = refused(child.pid)
     assert refusal.rule == "seccomp filter"
@@ -178,7 +169,7 @@ def test_root_of_the_machine_may_touch_a_program_in_other_namespaces(python: Pyt
     assert rule_for(int(inner), first=AS_USER.format(dumpable=1)) == "another user"
 
 
-HERE = Caller(uid=1000, capabilities=0, user_namespace="user:[1]")
+HERE = Caller(uid=1000, gid=1000, capabilities=0, user_namespace="user:[1]")
 
 
 def facts(**changes: object) -> Facts:
@@ -191,6 +182,7 @@ def facts(**changes: object) -> Facts:
         executable="",
         state="S",
         uid=1000,
+        gids=frozenset({1000}),
         inner_pid=7,
         tracer=0,
         tracer_name="",
@@ -200,6 +192,8 @@ def facts(**changes: object) -> Facts:
         has_shadow_stack=False,
         is_dumpable=True,
         user_namespace="user:[1]",
+        is_in_this_user_namespace=True,
+        knows_caller=True,
         is_elsewhere=False,
         environment={},
         mapped=[],
@@ -208,7 +202,8 @@ def facts(**changes: object) -> Facts:
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
-ROOT = Caller(uid=0, capabilities=0, user_namespace="user:[1]")
+ROOT = Caller(uid=0, gid=0, capabilities=0, user_namespace="user:[1]")
+OF_ROOT = {"uid": 0, "gids": frozenset({0})}
 
 
 @pytest.mark.parametrize(
@@ -217,8 +212,13 @@ ROOT = Caller(uid=0, capabilities=0, user_namespace="user:[1]")
         ({"yama_scope": 1}, "yama 1", "sudo gputui attach 7"),
         ({"yama_scope": 2}, "yama 2", "sudo gputui attach 7"),
         ({"yama_scope": 3}, "yama 3", "Start it with the probe next time"),
-        ({"yama_scope": 1, "caller": ROOT, "uid": 0}, "yama 1", "sudo sysctl kernel.yama.ptrace_scope=0"),
-        ({"user_namespace": "user:[2]"}, "user namespace", "nsenter --target 7"),
+        (
+            {"yama_scope": 1, "caller": ROOT, "uid": 0, "gids": frozenset({0})},
+            "yama 1",
+            "sudo sysctl kernel.yama.ptrace_scope=0",
+        ),
+        ({"is_in_this_user_namespace": False}, "user namespace", "Run gputui outside of containers"),
+        ({"gids": frozenset({1000, 7})}, "another group", "sudo gputui attach 7"),
         ({"is_dumpable": False}, "protected", "sudo gputui attach 7"),
         ({"capabilities": 1}, "capability", "sudo gputui attach 7"),
         ({}, "security module", "sudo gputui attach 7"),
@@ -233,7 +233,15 @@ def test_the_rule_that_forbids_to_touch_a_process_is_named(changes: dict[str, ob
     assert refusal.remedies[0].startswith(remedy)
 
 
-@pytest.mark.parametrize("rule", [*refusals.BEFORE, *refusals.WITHOUT_ACCESS], ids=lambda rule: rule.name)
+ALL_RULES = [
+    *refusals.BEFORE,
+    *refusals.BEFORE_A_STOP,
+    *refusals.WITHOUT_ACCESS,
+    *(rule for rules in refusals.AT_STEP.values() for rule in rules),
+]
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
 def test_each_rule_has_a_sentence_without_gaps(rule: refusals.Rule) -> None:
     refusal = refusals.refused(rule, facts(tracer=9, tracer_name="gdb"))
     assert refusal.cause.endswith(".")

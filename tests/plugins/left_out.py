@@ -1,10 +1,13 @@
 """Deselects the tests that this machine cannot run, and reports at the end how many and why."""
 
 import os
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from tests.other_pythons import other_python
 from tests.torches import NO_CUDA_BUILD
 
 LEFT_OUT = pytest.StashKey[Counter]()
@@ -16,7 +19,17 @@ def lacks(item: pytest.Item) -> str:
         return "root, for other users and for mounts"
     if getattr(item, "callspec", None) and item.callspec.params.get("cuda_path") == NO_CUDA_BUILD:
         return "a CUDA build of PyTorch"
+    for marker in item.iter_markers("needs"):
+        if not is_there(marker.args[0]):
+            return marker.args[0]
     return ""
+
+
+def is_there(need: str) -> bool:
+    """Whether this machine has a Python, another program, or something that a file of the kernel's tells of."""
+    if need.startswith("python"):
+        return bool(other_python(need))
+    return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
 
 
 def pytest_configure(config):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from gputui import environment
 from gputui.errors import GputuiError
+from gputui.inject.process_facts import has_same_root
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Greeting
 from gputui.protocol import places
@@ -18,6 +20,8 @@ from gputui.sources.procfs import ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
+
+_TRACED_STOP_READINGS, _TRACED_STOP_EVERY_S = 20, 0.01
 
 
 class CannotAttachError(GputuiError):
@@ -87,9 +91,18 @@ def _check_state(pid: int, status: Status) -> None:
     if status.uid != os.geteuid() and os.geteuid() != 0:
         cause = f"Process {pid} belongs to {user_name(status.uid)}."
         raise CannotAttachError(cause, f"Attach as that user, or as root: sudo gputui attach {pid}.")
-    if status.letter in "Tt":
+    if status.letter == "T" or (status.letter == "t" and _is_kept_stopped(pid)):
         cause = f"Process {pid} is stopped (Ctrl-Z or a debugger), and cannot answer."
         raise CannotAttachError(cause, f"Continue it first: kill -CONT {pid}.")
+
+
+def _is_kept_stopped(pid: int) -> bool:
+    """Whether a tracer keeps a process stopped; strace stops it for moments only."""
+    for _ in range(_TRACED_STOP_READINGS):
+        time.sleep(_TRACED_STOP_EVERY_S)
+        if _status_of(pid).letter != "t":
+            return False
+    return True
 
 
 def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
@@ -101,17 +114,32 @@ def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
     root = _root_of(pid, status)
     runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
     for owner in dict.fromkeys((status.uid, os.geteuid())):
-        for folder in dict.fromkeys(
-            places.folder_of(owner, base) for base in (runtime_dir, f"/run/user/{owner}", None)
-        ):
+        uid = _uid_inside(pid, owner)
+        folders = [places.folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
+        for folder in dict.fromkeys((*folders, places.folder_in_memory(uid))):
             yield root / folder.lstrip("/"), owner
 
 
-def _root_of(pid: int, status: Status) -> Path:
-    """`/`, or the process's own root if it has another mount namespace, as in a container."""
+def _uid_inside(pid: int, uid: int) -> int:
+    """The number that a user has in the user namespace of a process, as in a rootless container."""
     proc = ProcFs()
     try:
-        if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt"):
+        if proc.link(pid, "ns/user") == proc.link("self", "ns/user"):
+            return uid
+        for line in Path(f"/proc/{pid}/uid_map").read_text(encoding="ascii").splitlines():
+            inside, outside, count = map(int, line.split())
+            if outside <= uid < outside + count:
+                return uid - outside + inside
+    except OSError:
+        pass
+    return uid
+
+
+def _root_of(pid: int, status: Status) -> Path:
+    """`/`, or the process's own root if it has another one or another mount namespace, as in a container."""
+    proc = ProcFs()
+    try:
+        if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt") and has_same_root(pid):
             return Path("/")
         os.listdir(proc.root_of(pid))
     except OSError as error:
@@ -126,7 +154,7 @@ def _root_of(pid: int, status: Status) -> Path:
 def _connect(folder: Path, owner: int, pid: int, status: Status) -> ProbeClient | None:
     fault = places.fault_of_folder(str(folder), owner)
     if fault and not _is_own(folder):
-        if owner != status.uid:
+        if owner != status.uid or folder.parent.name == "shm":  # the last resort, which others may use
             return None
         cause = f"The socket of process {pid} cannot be trusted: {fault}."
         raise CannotAttachError(cause, "Remove that folder and start the program again.")
@@ -198,9 +226,10 @@ def _all_folders() -> list[Path]:
     """The socket folders that this user can read; for root, those of all users."""
     uid = os.geteuid()
     runtime_dirs = [os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None]
-    folders = [Path(places.folder_of(uid, base)) for base in runtime_dirs]
+    folders = [Path(places.folder_of(uid, base)) for base in runtime_dirs] + [Path(places.folder_in_memory(uid))]
     if uid == 0:
         folders += [*Path("/tmp").glob("gputui-*"), *Path("/run/user").glob("*/gputui")]
+        folders += Path("/dev/shm").glob("gputui-*")
     return [folder for folder in dict.fromkeys(folders) if _is_trusted(folder)]
 
 

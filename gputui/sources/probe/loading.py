@@ -56,8 +56,8 @@ class _Attempt:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.loading = self._load(is_in_lock=False)
-        self._is_in_lock = False
+        self._is_in_lock = _is_kept_in_lock(target.facts.pid)
+        self.loading = self._load(is_in_lock=self._is_in_lock)
         self._wait: LockWait | None = None
         self._check_at = time.monotonic() + _LOCK_AFTER_S
 
@@ -78,6 +78,20 @@ class _Attempt:
             return load(self._target, is_in_lock=is_in_lock)
         except Refused as refusal:
             raise _sentences(refusal) from refusal
+
+
+def _is_kept_in_lock(pid: int) -> bool:
+    """Whether the main thread waits for the same lock all the time.
+
+    A call that is queued there stays in the interpreter's queue of 32 until the main thread comes back.
+    """
+    first = lock_wait(pid)
+    deadline = time.monotonic() + _LOCK_AFTER_S
+    while first is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        if lock_wait(pid) != first:
+            return False
+    return first is not None
 
 
 def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | None) -> None:

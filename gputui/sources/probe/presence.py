@@ -13,7 +13,8 @@ class ProbePresence:
     def __init__(self) -> None:
         uid = os.geteuid()
         runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
-        self._folders = tuple(dict.fromkeys(places.folder_of(uid, base) for base in runtime_dirs))
+        folders = [places.folder_of(uid, base) for base in runtime_dirs]
+        self._folders = tuple(dict.fromkeys((*folders, places.folder_in_memory(uid))))
         self._changed: tuple[int, ...] = ()
         self._pids: frozenset[int] = frozenset()
 
