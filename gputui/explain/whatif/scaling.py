@@ -10,7 +10,7 @@ as a convolution's for one sample: the result of an operation lives until anothe
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 
 from gputui.explain.whatif.operations import FOREVER, Operations, lifetimes
 
@@ -21,9 +21,6 @@ WORKSPACES_BYTES = (8_519_680, 33_554_432, 1 << 20)
 FEW = 0.05
 """A share of the activations alive at the peak: so many may outlive a gradient, such as outputs that are kept."""
 
-WORKSPACE_OPERATIONS = 2
-"""In a backward pass, the gradient of a weight is made while a convolution's workspace is there."""
-
 
 def varying(operations: Operations) -> bytes:
     """For each allocation 1 if its size is in proportion to the batch, else 0."""
@@ -32,7 +29,7 @@ def varying(operations: Operations) -> bytes:
     fixed = {size for size, death in zip(sizes, deaths, strict=True) if death == FOREVER}
     fixed.update(sizes[: operations.earlier], WORKSPACES_BYTES)
     varies = bytearray(size >= SMALLEST_SCALED_BYTES and size not in fixed for size in sizes)
-    workspaces = _workspaces(births, deaths, sizes, fixed)
+    workspaces = _workspaces(births, deaths, varies, sizes, fixed)
     for number in workspaces:
         varies[number] = 0
     most_alive = _most_alive(births, deaths, varies)
@@ -41,16 +38,20 @@ def varying(operations: Operations) -> bytes:
     return bytes(varies)
 
 
-def _workspaces(births: array[int], deaths: array[int], sizes: array[int], fixed: set[int]) -> set[int]:
-    """Allocations freed right after they were made, of sizes that no activation has."""
+def _workspaces(
+    births: array[int], deaths: array[int], varies: bytearray, sizes: array[int], fixed: set[int]
+) -> set[int]:
+    """Allocations during whose life nothing varying is made, as is true for all of their size; one is freed at once.
+
+    In a backward pass the gradients of a weight and a bias are made while a convolution's workspace is there.
+    """
+    made = sorted(birth for birth, flag in zip(births, varies, strict=True) if flag)
     lives = [death - birth for birth, death in zip(births, deaths, strict=True)]
-    longer = {size for size, life in zip(sizes, lives, strict=True) if life > WORKSPACE_OPERATIONS} - fixed
-    at_once = {size for size, life in zip(sizes, lives, strict=True) if life == 1} - longer
-    return {
-        number
-        for number, (size, life) in enumerate(zip(sizes, lives, strict=True))
-        if size in at_once and life <= WORKSPACE_OPERATIONS
-    }
+    quiet = [bisect_left(made, d) == bisect_right(made, b) for b, d in zip(births, deaths, strict=True)]
+    columns = list(zip(sizes, lives, quiet, strict=True))
+    at_once = {size for size, life, _ in columns if life == 1 and size >= SMALLEST_SCALED_BYTES}
+    at_once -= {size for size, _, is_quiet in columns if not is_quiet and size not in fixed}
+    return {number for number, (size, _, is_quiet) in enumerate(columns) if is_quiet and size in at_once}
 
 
 def _most_alive(births: array[int], deaths: array[int], varies: bytearray) -> int:
