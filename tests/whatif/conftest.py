@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.order import with_order
 from gputui.explain.whatif.recorded import Recorded, recorded
-from gputui.explain.whatif.settings import DEFAULTS, with_settings
-from gputui.model.allocator import Block, BlockState, Segment
+from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.model.allocator import AllocatorSettings, Block, BlockState, Segment
 from gputui.model.trace import Trace
 from tests import torches
 
@@ -45,6 +47,11 @@ def reports(torch_path) -> dict[str, dict[str, Any]]:
     forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "evaluatoin")
     names = ("gpt", "lora", "resnet", "unet", *forms)
     return torches.run_program(torch_path, PROGRAMS / "ahead.py", *names, environment=WORKSPACE)
+
+
+def settings_of(report: dict[str, Any], device: Device) -> AllocatorSettings:
+    """The default settings, and the order among equal blocks that a trace without a map shows."""
+    return with_order(DEFAULTS, operations_of(trace_of(report), ()), device, None)
 
 
 def trace_of(report: dict[str, Any]) -> Trace:

@@ -12,6 +12,7 @@ from gputui.errors import UsageError
 from gputui.explain.step.step import step_of
 from gputui.explain.whatif.layout import StartLayout, layout_before
 from gputui.explain.whatif.operations import Operations, device_of, growth, operations_of
+from gputui.explain.whatif.order import with_order
 from gputui.explain.whatif.parts import Parts, parts_of_step
 from gputui.explain.whatif.scaling import varying
 from gputui.explain.whatif.settings import CHANGES, DEFAULTS, Device, with_settings
@@ -132,6 +133,7 @@ def recorded(
     operations = operations_of(trace, segments, device)
     settings = _complete(settings)
     start = None if operations.earlier == 0 and not segments else layout_before(trace, segments, operations, settings)
+    settings = with_order(settings, operations, device, start)
     return Recorded(operations, settings, device, start, varying(operations), peak_bytes)
 
 

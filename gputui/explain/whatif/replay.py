@@ -68,7 +68,7 @@ def replay_in_slices(
     `sizes_bytes` are requests in place of the recorded ones, by the number of the allocation. `start` is the layout
     before the first operation; without it the earlier allocations are made one after the other.
     """
-    run = _Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
+    run = Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
     failed = run.begin(start)
     for first in range(0, len(operations.kinds), OPERATIONS_A_SLICE):
         if failed is not None:
@@ -78,12 +78,14 @@ def replay_in_slices(
     yield run.outcome(failed)
 
 
-class _Run:
+class Run:
+    """Operations on a modelled allocator, done bit by bit; `blocks` are those that are alive, by number."""
+
     def __init__(self, operations: Operations, allocator: Allocator, sizes: Sequence[int]) -> None:
         self._operations = operations
-        self._allocator = allocator
+        self.allocator = allocator
         self._sizes = sizes
-        self._blocks: dict[int, Block] = {}
+        self.blocks: dict[int, Block] = {}
         self._reserved, self._allocated = array("Q"), array("Q")
         self._unmet = 0
         self._steps: dict[int, Callable[[int], bool]] = {
@@ -99,7 +101,7 @@ class _Run:
     def begin(self, start: StartLayout | None) -> int | None:
         """Bring about what was alive before the first operation."""
         if start is not None:
-            self._blocks.update(start.adopt(self._allocator))
+            self.blocks.update(start.adopt(self.allocator))
             return None
         for number in range(self._operations.earlier):
             if not self._malloc(number):
@@ -108,7 +110,7 @@ class _Run:
 
     def go(self, first: int, end: int) -> int | None:
         """Do the operations [first, end); returns the one at which memory ran out."""
-        allocator, steps = self._allocator, self._steps
+        allocator, steps = self.allocator, self._steps
         kinds, numbers = self._operations.kinds, self._operations.numbers
         reserved, allocated = self._reserved, self._allocated
         for place in range(first, end):
@@ -119,19 +121,19 @@ class _Run:
         return None
 
     def _free(self, number: int) -> bool:
-        self._allocator.free(self._blocks.pop(number))
+        self.allocator.free(self.blocks.pop(number))
         return True
 
     def _free_later(self, number: int) -> bool:
-        self._allocator.defer(self._blocks[number])
+        self.allocator.defer(self.blocks[number])
         return True
 
     def _complete(self, number: int) -> bool:
-        self._allocator.complete(self._blocks.pop(number))
+        self.allocator.complete(self.blocks.pop(number))
         return True
 
     def _empty_cache(self, _number: int) -> bool:
-        self._allocator.empty_cache()
+        self.allocator.empty_cache()
         return True
 
     def _try_malloc(self, number: int) -> bool:
@@ -144,14 +146,15 @@ class _Run:
     def _malloc(self, number: int) -> bool:
         operations = self._operations
         pool = operations.pools.get(number, DEFAULT_POOL) if operations.pools else DEFAULT_POOL
-        block = self._allocator.malloc(self._sizes[number], operations.streams[number], pool)
+        block = self.allocator.malloc(self._sizes[number], operations.streams[number], pool)
         if block is None:
             return False
-        self._blocks[number] = block
+        self.blocks[number] = block
         return True
 
     def outcome(self, failed: int | None) -> Outcome:
-        allocator, operations = self._allocator, self._operations
+        """What came of it, with the place at which memory ran out."""
+        allocator, operations = self.allocator, self._operations
         return Outcome(
             allocator.peak_reserved_bytes,
             allocator.peak_allocated_bytes,
