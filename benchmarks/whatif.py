@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -128,8 +128,8 @@ def _random_programs(run: Run, count: int) -> dict[str, Tally]:
                     tallies[settings].broken += 1
                     continue
                 operations = operations_of(trace_of(trace), ())
-                own = settings_of(trace, WHOLE_DEVICE)
-                outcome = replay(operations, with_settings(own, settings), device)
+                asked = with_settings(settings_of(trace, WHOLE_DEVICE), settings)
+                outcome = replay(operations, replace(asked, roundup_divisions=tuple(real["divisions"])), device)
                 tallies[settings].add(f"seed {trace['seed']}", outcome, real)
     return tallies
 
@@ -139,7 +139,8 @@ def _measured(run: Run, seeds: range, fraction: float, settings: str) -> list[di
     reports: list[dict[str, Any]] = []
     while len(reports) < len(seeds):
         left = seeds[len(reports) :]
-        reports += run("random_requests.py", left[0], len(left), fraction, settings=settings)["programs"]
+        report = run("random_requests.py", left[0], len(left), fraction, settings=settings)
+        reports += [program | {"divisions": report["roundup_divisions"]} for program in report["programs"]]
     return reports
 
 
