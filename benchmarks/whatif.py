@@ -10,10 +10,11 @@ tensors without data, and real ones.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -98,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_ahead(run: Run, python: str) -> None:
     """The peaks of steps on tensors without data, beside those of real ones."""
     print("\n| model | without running | real | difference |\n| --- | ---: | ---: | ---: |")
-    reports = torches.run_program(python, PROGRAMS / "ahead.py", *MODELS, environment=WORKSPACES, modules=())
+    reports = torches.run_program(
+        python, PROGRAMS / "ahead.py", *MODELS, environment=WORKSPACES, modules=_imported(python)
+    )
     for model in MODELS:
         rehearsed = recorded_ahead(rehearsal_of(reports[model], model, python), DEFAULTS, Device())
         ahead = answer(rehearsed, AS_WRITTEN).outcome.peak_reserved_bytes
@@ -112,7 +115,14 @@ def _run(
     words = [str(argument) for argument in arguments]
     with TemporaryDirectory() as folder:  # new fake GPUs for each run
         environment = torches.fake_cuda(python, Path(folder)) | {"PYTORCH_CUDA_ALLOC_CONF": settings} | variables
-        return torches.run_program(python, PROGRAMS / name, *words, environment=environment, modules=())
+        return torches.run_program(python, PROGRAMS / name, *words, environment=environment, modules=_imported(python))
+
+
+@lru_cache
+def _imported(python: str) -> tuple[str, ...]:
+    """What programs are forked with: nothing where the Python is too old for the server that forks them."""
+    code = "import sys; sys.exit(sys.version_info < (3, 9))"
+    return ("torch",) if subprocess.run([python, "-c", code], check=False).returncode == 0 else ()
 
 
 def _random_programs(run: Run, count: int) -> dict[str, Tally]:
