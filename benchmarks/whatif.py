@@ -25,6 +25,7 @@ from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
 from gputui.explain.whatif.operations import operations_of
 from gputui.explain.whatif.replay import Outcome, replay
 from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.sources.rehearsal import rehearsal_of
 from gputui.units import format_bytes
 from tests import torches
@@ -129,17 +130,18 @@ def _random_programs(run: Run, count: int) -> dict[str, Tally]:
     tallies = {settings: Tally() for settings, _ in SETTINGS}
     for first in range(1, count + 1, PROGRAMS_A_RUN):
         size = min(PROGRAMS_A_RUN, count + 1 - first)
-        recorded = run("random_requests.py", first, size, 1, "trace")["programs"]
+        report = run("random_requests.py", first, size, 1, "trace")
         for settings, fraction in SETTINGS:
             measured = _measured(run, range(first, first + size), fraction, settings)
             device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
-            for trace, real in zip(recorded, measured, strict=True):
+            for trace, real in zip(report["programs"], measured, strict=True):
                 if "broken" in real:
                     tallies[settings].broken += 1
                     continue
                 operations = operations_of(trace_of(trace), ())
-                asked = with_settings(settings_of(trace, WHOLE_DEVICE), settings)
-                outcome = replay(operations, replace(asked, roundup_divisions=tuple(real["divisions"])), device)
+                asked = with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings)
+                read = snapshot_settings({"allocator_settings": real["settings"]}, ()).roundup_divisions
+                outcome = replay(operations, replace(asked, roundup_divisions=read), device)
                 tallies[settings].add(f"seed {trace['seed']}", outcome, real)
     return tallies
 
@@ -150,7 +152,7 @@ def _measured(run: Run, seeds: range, fraction: float, settings: str) -> list[di
     while len(reports) < len(seeds):
         left = seeds[len(reports) :]
         report = run("random_requests.py", left[0], len(left), fraction, settings=settings)
-        reports += [program | {"divisions": report["roundup_divisions"]} for program in report["programs"]]
+        reports += [program | {"settings": report["settings"]} for program in report["programs"]]
     return reports
 
 

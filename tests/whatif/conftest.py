@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from gputui.explain.whatif.recorded import Recorded, recorded
 from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
 from gputui.model.allocator import AllocatorSettings, Block, BlockState, Segment
 from gputui.model.trace import Trace
+from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from tests import torches
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,9 +51,10 @@ def reports(torch_path) -> dict[str, dict[str, Any]]:
     return torches.run_program(torch_path, PROGRAMS / "ahead.py", *names, environment=WORKSPACE)
 
 
-def settings_of(report: dict[str, Any], device: Device) -> AllocatorSettings:
-    """The default settings, and the order among equal blocks that a trace without a map shows."""
-    return with_order(DEFAULTS, operations_of(trace_of(report), ()), device, None)
+def settings_of(settings: dict[str, Any], report: dict[str, Any], device: Device) -> AllocatorSettings:
+    """What PyTorch says that it is set to, with the order among equal blocks that a trace without a map shows."""
+    told = replace(snapshot_settings({"allocator_settings": settings}, ()), values=())
+    return with_order(told, operations_of(trace_of(report), ()), device, None)
 
 
 def trace_of(report: dict[str, Any]) -> Trace:

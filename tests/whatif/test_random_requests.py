@@ -31,13 +31,16 @@ SETTINGS = [
 @pytest.mark.parametrize(("settings", "fraction"), SETTINGS)
 def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, record_property):
     count = COUNT * SCALE
-    recorded = run("random_requests.py", FIRST_SEED, count, 1, "trace")["programs"]
+    report = run("random_requests.py", FIRST_SEED, count, 1, "trace")
+    recorded = report["programs"]
     real = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)["programs"]
     record_property("count", f"{count} programs")
     device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
     for trace, measured in zip(recorded, real, strict=True):
         operations = operations_of(trace_of(trace), ())
-        outcome = replay(operations, with_settings(settings_of(trace, WHOLE_DEVICE), settings), device)
+        outcome = replay(
+            operations, with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings), device
+        )
         expected = {name: measured[name] for name in ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")}
         assert {name: getattr(outcome, name) for name in expected} == expected, f"seed {trace['seed']}"
         assert outcome.retries == measured["retries"]

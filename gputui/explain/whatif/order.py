@@ -22,9 +22,9 @@ OPERATIONS_AT_MOST = 20_000
 def with_order(
     settings: AllocatorSettings, operations: Operations, device: Device, start: StartLayout | None
 ) -> AllocatorSettings:
-    """The settings under which the trace was recorded, with the order that its addresses show."""
-    both = [replace(settings, prefers_older=prefers_older) for prefers_older in (False, True)]
-    return max(both, key=lambda one: _agreement(one, operations, device, start))  # the first of equals
+    """The settings under which the trace was recorded, with the order that its addresses show; as it is if none."""
+    other = replace(settings, prefers_older=not settings.prefers_older)
+    return max((settings, other), key=lambda one: _agreement(one, operations, device, start))  # the first of equals
 
 
 def _agreement(settings: AllocatorSettings, operations: Operations, device: Device, start: StartLayout | None) -> int:

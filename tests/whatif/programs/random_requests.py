@@ -62,7 +62,7 @@ def run(seed: int, cleared: list[int]) -> int:
 
 
 def main() -> None:
-    """Run the programs, and say how PyTorch reads the rounding that it is set to."""
+    """Run the programs, and say what PyTorch is set to."""
     first, count, fraction = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     torch.cuda.init()
     reports = []
@@ -94,9 +94,8 @@ def main() -> None:
             report["empty_cache_calls"] = [count - before for count in cleared]
         torch.cuda.memory._record_memory_history(enabled=None)
         reports.append(report)
-    divisions = torch.cuda.memory._snapshot()["allocator_settings"]["roundup_power2_divisions"]
-    read = [divisions[key] for key in sorted(divisions, key=int)]
-    sys.stdout.write(json.dumps({"programs": reports, "roundup_divisions": read}) + "\n")
+    settings = torch.cuda.memory._snapshot()["allocator_settings"]
+    sys.stdout.write(json.dumps({"programs": reports, "settings": settings}) + "\n")
 
 
 main()
