@@ -89,9 +89,6 @@ class Workspaces:
         self._kept = {"cublas": is_kept, "cublaslt": is_kept and VERSION >= (2, 9)}
         self._there: set[Any] = set()
 
-    def before(self, func: Any) -> None:
-        """Called before each operation."""
-
     def after(self, func: Any, args: Any, result: Any) -> None:
         """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
