@@ -45,8 +45,8 @@ MODELS = ("gpt", "lora", "resnet", "unet")
 TRAININGS = (*MODELS, "gpt-checkpointed", "gpt-mixed", "gpt kept-gradients")
 BATCH = "4"
 PROGRAMS_A_RUN = 8
-WORKSPACES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
-"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+WORKSPACES = {"FAKEGPU_CUBLAS_HANDLES": "1"}
+"""Each thread has a handle of cuBLAS, and so a workspace, as on a GPU."""
 FIGURES = ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")
 
 Run = Callable[..., dict[str, Any]]

@@ -39,8 +39,8 @@ def run(cuda_path, tmp_path) -> Callable[..., dict[str, Any]]:
     return run_program
 
 
-WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
-"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+WORKSPACE = {"FAKEGPU_CUBLAS_HANDLES": "1"}
+"""Each thread has a handle of cuBLAS, and so a workspace, as on a GPU."""
 
 
 @pytest.fixture(scope="session")
