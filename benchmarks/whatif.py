@@ -10,10 +10,11 @@ tensors without data, and real ones.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -24,11 +25,12 @@ from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
 from gputui.explain.whatif.operations import operations_of
 from gputui.explain.whatif.replay import Outcome, replay
 from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.sources.rehearsal import rehearsal_of
 from gputui.units import format_bytes
 from tests import torches
-from tests.whatif.conftest import PROGRAMS, recorded_in, trace_of
-from tests.whatif.test_random_requests import CONTEXT_BYTES, DEVICE_BYTES
+from tests.whatif.conftest import PROGRAMS, recorded_in, settings_of, trace_of
+from tests.whatif.test_random_requests import CONTEXT_BYTES, DEVICE_BYTES, WHOLE_DEVICE
 
 SETTINGS = (
     ("", 1.0),
@@ -39,11 +41,12 @@ SETTINGS = (
     ("garbage_collection_threshold:0.3", 0.1),
 )
 """Settings, and the memory fraction under which the random programs run: garbage is collected only near a limit."""
-TRAININGS = ("gpt", "lora", "resnet", "unet")
+MODELS = ("gpt", "lora", "resnet", "unet")
+TRAININGS = (*MODELS, "gpt-checkpointed", "gpt-mixed", "gpt kept-gradients")
 BATCH = "4"
 PROGRAMS_A_RUN = 8
-WORKSPACES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
-"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+WORKSPACES = {"FAKEGPU_CUBLAS_HANDLES": "1"}
+"""Each thread has a handle of cuBLAS, and so a workspace, as on a GPU."""
 FIGURES = ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")
 
 Run = Callable[..., dict[str, Any]]
@@ -51,9 +54,10 @@ Run = Callable[..., dict[str, Any]]
 
 @dataclass
 class Tally:
-    """How many of the compared were equal, and which were not."""
+    """How many of the compared were equal, and which were not; in `broken` ones PyTorch itself failed."""
 
     compared: int = 0
+    broken: int = 0
     different: list[str] = field(default_factory=list)
 
     def add(self, name: str, outcome: Outcome, measured: dict[str, Any]) -> None:
@@ -68,7 +72,7 @@ class Tally:
         """As two cells of a table."""
         equal = self.compared - len(self.different)
         share = f"{equal / self.compared:.1%}" if self.compared else "-"
-        return f"{equal} of {self.compared} ({share})"
+        return f"{equal} of {self.compared} ({share})" + (f"; PyTorch fails in {self.broken}" if self.broken else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,8 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_ahead(run: Run, python: str) -> None:
     """The peaks of steps on tensors without data, beside those of real ones."""
     print("\n| model | without running | real | difference |\n| --- | ---: | ---: | ---: |")
-    reports = torches.run_program(python, PROGRAMS / "ahead.py", *TRAININGS, environment=WORKSPACES)
-    for model in TRAININGS:
+    reports = torches.run_program(
+        python, PROGRAMS / "ahead.py", *MODELS, environment=WORKSPACES, modules=_imported(python)
+    )
+    for model in MODELS:
         rehearsed = recorded_ahead(rehearsal_of(reports[model], model, python), DEFAULTS, Device())
         ahead = answer(rehearsed, AS_WRITTEN).outcome.peak_reserved_bytes
         real = run("training_steps.py", model, BATCH, "none", variables=WORKSPACES)["peak_reserved_bytes"]
@@ -110,30 +116,53 @@ def _run(
     words = [str(argument) for argument in arguments]
     with TemporaryDirectory() as folder:  # new fake GPUs for each run
         environment = torches.fake_cuda(python, Path(folder)) | {"PYTORCH_CUDA_ALLOC_CONF": settings} | variables
-        return torches.run_program(python, PROGRAMS / name, *words, environment=environment)
+        return torches.run_program(python, PROGRAMS / name, *words, environment=environment, modules=_imported(python))
+
+
+@lru_cache
+def _imported(python: str) -> tuple[str, ...]:
+    """What programs are forked with: nothing where the Python is too old for the server that forks them."""
+    code = "import sys; sys.exit(sys.version_info < (3, 9))"
+    return ("torch",) if subprocess.run([python, "-c", code], check=False).returncode == 0 else ()
 
 
 def _random_programs(run: Run, count: int) -> dict[str, Tally]:
     tallies = {settings: Tally() for settings, _ in SETTINGS}
     for first in range(1, count + 1, PROGRAMS_A_RUN):
         size = min(PROGRAMS_A_RUN, count + 1 - first)
-        recorded = run("random_requests.py", first, size, 1, "trace")["programs"]
+        report = run("random_requests.py", first, size, 1, "trace")
         for settings, fraction in SETTINGS:
-            measured = run("random_requests.py", first, size, fraction, settings=settings)["programs"]
+            measured = _measured(run, range(first, first + size), fraction, settings)
             device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
-            for trace, real in zip(recorded, measured, strict=True):
+            for trace, real in zip(report["programs"], measured, strict=True):
+                if "broken" in real:
+                    tallies[settings].broken += 1
+                    continue
                 operations = operations_of(trace_of(trace), ())
-                outcome = replay(operations, with_settings(DEFAULTS, settings), device)
+                asked = with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings)
+                read = snapshot_settings({"allocator_settings": real["settings"]}, ()).roundup_divisions
+                outcome = replay(operations, replace(asked, roundup_divisions=read), device)
                 tallies[settings].add(f"seed {trace['seed']}", outcome, real)
     return tallies
+
+
+def _measured(run: Run, seeds: range, fraction: float, settings: str) -> list[dict[str, Any]]:
+    """The reports of real runs; after one in which PyTorch breaks, a new process goes on."""
+    reports: list[dict[str, Any]] = []
+    while len(reports) < len(seeds):
+        left = seeds[len(reports) :]
+        report = run("random_requests.py", left[0], len(left), fraction, settings=settings)
+        reports += [program | {"settings": report["settings"]} for program in report["programs"]]
+    return reports
 
 
 def _trainings(run: Run) -> dict[str, Tally]:
     tallies = {settings: Tally() for settings, _ in SETTINGS}
     for model in TRAININGS:
-        recorded = recorded_in(run("training_steps.py", model, BATCH, "whole", "trace"))
+        name, *how = model.split()
+        recorded = recorded_in(run("training_steps.py", name, BATCH, "whole", "trace", *how))
         for settings, _ in SETTINGS:
-            measured = run("training_steps.py", model, BATCH, "none", settings=settings)
+            measured = run("training_steps.py", name, BATCH, "none", *how, settings=settings)
             tallies[settings].add(model, answer(recorded, Case(settings, settings)).outcome, measured)
     return tallies
 

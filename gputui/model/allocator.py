@@ -106,7 +106,8 @@ class AllocatorSettings:
 
     `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1 mean
     none, and () that they are not known. `max_non_split_rounding_bytes` is None where it is as large as a page;
-    `garbage_collection_threshold` is a share of the allowed memory, 0 where it is off.
+    `garbage_collection_threshold` is a share of the allowed memory, 0 where it is off. Of free blocks of one size the
+    one in the oldest segment is taken if `prefers_older`, as in newer versions, else the one with the lowest address.
     """
 
     backend: str
@@ -117,6 +118,7 @@ class AllocatorSettings:
     roundup_divisions: tuple[int, ...] = ()
     max_non_split_rounding_bytes: int | None = None
     garbage_collection_threshold: float = 0.0
+    prefers_older: bool = False
 
 
 @dataclass(frozen=True, slots=True)

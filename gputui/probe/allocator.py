@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.pools import PoolUse, PoolWatch
-from gputui.protocol.allocator_settings import large_page_bytes, parse_settings
+from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 
 CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """The environment variables PyTorch reads: the first that is set wins."""
@@ -242,4 +242,5 @@ def _settings_now(settings: dict[str, Any], snapshot_settings: dict[str, Any]) -
         "is_expandable": bool(snapshot_settings.get("expandable_segments", settings["is_expandable"])),
         "values": [[key, value] for key, value in values.items()],
         "roundup_divisions": [divisions[key] for key in sorted(divisions, key=int)],
+        "prefers_older": WITH_OLDER_FIRST in snapshot_settings,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 LARGE_PAGE_BYTES = 20 * 1024**2
+WITH_OLDER_FIRST = "max_cached_size"
+"""A setting that a snapshot names where, of free blocks of one size, the one in the oldest segment is taken (2.15)."""
 
 
 def parse_settings(text: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Iterator
 
@@ -17,6 +18,7 @@ CUBLAS_WORKSPACE_BYTES = 33_554_432
 CUBLASLT_WORKSPACE_BYTES = 1 << 20
 MULTIPLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
 CONVOLVE = frozenset({"convolution", "convolution_backward"})
+VERSION = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 FLASH_TYPES = (torch.float16, torch.bfloat16)
 FLASH_HEAD_AT_MOST = 256
 
@@ -72,38 +74,48 @@ def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
 
 
 class Workspaces:
-    """The workspaces that PyTorch's allocator holds from a thread's first multiplication on.
+    """The workspaces of matrix multiplications and convolutions, which come from PyTorch's allocator.
 
-    cuBLAS has one for each thread that multiplies matrices, forward and backward; cuBLASLt, which adds the bias too,
-    has one. Without cuDNN a convolution writes the patches of one sample as columns; with it, nobody knows.
+    cuBLAS multiplies, cuBLASLt adds a bias too. PyTorch keeps a workspace of cuBLAS for each thread that multiplies,
+    forward and backward, from its first multiplication on, and does so for cuBLASLt since 2.9; since 2.15 both come and
+    go with each operation. Without cuDNN a convolution multiplies, and writes the patches of one sample as columns;
+    with it, nobody knows.
     """
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+        is_kept = VERSION < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE") == "1"
+        self._kept = {"cublas": is_kept, "cublaslt": is_kept and VERSION >= (2, 9)}
         self._there: set[Any] = set()
-
-    def before(self, func: Any) -> None:
-        """Called before each operation."""
-        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
-        if name in MULTIPLY:
-            self._need(("cublas", torch._C._current_graph_task_id() != -1), self._cublas_bytes)
-        if name == "addmm":
-            self._need("cublaslt", CUBLASLT_WORKSPACE_BYTES)
 
     def after(self, func: Any, args: Any, result: Any) -> None:
         """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
-        if name in CONVOLVE and not torch.backends.cudnn.enabled:
+        if name == "addmm":
+            self._need("cublaslt", CUBLASLT_WORKSPACE_BYTES)
+        elif name in MULTIPLY:
+            self._need("cublas", self._cublas_bytes)
+        elif name in CONVOLVE and not torch.backends.cudnn.enabled:
             output, weight = (result, args[1]) if name == "convolution" else (args[0], args[2])
+            columns = None
             if weight.shape[2:].numel() > 1:
                 size_bytes = weight.shape[1:].numel() * output.shape[2:].numel() * weight.element_size()
-                self._requests.free(self._requests.add(size_bytes, "workspace"))
+                columns = self._requests.add(size_bytes, "workspace")
+            self._need("cublas", self._cublas_bytes)
+            if columns is not None:
+                self._requests.free(columns)
 
-    def _need(self, workspace: Any, size_bytes: int) -> None:
-        if workspace not in self._there:
+    def _need(self, library: str, size_bytes: int) -> None:
+        """Have a library's workspace, for this operation or from now on."""
+        workspace = (library, torch._C._current_graph_task_id() != -1)
+        if workspace in self._there:
+            return
+        number = self._requests.add(size_bytes, "workspace")
+        if self._kept[library]:
             self._there.add(workspace)
-            self._requests.add(size_bytes, "workspace")
+        else:
+            self._requests.free(number)
 
 
 def _configured_bytes(setting: str) -> int:

@@ -63,7 +63,7 @@ def _failed(error: BaseException) -> _ProblemError:
 def _rehearse(function: Any, steps: int) -> dict[str, Any]:
     requests = Requests()
     workspaces = Workspaces(requests)
-    mode = DeviceMode(requests.see, workspaces.before, workspaces.after)
+    mode = DeviceMode(requests.see, workspaces.after)
     try:
         with as_on_a_gpu(), mode:
             events = _run(function, steps, requests)

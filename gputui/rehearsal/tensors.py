@@ -78,18 +78,16 @@ class DeviceTensor(torch.Tensor):
 class DeviceMode(TorchDispatchMode):
     """Runs the operations on a GPU's tensors without data, and shows each result to `see`.
 
-    `before` is called with each operation first, `after` with its arguments and its result as well.
+    `after` is called with each operation, its arguments and its result.
     """
 
     def __init__(
         self,
         see: Callable[[torch.Tensor], None],
-        before: Callable[[Any], None],
         after: Callable[[Any, Any, Any], None],
     ) -> None:
         super().__init__()
         self._see = see
-        self._before = before
         self._after = after
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
@@ -108,7 +106,6 @@ class DeviceMode(TorchDispatchMode):
         done = NotImplemented if special is None else special(self, *args, **kwargs)
         if done is not NotImplemented:
             return done
-        self._before(func)
         if device is not None:
             kwargs["device"] = META
             flat, tree = tree_flatten((args, kwargs))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.order import with_order
 from gputui.explain.whatif.recorded import Recorded, recorded
-from gputui.explain.whatif.settings import DEFAULTS, with_settings
-from gputui.model.allocator import Block, BlockState, Segment
+from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.model.allocator import AllocatorSettings, Block, BlockState, Segment
 from gputui.model.trace import Trace
+from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from tests import torches
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -35,8 +39,8 @@ def run(cuda_path, tmp_path) -> Callable[..., dict[str, Any]]:
     return run_program
 
 
-WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
-"""The fake cuBLAS has one workspace where a real one has two: small ones matter little."""
+WORKSPACE = {"FAKEGPU_CUBLAS_HANDLES": "1"}
+"""Each thread has a handle of cuBLAS, and so a workspace, as on a GPU."""
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +49,12 @@ def reports(torch_path) -> dict[str, dict[str, Any]]:
     forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "evaluatoin")
     names = ("gpt", "lora", "resnet", "unet", *forms)
     return torches.run_program(torch_path, PROGRAMS / "ahead.py", *names, environment=WORKSPACE)
+
+
+def settings_of(settings: dict[str, Any], report: dict[str, Any], device: Device) -> AllocatorSettings:
+    """What PyTorch says that it is set to, with the order among equal blocks that a trace without a map shows."""
+    told = replace(snapshot_settings({"allocator_settings": settings}, ()), values=())
+    return with_order(told, operations_of(trace_of(report), ()), device, None)
 
 
 def trace_of(report: dict[str, Any]) -> Trace:

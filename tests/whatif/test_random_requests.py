@@ -6,16 +6,18 @@ import pytest
 
 from gputui.explain.whatif.operations import operations_of
 from gputui.explain.whatif.replay import replay
-from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.explain.whatif.settings import Device, with_settings
 from gputui.units import MIB
 from tests.scale import SCALE
-from tests.whatif.conftest import trace_of
+from tests.whatif.conftest import settings_of, trace_of
 
 pytestmark = [pytest.mark.every_torch, pytest.mark.long]
 
 FIRST_SEED, COUNT = 1, 8
 DEVICE_BYTES = int(79.65 * 1024) * MIB
 CONTEXT_BYTES = 518 * MIB
+WHOLE_DEVICE = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, 1.0)
+"""Under which the programs are recorded."""
 
 SETTINGS = [
     pytest.param("", 1.0, id="as recorded"),
@@ -29,13 +31,16 @@ SETTINGS = [
 @pytest.mark.parametrize(("settings", "fraction"), SETTINGS)
 def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, record_property):
     count = COUNT * SCALE
-    recorded = run("random_requests.py", FIRST_SEED, count, 1, "trace")["programs"]
+    report = run("random_requests.py", FIRST_SEED, count, 1, "trace")
+    recorded = report["programs"]
     real = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)["programs"]
     record_property("count", f"{count} programs")
     device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
     for trace, measured in zip(recorded, real, strict=True):
         operations = operations_of(trace_of(trace), ())
-        outcome = replay(operations, with_settings(DEFAULTS, settings), device)
+        outcome = replay(
+            operations, with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings), device
+        )
         expected = {name: measured[name] for name in ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")}
         assert {name: getattr(outcome, name) for name in expected} == expected, f"seed {trace['seed']}"
         assert outcome.retries == measured["retries"]

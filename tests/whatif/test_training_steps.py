@@ -32,7 +32,7 @@ def test_other_settings_give_what_a_real_run_takes(run, settings):
     assert outcome.outcome.peak_allocated_bytes == real["peak_allocated_bytes"]
 
 
-@pytest.mark.parametrize("model", ["gpt", "lora", "resnet"])
+@pytest.mark.parametrize("model", ["gpt", "lora", "resnet", "unet"])
 @pytest.mark.parametrize("batch", [8, 32])
 def test_another_batch_takes_what_a_real_run_takes(run, model, batch):
     recorded = recorded_in(run("training_steps.py", model, 4, "whole", "trace"))

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gputui.explain.rounding import SMALL_REQUEST_BYTES, rounded_bytes, segment_bytes
 from gputui.explain.whatif.addresses import Addresses
-from gputui.explain.whatif.blocks import DEFAULT_POOL, Block, Pool, PoolId
+from gputui.explain.whatif.blocks import DEFAULT_POOL, Block, FreeEntry, Pool, PoolId
 from gputui.explain.whatif.expandable import ExpandableSegments
 from gputui.explain.whatif.settings import Device
 from gputui.model.allocator import AllocatorSettings
@@ -37,7 +37,7 @@ class Allocator:
         self._expandable = ExpandableSegments(self, device.total_bytes)
         self.reserved_bytes = self.allocated_bytes = self.waiting_bytes = 0
         self.peak_reserved_bytes = self.peak_allocated_bytes = 0
-        self.retries = 0
+        self.retries = self._segments = 0
 
     def malloc(self, requested: int, stream: int, pool_id: PoolId = DEFAULT_POOL) -> Block | None:
         """A block for a request, None where the memory runs out."""
@@ -94,8 +94,15 @@ class Allocator:
     def pool(self, pool_id: PoolId, *, is_small: bool) -> Pool:
         """One of the two pools with this id."""
         if pool_id not in self._pools:
-            self._pools[pool_id] = (Pool(is_small=True, pool_id=pool_id), Pool(is_small=False, pool_id=pool_id))
+            older = self.settings.prefers_older
+            small, large = (Pool(is_small=is_it, pool_id=pool_id, prefers_older=older) for is_it in (True, False))
+            self._pools[pool_id] = (small, large)
         return self._pools[pool_id][0 if is_small else 1]
+
+    def next_segment(self) -> int:
+        """The number of a new segment."""
+        self._segments += 1
+        return self._segments
 
     def can_reserve(self, size: int) -> bool:
         """Whether the driver has so much left."""
@@ -116,12 +123,12 @@ class Allocator:
         index = bisect_left(entries, (size,))
         if index == len(entries):
             return None
-        block = entries[index][2]
+        block = entries[index][3]
         if block.range is not None:
             index = self._past_expandable(entries, index)
             if index == len(entries):
                 return None
-            block = entries[index][2]
+            block = entries[index][3]
         if size < self._max_split <= block.size:
             return None
         if size >= self._max_split and block.size >= size + self._non_split_rounding:
@@ -129,17 +136,17 @@ class Allocator:
         del entries[index]
         return block
 
-    def _past_expandable(self, entries: list[tuple[int, int, Block]], index: int) -> int:
+    def _past_expandable(self, entries: list[FreeEntry], index: int) -> int:
         """From an expandable block to the one that PyTorch prefers: one that can grow less far, or a native one."""
         if self.settings.is_expandable:
             while (
                 index + 1 < len(entries)
-                and entries[index][2].range is not None
-                and entries[index + 1][2].growable_bytes < entries[index][2].growable_bytes
+                and entries[index][3].range is not None
+                and entries[index + 1][3].growable_bytes < entries[index][3].growable_bytes
             ):
                 index += 1
             return index
-        while index < len(entries) and entries[index][2].range is not None:
+        while index < len(entries) and entries[index][3].range is not None:
             index += 1
         return index
 
@@ -164,7 +171,7 @@ class Allocator:
         if not self.can_reserve(segment):
             return None
         self.reserve(segment)
-        return Block(self.addresses.take(segment), segment, stream, pool)
+        return Block(self.addresses.take(segment), segment, stream, pool, None, self.next_segment())
 
     def _hand_out(self, block: Block, size: int) -> Block:
         """Split a block where PyTorch does, and mark the first part allocated."""
@@ -175,7 +182,7 @@ class Allocator:
         else:
             is_split = size < self._max_split and rest > SMALL_REQUEST_BYTES
         if is_split:
-            first = Block(block.address, size, block.stream, pool, block.range)
+            first = Block(block.address, size, block.stream, pool, block.range, block.segment)
             first.link(block.previous, block)
             block.address += size
             block.size = rest
@@ -213,7 +220,7 @@ class Allocator:
     def _release_oversize(self, pool: Pool, stream: int, size: int) -> bool:
         """Release blocks over `max_split_size`: one that is large enough, or several that are together."""
         wanted = max(size, self._max_split)
-        natives = [entry[2] for entry in pool.free.get(stream, ()) if entry[2].range is None]
+        natives = [entry[3] for entry in pool.free.get(stream, ()) if entry[3].range is None]
         fitting = next((block for block in natives if block.size >= wanted), None)
         if fitting is not None:
             self._give_back(fitting)

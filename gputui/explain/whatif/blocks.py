@@ -21,15 +21,19 @@ class Range:
 class Block:
     """A piece of a segment; `previous` and `next` are its neighbours in the segment.
 
-    `range` is None in a native segment. `is_waiting`: freed, but used by another stream. `born_at` is the pool's count
-    of searches when the block became free, from which garbage collection tells its age.
+    `range` is None in a native segment. `segment` numbers the segments in the order in which they came. `is_waiting`:
+    freed, but used by another stream. `born_at` is the pool's count of searches when the block became free, from which
+    garbage collection tells its age.
     """
 
     __slots__ = ("address", "born_at", "is_allocated", "is_mapped", "is_waiting", "next", "pool", "previous", "range",
-                 "size", "stream")  # fmt: skip
+                 "segment", "size", "stream")  # fmt: skip
 
-    def __init__(self, address: int, size: int, stream: int, pool: Pool, range_: Range | None = None) -> None:
+    def __init__(
+        self, address: int, size: int, stream: int, pool: Pool, range_: Range | None = None, segment: int = 0
+    ) -> None:
         self.address = address
+        self.segment = segment
         self.size = size
         self.stream = stream
         self.pool = pool
@@ -66,43 +70,53 @@ class Block:
             following.previous = self
 
 
-Entry = tuple[int, int, Block]
+FreeEntry = tuple[int, int, int, Block]
+UnmappedEntry = tuple[int, int, Block]
 
 
 class Pool:
-    """Free and unmapped blocks of one pool, for each stream: free ones by (size, address), unmapped ones by address."""
+    """Free and unmapped blocks of one pool, for each stream.
 
-    __slots__ = ("free", "is_small", "pool_id", "searches", "unmapped")
+    Free ones are ordered by size, the age of their segment if `prefers_older`, and address; unmapped ones by address.
+    """
 
-    def __init__(self, *, is_small: bool, pool_id: PoolId = DEFAULT_POOL) -> None:
+    __slots__ = ("free", "is_small", "pool_id", "prefers_older", "searches", "unmapped")
+
+    def __init__(self, *, is_small: bool, pool_id: PoolId = DEFAULT_POOL, prefers_older: bool = False) -> None:
+        self.prefers_older = prefers_older
         self.is_small = is_small
         self.pool_id = pool_id
         self.searches = 0
-        self.free: dict[int, list[Entry]] = {}
-        self.unmapped: dict[int, list[Entry]] = {}
+        self.free: dict[int, list[FreeEntry]] = {}
+        self.unmapped: dict[int, list[UnmappedEntry]] = {}
 
     def insert(self, block: Block) -> None:
         """Add a free block."""
         block.born_at = self.searches
-        insort(self.free.setdefault(block.stream, []), (block.size, block.address, block))
+        rank = block.segment if self.prefers_older else 0
+        insort(self.free.setdefault(block.stream, []), (block.size, rank, block.address, block))
 
     def remove(self, block: Block) -> None:
         """Take a free or an unmapped block out, wherever it is."""
         if block.is_mapped:
-            entries, key = self.free[block.stream], (block.size, block.address)
-        else:
-            entries, key = self.unmapped[block.stream], (block.address, block.size)
-        index = bisect_left(entries, key)
-        if index < len(entries) and entries[index][2] is block:
-            del entries[index]
+            free = self.free[block.stream]
+            rank = block.segment if self.prefers_older else 0
+            index = bisect_left(free, (block.size, rank, block.address))
+            if index < len(free) and free[index][3] is block:
+                del free[index]
+            return
+        unmapped = self.unmapped[block.stream]
+        index = bisect_left(unmapped, (block.address, block.size))
+        if index < len(unmapped) and unmapped[index][2] is block:
+            del unmapped[index]
 
     def insert_unmapped(self, block: Block) -> None:
         """Add a block without memory behind it."""
         insort(self.unmapped.setdefault(block.stream, []), (block.address, block.size, block))
 
     def free_blocks(self) -> list[Block]:
-        """All free blocks, in PyTorch's order: by stream, size and address."""
-        return [entry[2] for stream in sorted(self.free) for entry in self.free[stream]]
+        """All free blocks, in PyTorch's order."""
+        return [entry[3] for stream in sorted(self.free) for entry in self.free[stream]]
 
     def merge(self, block: Block, neighbour: Block | None) -> None:
         """Let `block`, which is in no set, take in a neighbour that is in the same state."""

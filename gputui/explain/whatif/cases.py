@@ -120,7 +120,8 @@ def _run(recorded: Recorded, case: Case) -> Iterator[float | Answer]:
     sizes = None if case.changes else sizes
     is_unchanged = sizes is None and not case.changes
     start = recorded.start if is_unchanged and is_same(settings, recorded.settings) else None
-    steps = replay_in_slices(operations, settings, device, sizes, start)
+    like_before = None if case.changes or not case.has_empty_cache else recorded.beginning
+    steps = replay_in_slices(operations, settings, device, sizes, start or like_before)
     while True:
         with replayable():
             step = next(steps, None)

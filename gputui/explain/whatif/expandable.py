@@ -23,6 +23,10 @@ class Reserves(Protocol):
         """Whether the driver has so much left."""
         ...
 
+    def next_segment(self) -> int:
+        """The number of a new segment."""
+        ...
+
     def reserve(self, size: int) -> None:
         """Count memory that came from the driver."""
         ...
@@ -57,7 +61,7 @@ class ExpandableSegments:
         pool.remove(block)
         for address, size in ((block.address, first - block.address), (end, block.address + block.size - end)):
             if size > 0:
-                part = Block(address, size, block.stream, pool, block.range)
+                part = Block(address, size, block.stream, pool, block.range, block.segment)
                 part.link(*((block.previous, block) if address < first else (block, block.next)))
                 pool.insert(part)
         block.address, block.size, block.is_mapped = first, end - first, False
@@ -89,7 +93,7 @@ class ExpandableSegments:
         page = SMALL_PAGE_BYTES if pool.is_small else self._allocator.settings.large_page_bytes
         length = -(-(self._total_bytes + self._total_bytes // 8) // page) * page
         new = Range(self._allocator.addresses.take(length), page)
-        block = Block(new.address, length, stream, pool, new)
+        block = Block(new.address, length, stream, pool, new, self._allocator.next_segment())
         block.is_mapped = False
         pool.insert_unmapped(block)
         return block
@@ -104,7 +108,7 @@ class ExpandableSegments:
         pool.remove(block)
         block.is_mapped = True
         if mapped < block.size:
-            rest = Block(block.address + mapped, block.size - mapped, block.stream, pool, block.range)
+            rest = Block(block.address + mapped, block.size - mapped, block.stream, pool, block.range, block.segment)
             rest.is_mapped = False
             rest.link(block, block.next)
             pool.insert_unmapped(rest)

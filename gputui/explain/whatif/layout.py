@@ -129,19 +129,20 @@ def _adopt(allocator: Allocator, pool: Pool, stretch: Stretch) -> dict[int, Bloc
     range_ = Range(stretch.address, page) if stretch.is_expandable else None
     blocks: dict[int, Block] = {}
     last: Block | None = None
+    segment = allocator.next_segment()
     position, end = stretch.address, stretch.address + stretch.size_bytes
     for address, size, number in (*stretch.live, (end, 0, -1)):
         if address > position:
-            last = _append(last, Block(position, address - position, stretch.stream, pool, range_))
+            last = _append(last, Block(position, address - position, stretch.stream, pool, range_, segment))
             pool.insert(last)
         if number >= 0:
-            last = _append(last, Block(address, size, stretch.stream, pool, range_))
+            last = _append(last, Block(address, size, stretch.stream, pool, range_, segment))
             last.is_allocated = True
             allocator.allocated_bytes += size
             blocks[number] = last
         position = address + size
     if range_ is not None:
-        tail = _append(last, Block(end, 1 << 40, stretch.stream, pool, range_))
+        tail = _append(last, Block(end, 1 << 40, stretch.stream, pool, range_, segment))
         tail.is_mapped = False
         pool.insert_unmapped(tail)
     allocator.reserve(stretch.size_bytes)

@@ -38,7 +38,8 @@ class Parts:
     """`purposes`, `births`, `deaths` (places of operations) and `blocks` are by the number of the allocation.
 
     `blocks` numbers the layers that could be checkpointed, each call of one for itself, -1 for none. `element_bytes`
-    is how large the elements of an allocation are, 0 where they are no floating point, or that is not known.
+    is how large the elements of an allocation are, 0 where they are no floating point, or that is not known. `states`
+    are the optimizer's, in the order in which it makes them, as far as their names say that.
     """
 
     purposes: tuple[Purpose, ...]
@@ -47,6 +48,7 @@ class Parts:
     deaths: array[int]
     blocks: array[int]
     element_bytes: bytes
+    states: tuple[int, ...] = ()
 
     def of(self, *purposes: Purpose) -> Iterator[int]:
         """The allocations for one of these purposes."""
@@ -138,6 +140,7 @@ def parts_of_step(step: Step, operations: Operations) -> Parts | None:
         deaths,
         _layers(operations, purposes, stacks),
         _element_bytes(step, operations, blocks_of),
+        _states(step, operations, blocks_of),
     )
 
 
@@ -155,6 +158,27 @@ def _spans(step: Step, operations: Operations) -> tuple[Span, ...]:
         Span(run.phase, bisect_left(operations.events, run.first), bisect_left(operations.events, run.end))
         for run in step.phases
     )
+
+
+_STATE = re.compile(r"\[(?P<parameter>.+)\]\.(?P<name>[^\[\]]+)$")
+"""The name of a state: `optimizer.state[model.layers.0.weight].exp_avg`."""
+
+
+def _states(step: Step, operations: Operations, blocks_of: Sequence[int]) -> tuple[int, ...]:
+    """An optimizer goes through the parameters, which were made in the order of their addresses."""
+    owners = [step.naming.owners.get(block) for block in blocks_of]
+    parameters = {
+        owner.name: operations.addresses[number]
+        for number, owner in enumerate(owners)
+        if owner is not None and owner.category is Category.PARAMETER
+    }
+    made: list[tuple[int, str, int]] = []
+    for number, owner in enumerate(owners):
+        if owner is not None and owner.category is Category.OPTIMIZER_STATE:
+            named = _STATE.search(owner.name)
+            parameter, name = (named["parameter"], named["name"]) if named else ("", "")
+            made.append((parameters.get(parameter, operations.addresses[number]), name, number))
+    return tuple(number for _, _, number in sorted(made))
 
 
 _ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}

@@ -10,8 +10,10 @@ from types import MappingProxyType
 
 from gputui.errors import UsageError
 from gputui.explain.step.step import step_of
+from gputui.explain.whatif.beginning import Beginning, beginning_of
 from gputui.explain.whatif.layout import StartLayout, layout_before
 from gputui.explain.whatif.operations import Operations, device_of, growth, operations_of
+from gputui.explain.whatif.order import with_order
 from gputui.explain.whatif.parts import Parts, parts_of_step
 from gputui.explain.whatif.scaling import varying
 from gputui.explain.whatif.settings import CHANGES, DEFAULTS, Device, with_settings
@@ -40,6 +42,8 @@ class Recorded:
     doubts: tuple[str, ...] = ()
     parts: Parts | None = None
     """What each request is for, None where that is not known."""
+    beginning: Beginning | None = None
+    """How the program came to where the trace begins; None where the trace has its beginning, or does not say it."""
 
     @property
     def is_ahead(self) -> bool:
@@ -97,7 +101,8 @@ def recorded_from(
     with replayable():
         ready = recorded(chosen, segments, settings, devices.get(chosen.device, Device()))
         step = step_of(chosen, look) if look else None
-        return replace(ready, parts=parts_of_step(step, ready.operations)) if step else ready
+        parts = parts_of_step(step, ready.operations) if step else None
+        return replace(ready, parts=parts, beginning=_beginning(ready.operations, parts))
 
 
 @contextmanager
@@ -132,7 +137,13 @@ def recorded(
     operations = operations_of(trace, segments, device)
     settings = _complete(settings)
     start = None if operations.earlier == 0 and not segments else layout_before(trace, segments, operations, settings)
-    return Recorded(operations, settings, device, start, varying(operations), peak_bytes)
+    settings = with_order(settings, operations, device, start)
+    beginning = _beginning(operations, None)
+    return Recorded(operations, settings, device, start, varying(operations), peak_bytes, beginning=beginning)
+
+
+def _beginning(operations: Operations, parts: Parts | None) -> Beginning | None:
+    return beginning_of(operations, parts) if operations.earlier else None
 
 
 def _complete(settings: AllocatorSettings) -> AllocatorSettings:

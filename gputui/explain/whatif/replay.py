@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gputui.explain.whatif.allocator import Allocator
+from gputui.explain.whatif.beginning import Beginning
 from gputui.explain.whatif.blocks import DEFAULT_POOL, Block
 from gputui.explain.whatif.layout import StartLayout
 from gputui.explain.whatif.operations import Kind, Operations
@@ -48,7 +49,7 @@ def replay(
     settings: AllocatorSettings,
     device: Device,
     sizes_bytes: Sequence[int] | None = None,
-    start: StartLayout | None = None,
+    start: StartLayout | Beginning | None = None,
 ) -> Outcome:
     """The outcome; see `replay_in_slices`."""
     *_, outcome = replay_in_slices(operations, settings, device, sizes_bytes, start)
@@ -61,16 +62,17 @@ def replay_in_slices(
     settings: AllocatorSettings,
     device: Device,
     sizes_bytes: Sequence[int] | None = None,
-    start: StartLayout | None = None,
+    start: StartLayout | Beginning | None = None,
 ) -> Iterator[float | Outcome]:
     """Replay, yielding the share done after each slice, and at last the outcome.
 
     `sizes_bytes` are requests in place of the recorded ones, by the number of the allocation. `start` is the layout
-    before the first operation; without it the earlier allocations are made one after the other.
+    before the first operation, or how the program came there; without it the earlier allocations are made one after
+    the other.
     """
-    run = _Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
+    run = Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
     failed = run.begin(start)
-    for first in range(0, len(operations.kinds), OPERATIONS_A_SLICE):
+    for first in range(run.done, len(operations.kinds), OPERATIONS_A_SLICE):
         if failed is not None:
             break
         failed = run.go(first, min(first + OPERATIONS_A_SLICE, len(operations.kinds)))
@@ -78,14 +80,19 @@ def replay_in_slices(
     yield run.outcome(failed)
 
 
-class _Run:
+class Run:
+    """Operations on a modelled allocator, done bit by bit.
+
+    `blocks` are those that are alive, by number; `done` is how many operations the beginning stands for.
+    """
+
     def __init__(self, operations: Operations, allocator: Allocator, sizes: Sequence[int]) -> None:
         self._operations = operations
-        self._allocator = allocator
+        self.allocator = allocator
         self._sizes = sizes
-        self._blocks: dict[int, Block] = {}
+        self.blocks: dict[int, Block] = {}
         self._reserved, self._allocated = array("Q"), array("Q")
-        self._unmet = 0
+        self._unmet = self.done = 0
         self._steps: dict[int, Callable[[int], bool]] = {
             Kind.MALLOC: self._malloc,
             Kind.FREE: self._free,
@@ -96,19 +103,34 @@ class _Run:
         }
         """How each kind of operation is done; False where memory runs out."""
 
-    def begin(self, start: StartLayout | None) -> int | None:
-        """Bring about what was alive before the first operation."""
-        if start is not None:
-            self._blocks.update(start.adopt(self._allocator))
+    def begin(self, start: StartLayout | Beginning | None) -> int | None:
+        """Bring about what was alive before the first operation; returns where memory ran out."""
+        if isinstance(start, StartLayout):
+            self.blocks.update(start.adopt(self.allocator))
             return None
+        if start is not None:
+            return self._begin_like(start)
         for number in range(self._operations.earlier):
             if not self._malloc(number):
                 return number
         return None
 
+    def _begin_like(self, beginning: Beginning) -> int | None:
+        failed = beginning.bring_about(self._operations, self)
+        self.done = beginning.cycle.first
+        self._reserved.extend([self.allocator.reserved_bytes] * self.done)
+        self._allocated.extend([self.allocator.allocated_bytes] * self.done)
+        if failed is None:
+            self._unmet = self.allocator.retries = 0
+        return failed
+
+    def do(self, kind: int, number: int) -> bool:
+        """Do one operation; False where memory runs out."""
+        return self._steps[kind](number)
+
     def go(self, first: int, end: int) -> int | None:
         """Do the operations [first, end); returns the one at which memory ran out."""
-        allocator, steps = self._allocator, self._steps
+        allocator, steps = self.allocator, self._steps
         kinds, numbers = self._operations.kinds, self._operations.numbers
         reserved, allocated = self._reserved, self._allocated
         for place in range(first, end):
@@ -119,19 +141,20 @@ class _Run:
         return None
 
     def _free(self, number: int) -> bool:
-        self._allocator.free(self._blocks.pop(number))
+        self.allocator.free(self.blocks.pop(number))
         return True
 
     def _free_later(self, number: int) -> bool:
-        self._allocator.defer(self._blocks[number])
+        self.allocator.defer(self.blocks[number])
         return True
 
     def _complete(self, number: int) -> bool:
-        self._allocator.complete(self._blocks.pop(number))
+        if number in self.blocks:
+            self.allocator.complete(self.blocks.pop(number))
         return True
 
     def _empty_cache(self, _number: int) -> bool:
-        self._allocator.empty_cache()
+        self.allocator.empty_cache()
         return True
 
     def _try_malloc(self, number: int) -> bool:
@@ -144,14 +167,15 @@ class _Run:
     def _malloc(self, number: int) -> bool:
         operations = self._operations
         pool = operations.pools.get(number, DEFAULT_POOL) if operations.pools else DEFAULT_POOL
-        block = self._allocator.malloc(self._sizes[number], operations.streams[number], pool)
+        block = self.allocator.malloc(self._sizes[number], operations.streams[number], pool)
         if block is None:
             return False
-        self._blocks[number] = block
+        self.blocks[number] = block
         return True
 
     def outcome(self, failed: int | None) -> Outcome:
-        allocator, operations = self._allocator, self._operations
+        """What came of it, with the place at which memory ran out."""
+        allocator, operations = self.allocator, self._operations
         return Outcome(
             allocator.peak_reserved_bytes,
             allocator.peak_allocated_bytes,

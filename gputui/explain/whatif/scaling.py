@@ -1,16 +1,17 @@
 """Which requests depend on the batch, told from a trace alone.
 
-Parameters, gradients, optimizer states and workspaces keep their sizes. Their sizes are those of what was there before
-the trace or is never freed in it. An activation can have such a size by chance: then how long it lives decides. A
-gradient outlives the activations that are there when it is made, and where an optimizer works there are hardly any; an
-activation dies before those made earlier. What is freed right after it was made is the workspace of one operation, such
-as a convolution's for one sample: the result of an operation lives until another has made something of it.
+Parameters, gradients, optimizer states and workspaces keep their sizes. Their sizes are those of what stays: what is
+there before the trace and after it, or is never freed, and is not what each step makes again. An activation can have
+such a size by chance: then how long it lives decides. A gradient outlives the activations that are there when it is
+made, and where an optimizer works there are hardly any; an activation dies before those made earlier. The result of an
+operation lives until another has made something of it: a size of which that is true for none, and which was freed at
+once somewhere, is that of the workspace of an operation, such as a convolution's for one sample.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 
 from gputui.explain.whatif.operations import FOREVER, Operations, lifetimes
 
@@ -20,37 +21,72 @@ WORKSPACES_BYTES = (8_519_680, 33_554_432, 1 << 20)
 """cuBLAS's workspaces (before and on compute capability 9.0) and cuBLASLt's, which PyTorch's allocator holds."""
 FEW = 0.05
 """A share of the activations alive at the peak: so many may outlive a gradient, such as outputs that are kept."""
-
-WORKSPACE_OPERATIONS = 2
-"""In a backward pass, the gradient of a weight is made while a convolution's workspace is there."""
+SAME_BEFORE = 8
+"""Two requests are the same one of two steps where so many before them are of the same sizes."""
 
 
 def varying(operations: Operations) -> bytes:
     """For each allocation 1 if its size is in proportion to the batch, else 0."""
     births, deaths = lifetimes(operations)
     sizes = operations.sizes_bytes
-    fixed = {size for size, death in zip(sizes, deaths, strict=True) if death == FOREVER}
-    fixed.update(sizes[: operations.earlier], WORKSPACES_BYTES)
+    renewed = _renewed(births, deaths, sizes, len(operations.kinds))
+    stays = [death == FOREVER and not is_new for death, is_new in zip(deaths, renewed, strict=True)]
+    fixed = {size for size, is_lasting in zip(sizes, stays, strict=True) if is_lasting}
+    fixed.update(WORKSPACES_BYTES)
     varies = bytearray(size >= SMALLEST_SCALED_BYTES and size not in fixed for size in sizes)
-    workspaces = _workspaces(births, deaths, sizes, fixed)
+    workspaces = _workspaces(births, deaths, varies, sizes, fixed)
     for number in workspaces:
         varies[number] = 0
     most_alive = _most_alive(births, deaths, varies)
     for number in _look_like_activations(births, deaths, varies, sizes, FEW * most_alive):
         varies[number] = number not in workspaces
+    _as_a_step_earlier(varies, renewed, deaths, sizes, fixed)
     return bytes(varies)
 
 
-def _workspaces(births: array[int], deaths: array[int], sizes: array[int], fixed: set[int]) -> set[int]:
-    """Allocations freed right after they were made, of sizes that no activation has."""
+def _renewed(births: array[int], deaths: array[int], sizes: array[int], end: int) -> bytes:
+    """For each allocation 1 if it is alive at the end, and others of its size lived as long and were freed, else 0.
+
+    So are a batch, or activations where the trace ends between forward and backward.
+    """
+    longest: dict[int, int] = {}
+    for birth, death, size in zip(births, deaths, sizes, strict=True):
+        if death != FOREVER:  # how long one from before the trace lived is not known
+            longest[size] = max(longest.get(size, 0), death - birth if birth >= 0 else end)
+    return bytes(
+        death == FOREVER and birth >= 0 and longest.get(size, 0) >= end - birth
+        for birth, death, size in zip(births, deaths, sizes, strict=True)
+    )
+
+
+def _as_a_step_earlier(
+    varies: bytearray, renewed: bytes, deaths: array[int], sizes: array[int], fixed: set[int]
+) -> None:
+    """What each step makes again, and is not freed yet: of a size that can be either, it is as in the step before."""
+    freed: dict[tuple[int, ...], int] = {}
+    for number, size in enumerate(sizes):
+        if size in fixed and size >= SMALLEST_SCALED_BYTES:
+            asked = tuple(sizes[max(0, number - SAME_BEFORE) : number + 1])
+            if deaths[number] != FOREVER:
+                freed[asked] = number
+            elif renewed[number] and asked in freed:
+                varies[number] = varies[freed[asked]]
+
+
+def _workspaces(
+    births: array[int], deaths: array[int], varies: bytearray, sizes: array[int], fixed: set[int]
+) -> set[int]:
+    """Allocations during whose life nothing varying is made, as is true for all of their size; one is freed at once.
+
+    In a backward pass the gradients of a weight and a bias are made while a convolution's workspace is there.
+    """
+    made = sorted(birth for birth, flag in zip(births, varies, strict=True) if flag)
     lives = [death - birth for birth, death in zip(births, deaths, strict=True)]
-    longer = {size for size, life in zip(sizes, lives, strict=True) if life > WORKSPACE_OPERATIONS} - fixed
-    at_once = {size for size, life in zip(sizes, lives, strict=True) if life == 1} - longer
-    return {
-        number
-        for number, (size, life) in enumerate(zip(sizes, lives, strict=True))
-        if size in at_once and life <= WORKSPACE_OPERATIONS
-    }
+    quiet = [bisect_left(made, d) == bisect_right(made, b) for b, d in zip(births, deaths, strict=True)]
+    columns = list(zip(sizes, lives, quiet, strict=True))
+    at_once = {size for size, life, _ in columns if life == 1 and size >= SMALLEST_SCALED_BYTES}
+    at_once -= {size for size, _, is_quiet in columns if not is_quiet and size not in fixed}
+    return {number for number, (size, _, is_quiet) in enumerate(columns) if is_quiet and size in at_once}
 
 
 def _most_alive(births: array[int], deaths: array[int], varies: bytearray) -> int:

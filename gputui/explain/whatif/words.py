@@ -15,6 +15,12 @@ BAR_CELLS = 20
 HEADINGS = ("case", "peak reserved", "change", "peak allocated", "known")
 
 
+_HOW_BEFORE = {
+    False: "allocates them first, one after the other",
+    True: "comes there by steps like the recorded one",
+}
+
+
 def headline(baseline: Answer, answers: Sequence[Answer]) -> str:
     """One sentence: what would save the most, or have met a request that failed; two where nothing ran."""
     if baseline.outcome.unmet_requests:
@@ -91,10 +97,10 @@ def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
             f" its peak, the recording {format_bytes(recorded.recorded_peak_bytes)}."
         )
     if recorded.operations.earlier:
-        problems.append(
+        before = (
             f"The trace does not begin with the program: {recorded.operations.earlier} blocks existed before it, and"
-            " the replay of another setting allocates them first, one after the other."
         )
+        problems.append(f"{before} the replay of another setting {_HOW_BEFORE[recorded.beginning is not None]}.")
     if recorded.operations.doubtful_releases:
         problems.append(
             f"{recorded.operations.doubtful_releases} releases may have been PyTorch's own, before it asked for more"

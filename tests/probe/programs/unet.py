@@ -36,7 +36,7 @@ class UNet(nn.Module):
     def __init__(self, channels=(16, 32, 64)):
         super().__init__()
         self.stem = nn.Conv2d(3, channels[0], 3, padding=1)
-        pairs = list(zip((channels[0], *channels), channels, strict=False))
+        pairs = [(channels[max(0, place - 1)], outputs) for place, outputs in enumerate(channels)]
         self.down = nn.ModuleList(Residual(inputs, outputs) for inputs, outputs in pairs)
         self.shrink = nn.ModuleList(nn.Conv2d(outputs, outputs, 3, stride=2, padding=1) for outputs in channels)
         self.middle = nn.Sequential(Residual(channels[-1], channels[-1]), Attention(channels[-1]))
@@ -45,10 +45,10 @@ class UNet(nn.Module):
 
     def forward(self, x):
         x, skips = self.stem(x), []
-        for block, shrink in zip(self.down, self.shrink, strict=True):
+        for level, block in enumerate(self.down):
             x = block(x)
             skips.append(x)
-            x = shrink(x)
+            x = self.shrink[level](x)
         x = self.middle(x)
         for block in self.up:
             x = functional.interpolate(x, scale_factor=2)

@@ -45,9 +45,23 @@ def lora() -> nn.Module:
     return model
 
 
+class Mixed(nn.Module):
+    """A model in mixed precision."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The model's output, under autocast."""
+        with torch.autocast("cuda", torch.bfloat16):
+            return self.model(x).float()
+
+
 MODELS = {
     "gpt": (gpt, "tokens"),
     "gpt-checkpointed": (lambda: gpt(checkpointed=True), "tokens"),
+    "gpt-mixed": (lambda: Mixed(gpt()), "tokens"),
     "lora": (lora, "tokens"),
     "resnet": (lambda: ResNet(64), "images"),
     "unet": (UNet, "images"),

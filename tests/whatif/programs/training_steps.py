@@ -1,7 +1,7 @@
 """A training: model, batch, and "whole" to record from the start, "middle" to record the last two of its steps.
 
-Prints the peaks of the part that "middle" records, and with "trace" the trace of the recorded part. "kept-gradients"
-zeroes gradients in place, "evaluation" runs the forward pass alone.
+Prints the peaks, with "middle" of the part that it records, and with "trace" the trace of the recorded part.
+"kept-gradients" zeroes gradients in place, "evaluation" runs the forward pass alone.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ def main() -> None:
     model = build().cuda()
     optimizer = optimizer_of(model)
     for step in range(STEPS):
-        if step == STEPS - RECORDED:
+        if step == STEPS - RECORDED and what == "middle":
             torch.cuda.reset_peak_memory_stats()
-            if what == "middle":
-                record(enabled="all", context=None, max_entries=1_000_000)
+            record(enabled="all", context=None, max_entries=1_000_000)
         optimizer.zero_grad(set_to_none="kept-gradients" not in sys.argv)
         if "evaluation" in sys.argv:
             with torch.no_grad():
@@ -52,7 +51,7 @@ def main() -> None:
         "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
         "reserved_bytes": stats["reserved_bytes.all.current"],
     }
-    sys.stdout.write(json.dumps(report | (columns() if "trace" in sys.argv else {})) + "\n")
+    sys.stdout.write(json.dumps({**report, **(columns() if "trace" in sys.argv else {})}) + "\n")
 
 
 main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Block, BlockState, Segment
 from gputui.model.tensors import Storage
-from gputui.protocol.allocator_settings import large_page_bytes, parse_settings
+from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 from gputui.sources.files.torch_snapshot.fields import Entry, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames, owner_in, site_of
 
@@ -83,6 +83,7 @@ def settings_of(snapshot: Entry, segments: tuple[Segment, ...]) -> AllocatorSett
         is_expandable=bool(settings.get("expandable_segments", is_expandable)),
         values=tuple(values.items()),
         roundup_divisions=_divisions(settings),
+        prefers_older=WITH_OLDER_FIRST in settings,
     )
 
 
