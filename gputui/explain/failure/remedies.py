@@ -11,6 +11,7 @@ from gputui.explain.advice.keepers import EXCEPTIONS
 from gputui.explain.advice.names import family, listed, place, singular
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.drivers import CONTEXT_BYTES
+from gputui.explain.failure.running_pass import is_in, running_functions
 from gputui.explain.families import families
 from gputui.model.analysis import Owner
 from gputui.model.failure import Failure, Phase, Remedy
@@ -54,12 +55,13 @@ class Case:
 
     @property
     def growing(self) -> tuple[Container, int] | None:
-        """The container whose elements keep most in autograd graphs, with these bytes."""
+        """The container whose elements keep most in autograd graphs, with these bytes; none of the running pass."""
+        functions = running_functions(self.failure)
         inventory = self.moment.look.inventory if self.moment.look else None
         sizes = [
             (container, self._kept_in(container))
             for container in (inventory.containers if inventory else ())
-            if container.graphs and container.elements >= ELEMENTS
+            if container.graphs and container.elements >= ELEMENTS and not is_in(functions, container.where)
         ]
         return max(sizes, key=lambda pair: pair[1], default=None)
 
