@@ -163,24 +163,38 @@ def test_each_cause_has_its_remedy(name: str) -> None:
 
 
 BLOCK = CallSite("/home/ana/model.py", 57, "forward")
-IN_PASS, IN_MAIN = "h (model.py:55, 57 in forward)", "losses[2] (train.py:40 in main)"
+TENSOR = CallSite("/venv/lib/python3.11/site-packages/torch/_tensor.py", 631, "backward")
+IN_FORWARD, IN_BACKWARD = "h (model.py:55, 57 in forward)", "self (_tensor.py:631 in backward)"
+KEEPERS = IN_FORWARD, IN_BACKWARD, "loss (train.py:12 in step)", "losses[2] (train.py:40 in main)"
 KEPT = {
-    "in a forward pass": ((BLOCK, MODULE, STEP, MAIN), "", ("", IN_MAIN)),
-    "in backward": ((BLOCK, MODULE, STEP, MAIN), "AddmmBackward0", (IN_PASS, IN_MAIN)),
-    "in no pass": ((STEP, MAIN), "", (IN_PASS, IN_MAIN)),
+    "in a forward pass": ((BLOCK, MODULE, STEP, MAIN), "", ("", *KEEPERS[1:])),
+    "in a backward pass": ((ENGINE, TENSOR, STEP, MAIN), "AddmmBackward0", (IN_FORWARD, "", *KEEPERS[2:])),
+    "in no pass": ((STEP, MAIN), "", KEEPERS),
 }
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_variables_of_the_running_forward_pass_are_not_what_keeps_its_graph(name: str) -> None:
+def test_variables_of_the_running_pass_are_not_what_keeps_its_graph(name: str) -> None:
     stack, node, kept_by = KEPT[name]
-    tensors = Tensor(64, "", kept_by=IN_PASS), Tensor(64, "", kept_by=IN_MAIN)
-    held = failed(BIG, *tensors, stack=stack, backward_node=node)
+    held = failed(*(Tensor(64, "", kept_by=keeper) for keeper in KEEPERS), stack=stack, backward_node=node)
     assert held.look is not None
     assert held.failure is not None
     inventory = as_activations(held.look, held.failure).inventory
     assert inventory is not None
-    assert tuple(storage.kept_by for storage in inventory.storages[1:]) == kept_by
+    assert tuple(storage.kept_by for storage in inventory.storages) == kept_by
+
+
+def test_neither_small_tensors_nor_those_of_the_running_pass_are_advised_to_be_deleted() -> None:
+    tensors = [
+        Tensor(900, "table", Category.OTHER),
+        Tensor(300, "mask (model.py:57 in forward)", Category.OTHER),
+        Tensor(8, "ids (train.py:12 in step)", Category.OTHER),
+    ]
+    analysis = analysis_of(failed(*tensors, requested_mib=64, free_mib=8, stack=(BLOCK, MODULE, STEP, MAIN)))
+    assert analysis is not None
+    (remedy,) = analysis.remedies
+    assert (remedy.kind, remedy.bytes) == ("variables", 908 * MIB)
+    assert remedy.text.endswith(": table.")
 
 
 def test_every_rule_has_a_case() -> None:

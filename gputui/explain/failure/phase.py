@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from gputui.model.allocator import CallSite
 from gputui.model.failure import Failure, Phase
@@ -32,12 +32,18 @@ def phase_of(failure: Failure) -> Phase:
     return Phase.FORWARD if is_forward else Phase.UNKNOWN
 
 
-def forward_pass(failure: Failure) -> tuple[CallSite, ...]:
-    """The lines that a forward pass is at, from the innermost to the outermost module; () outside of one."""
-    if phase_of(failure) not in (Phase.FORWARD, Phase.EVALUATION):
+def running_pass(failure: Failure) -> tuple[CallSite, ...]:
+    """The innermost lines of the stack that run the pass.
+
+    They end with the outermost module of a forward pass, and before the program's own line of a backward pass.
+    """
+    phase, stack = phase_of(failure), failure.stack
+    if phase is Phase.BACKWARD:
+        return tuple(takewhile(is_of_library, stack))
+    if phase not in (Phase.FORWARD, Phase.EVALUATION):
         return ()
-    last = max((index for index, site in enumerate(failure.stack) if _is_of_forward(site)), default=-1)
-    return failure.stack[: last + 1]
+    last = max((index for index, site in enumerate(stack) if _is_of_forward(site)), default=-1)
+    return stack[: last + 1]
 
 
 def is_of_library(site: CallSite) -> bool:

@@ -1,4 +1,4 @@
-"""The running forward pass: its functions keep their tensors, and no variable of them could let go."""
+"""The running forward or backward pass: its functions keep their tensors, and no variable of them could let go."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from gputui.explain.advice.names import place
-from gputui.explain.failure.phase import forward_pass
+from gputui.explain.failure.phase import running_pass
 from gputui.model.failure import Failure
 from gputui.model.target import Look
 from gputui.model.tensors import Storage
@@ -17,8 +17,8 @@ Functions = frozenset[tuple[str, str]]
 
 
 def running_functions(failure: Failure) -> Functions:
-    """The functions of the forward pass that a failure is in; none outside of one."""
-    return frozenset((site.file.rpartition("/")[2], site.function) for site in forward_pass(failure))
+    """The functions of the pass that a failure is in; none outside of one."""
+    return frozenset((site.file.rpartition("/")[2], site.function) for site in running_pass(failure))
 
 
 def is_in(functions: Functions, where: str) -> bool:
@@ -28,7 +28,7 @@ def is_in(functions: Functions, where: str) -> bool:
 
 
 def as_activations(look: Look, failure: Failure) -> Look:
-    """A look in which variables of the running forward pass are not named as what keeps its graph."""
+    """A look in which variables of the running pass are not named as what keeps its graph."""
     functions = running_functions(failure)
     if look.inventory is None or not functions:
         return look
