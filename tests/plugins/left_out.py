@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.torches import NO_CUDA_BUILD
+from tests.torches import NO_CUDA_BUILD, lacking_packages
 
 LEFT_OUT = pytest.StashKey[Counter]()
 
@@ -14,9 +14,11 @@ def lacks(item: pytest.Item) -> str:
     """What a test needs and this machine lacks, or ""."""
     if item.get_closest_marker("root") and os.geteuid() != 0:
         return "root, for other users and for mounts"
-    if getattr(item, "callspec", None) and item.callspec.params.get("cuda_path") == NO_CUDA_BUILD:
+    python = item.callspec.params.get("cuda_path") if getattr(item, "callspec", None) else None
+    if python == NO_CUDA_BUILD:
         return "a CUDA build of PyTorch"
-    return ""
+    packages = item.get_closest_marker("packages")
+    return " and ".join(lacking_packages(python, packages.args)) if packages and python else ""
 
 
 def pytest_configure(config):

@@ -109,7 +109,8 @@ def capture() -> None:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             while True:
                 kept.append(training.model(rows))  # fails here: capture
-    except torch.cuda.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError as error:
+        say(str(error).partition(". GPU")[0])
         kept.clear()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
