@@ -123,3 +123,27 @@ def test_a_program_that_imports_pytorch_later_is_noticed(cuda_python: Python, tm
     """
     job = ended(cuda_python.start(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
     assert (job.status, job.output.strip(), len(job.boxes)) == (0, "1", 1)
+
+
+def test_what_the_graph_tells_is_worked_out_beside_the_program(cuda_python: Python, tmp_path: Path) -> None:
+    source = """
+        import _thread, torch, gputui.probe
+        from gputui.probe import blackbox, blackbox_look, torch_reader
+        blackbox.STOP_S, blackbox_look.READING_MS, calls = 60.0, 20_000.0, []
+        assign = torch_reader.assign_modules
+        def noted(*arguments):
+            calls.append(_thread.get_ident())
+            assign(*arguments)
+        torch_reader.assign_modules = noted
+        torch.cuda.caching_allocator_alloc(1 << 30)  # has no name, however often one looks
+        x = torch.ones(100, device="cuda", requires_grad=True)
+        for _ in range(2000):
+            x = x * 2
+        try:
+            torch.empty(1 << 40, device="cuda")
+        except RuntimeError:
+            print(len(calls), _thread.get_ident() in calls, flush=True)
+    """
+    child = cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept"))
+    count, is_in_program = ended(child, tmp_path / "kept").output.split()
+    assert (int(count) > 1, is_in_program) == (True, "False")

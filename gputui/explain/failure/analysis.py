@@ -56,6 +56,7 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
         modules=_modules(members),
         tensors=_tensors(members),
         remedies=remedies_for(case, rules_for(case)),
+        unnamed_blocks=sum(owner.category is Category.UNATTRIBUTED for owner, _ in members),
     )
 
 
