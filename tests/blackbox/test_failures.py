@@ -98,6 +98,19 @@ def test_an_error_in_a_compiled_function_compiles_nothing_of_the_probe(fail: Fai
     check_sums(ended.box)
 
 
+@pytest.mark.every_torch
+def test_an_error_that_ends_a_thread_names_the_file_after_its_traceback(fail: Fail) -> None:
+    ended = fail("failing.py", "thread")
+    box = ended.box
+    assert (ended.status, ended.output) == (0, "the program goes on\n")
+    assert ended.errors.splitlines()[-1] == LAST_LINE.format(ended.boxes[0])
+    assert (box.failure.thread, box.moment.ended) == ("trainer", None)
+    assert box.failure.requested_bytes == requested_bytes_in(box.failure.message)
+    assert line_of("thread") in {site.line for site in box.failure.stack}
+    check_sums(box)
+    check_as_without(ended, fail("failing.py", "thread", folder=""))
+
+
 def test_errors_of_several_threads_at_once_all_reach_the_program(fail: Fail) -> None:
     ended = fail("failing.py", "threads")
     assert (ended.status, ended.output) == (0, "caught 80\n")

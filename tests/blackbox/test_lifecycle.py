@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.probe.blackbox import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
 from tests.attach.children import Python
 from tests.blackbox.conftest import PROGRAMS, ended
@@ -147,3 +148,23 @@ def test_what_the_graph_tells_is_worked_out_beside_the_program(cuda_python: Pyth
     child = cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept"))
     count, is_in_program = ended(child, tmp_path / "kept").output.split()
     assert (int(count) > 1, is_in_program) == (True, "False")
+
+
+STARTS = {"before CUDA has begun": "pass", "as CUDA begins": "torch.zeros(1, device='cuda')"}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_full_device_on_which_cuda_cannot_start_is_said_to_be_held_by_others(
+    cuda_python: Python, tmp_path: Path, name: str
+) -> None:
+    source = f"""
+        import torch, gputui.probe
+        {STARTS[name]}
+        def refused(*_):
+            raise RuntimeError("CUDA error: out of memory\\nCUDA kernel errors might be asynchronously reported")
+        torch.cuda.mem_get_info = refused
+        refused()
+    """
+    job = ended(cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
+    assert (job.status, job.boxes) == (1, ())
+    assert job.errors.splitlines()[-1] == NOTHING_TO_START_WITH.rstrip()

@@ -103,7 +103,8 @@ def _moment(content: _Content, greeting: Greeting, failure: Failure) -> TargetMo
         tensor_bytes=sum(storage.size_bytes for storage in on_host),
         storages=on_host,
     )
-    ended = Disconnect(DisconnectKind.ERROR, content.ending.error) if content.ending else None
+    ending = content.ending
+    ended = Disconnect(DisconnectKind.ERROR, ending.error) if ending and ending.is_exit else None
     moment = moment_of(failure.time, state, {failure.device: _driver_facts(failure)}, host, ended)
     return replace(moment, failure=failure)
 
