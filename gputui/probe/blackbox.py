@@ -282,7 +282,7 @@ def _last_line(recorder: _Recorder, words: str, *, is_exit: bool) -> str:
     at = "" if number == recorder.number else " at an earlier error of this program"
     if not at:
         blackbox_file.append(path, {"type": "ended", "is_exit": is_exit, "error": words})
-    return f"gputui: what held the GPU memory{at} is in {path}. Open it with: gputui open {quote(path)}\n"
+    return f"gputui: what held the GPU memory{at} was kept. To see it: gputui open {quote(path)}\n"
 
 
 def _words_of(error: BaseException) -> str:

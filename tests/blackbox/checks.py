@@ -11,7 +11,7 @@ from tests.blackbox.conftest import PROGRAMS, Failed
 
 NAMED = 0.99
 SOURCE = (PROGRAMS / "failing.py").read_text().splitlines()
-LAST_LINE = "gputui: what held the GPU memory is in {0}. Open it with: gputui open {0}"
+LAST_LINE = "gputui: what held the GPU memory was kept. To see it: gputui open {0}"
 
 
 def line_of(case: str) -> int:

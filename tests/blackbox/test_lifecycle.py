@@ -10,6 +10,7 @@ import pytest
 from gputui.probe.blackbox import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
 from tests.attach.children import Python
+from tests.blackbox.checks import LAST_LINE, check_sums
 from tests.blackbox.conftest import PROGRAMS, ended
 
 RUN = [sys.executable, "-m", "gputui", "run"]
@@ -23,13 +24,14 @@ held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 """
 
 
+@pytest.mark.every_torch
 def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: Python, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RANK)
     torchrun = str(Path(cuda_python.path).parent / "torchrun")
     words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]
     job = ended(cuda_python.run([*RUN, "--black-box", "kept", *words]), tmp_path / "kept")
     assert job.status == 1
-    named = [path for path in job.boxes if f"gputui: what held the GPU memory is in {path}." in job.errors]
+    named = [path for path in job.boxes if LAST_LINE.format(path) in job.errors]
     assert named  # torchrun ends the other rank, maybe before its last line
     ranks = {read(path).moment.greeting.rank for path in job.boxes}
     assert ranks <= {0, 1}
@@ -37,6 +39,8 @@ def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: 
         box = read(path)
         assert box.moment.greeting.world_size == 2
         assert [device.statistics.allocated_bytes for device in box.moment.used_devices] == [1 << 30]
+        assert (box.failure.requested_bytes, box.failure.stack[0].line) == (1 << 42, RANK.splitlines().index(FAIL) + 1)
+        check_sums(box)
 
 
 def test_gputui_run_keeps_nothing_where_it_is_told_to(cuda_python: Python, tmp_path: Path) -> None:
