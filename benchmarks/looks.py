@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.looks_table import ENOUGH_LOOKS, NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
-from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, torch_pythons
+from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, lacking_packages, torch_pythons
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = {
@@ -53,19 +53,12 @@ def path_of(program: str) -> Path:
     return FOLDER / "real" / f"{program}.py"
 
 
-def missing_packages(python: str, packages: set[str]) -> list[str]:
-    """Those that an interpreter cannot import."""
-    code = "import importlib.util, sys; print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"
-    result = subprocess.run([python, "-c", code, *sorted(packages)], check=True, capture_output=True, text=True)
-    return result.stdout.split()
-
-
 def check(python: str, programs: list[str]) -> None:
     """End with a sentence if a program cannot run with this interpreter."""
     install = f"{python} -m pip install --group {GROUP}"
     if unknown := [name for name in programs if name not in PROGRAMS]:
         sys.exit(f"There is no program {', '.join(unknown)}: choose from {', '.join(PROGRAMS)}.")
-    if missing := missing_packages(python, {"torch"}.union(*(PROGRAMS[name] for name in programs))):
+    if missing := lacking_packages(python, tuple(sorted({"torch"}.union(*(PROGRAMS[name] for name in programs))))):
         needing = [name for name in programs if {"torch", *PROGRAMS[name]}.intersection(missing)]
         sys.exit(f"{', '.join(missing)} must be installed to run {', '.join(needing)}: {install}")
     if not has_cuda_build(python):

@@ -62,6 +62,14 @@ def has_cuda_build(python: str) -> bool:
     return bool(result.stdout.strip())
 
 
+@lru_cache
+def lacking_packages(python: str, packages: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that an interpreter cannot import."""
+    code = "import importlib.util, sys; print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"
+    result = subprocess.run([python, "-c", code, *packages], check=True, capture_output=True, text=True, timeout=300)
+    return tuple(result.stdout.split())
+
+
 def fake_cuda(python: str, folder: Path, *, gpus: int = 2, memory_gib: float = 79.65) -> dict[str, str]:
     """Environment variables that give an interpreter's programs their own fake GPUs; empty for a CPU build."""
     if not has_cuda_build(python):

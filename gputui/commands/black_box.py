@@ -12,6 +12,8 @@ from typing import Any
 from gputui.commands.parser import Parser
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import asked_words
+from gputui.explain.verdict import look_holders, verdict
+from gputui.model.failure import FailureAnalysis
 from gputui.output import cut, output_width, put
 from gputui.settings import Settings
 from gputui.sources.files.black_box import BlackBox
@@ -56,8 +58,16 @@ def _words(file: KeptFile) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.time))
     first = cut(f"{at}  {_program(box)}", width)
     error = f"    {_error(box)}"
-    command = f"    gputui open {shlex.quote(str(file.path))}"
+    command = f"    gputui open {_for_a_shell(file.path)}"
     return f"{first}\n{error if isinstance(box, str) else cut(error, width)}\n{command}\n"
+
+
+def _for_a_shell(path: Path) -> str:
+    """The path as it is typed, with ~ for the home."""
+    home = os.environ.get("HOME", "")
+    if home and path.is_relative_to(home) and path != Path(home):
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
 
 
 def _program(box: BlackBox | str) -> str:
@@ -76,10 +86,21 @@ def _error(box: BlackBox | str) -> str:
     asked = f"{format_bytes(failure.requested_bytes)} asked for on device {failure.device}"
     if failure.asked_by:
         asked = asked_words(failure)
-    if analysis is None or not analysis.parts:
+    top = _top_holder(box, analysis)
+    if analysis is None or top is None:
         return asked
-    top = analysis.parts[0]
-    return f"{asked}; {top.name} held {format_bytes(top.bytes)} of {format_bytes(analysis.reserved_bytes)}"
+    return f"{asked}; {top[0]} held {format_bytes(top[1])} of {format_bytes(analysis.reserved_bytes)}"
+
+
+def _top_holder(box: BlackBox, analysis: FailureAnalysis | None) -> tuple[str, int] | None:
+    """The name and bytes of who held most: what the first lines of Why name, or else a kind of memory."""
+    device = next((one for one in box.moment.devices if one.index == box.failure.device), None)
+    answer = device and verdict(box.moment, device, looks=[look_holders(box.moment, device)])
+    if answer and answer.holders:
+        largest = answer.holders[0].holder
+        return largest.label, largest.bytes
+    part = next(iter(analysis.parts), None) if analysis else None
+    return (part.name, part.bytes) if part else None
 
 
 def _entry(file: KeptFile) -> dict[str, Any]:
@@ -88,7 +109,7 @@ def _entry(file: KeptFile) -> dict[str, Any]:
     if isinstance(box, str):
         return entry | {"problem": box}
     greeting, failure, analysis = box.moment.greeting, box.failure, analysis_of(box.moment)
-    top = analysis.parts[0] if analysis and analysis.parts else None
+    top = _top_holder(box, analysis)
     return entry | {
         "time": failure.time,
         "command": greeting.command,
@@ -98,5 +119,5 @@ def _entry(file: KeptFile) -> dict[str, Any]:
         "device": failure.device,
         "asked_by": failure.asked_by or None,
         "requested_bytes": failure.requested_bytes or None,
-        "top_holder": {"name": top.name, "bytes": top.bytes} if top else None,
+        "top_holder": {"name": top[0], "bytes": top[1]} if top else None,
     }

@@ -85,7 +85,7 @@ def verdict(
     whole, whole_bytes = _whole(device, holders)
     growth = None if moment.ended else growth_of(_readings(moment, device, points))
     largest = _largest(device, holders)
-    suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None)
+    suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None) or _half_read(holders, largest)
     is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
     sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
     rises = _growth(device, growth, leak, largest)
@@ -183,8 +183,16 @@ def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
     return next((holder for holder in holders if holder.key[0] == _CACHE), holders[0])
 
 
+def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
+    """The container that had more elements than a look had time for, if they make up most of the nameless memory."""
+    rest = [(holder, holder.elements - len(holder.addresses)) for holder in holders if holder.addresses]
+    sizes = [(holder, holder.bytes * left // len(holder.addresses)) for holder, left in rest if left > 0]
+    holder, unread_bytes = max(sizes, key=lambda size: size[1], default=(None, 0))
+    return holder if 2 * unread_bytes >= largest.bytes else None
+
+
 def _most(holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, *, is_most: bool, was: bool) -> str:
-    """Who holds most; where that is memory without a name, the variable that grows is the likely holder.
+    """Who holds most; where that is memory without a name, the variable that grows or was not all read holds it likely.
 
     `is_most`: it holds at least half of what PyTorch has reserved.
     """

@@ -97,3 +97,4 @@ class FailureAnalysis:
     modules: tuple[Holder, ...] = ()
     tensors: tuple[Holder, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    unnamed_blocks: int = 0

@@ -16,6 +16,7 @@ from time import perf_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from gputui.probe.blackbox_after import MemoryFailure
@@ -29,6 +30,9 @@ ALWAYS_S = 2.0
 STOP_S = 0.25
 """The longest stop at one error; the file is finished beside the program if it takes longer."""
 WAIT_AT_EXIT_S = 10.0
+NOTHING_TO_START_WITH = (
+    "gputui: the GPU had no memory left for CUDA to start with. Which processes hold it is shown by: gputui\n"
+)
 
 
 class _ImportWatch:
@@ -161,7 +165,7 @@ def _register() -> None:
 
 def _attach(torch: Any) -> None:  # noqa: ANN401
     # All that an error needs is imported now: then there may be no descriptor left to read a module with.
-    from gputui.probe import blackbox_after, blackbox_file, blackbox_look, untraced  # noqa: F401
+    from gputui.probe import blackbox_after, blackbox_file, blackbox_look, blackbox_thread, untraced  # noqa: F401
     from gputui.probe.mainthread import keep_from_compiling
 
     atexit.register(_say_where)  # called before what was registered earlier, which may free tensors
@@ -175,9 +179,11 @@ def _observe(device: int, requested_bytes: int, limit_bytes: int, free_bytes: in
     if recorder is None or recorder.pid != os.getpid():
         return
     try:
+        from gputui.probe import blackbox_thread
         from gputui.probe.untraced import UntracedCall
 
         bool(UntracedCall(lambda: recorder.record(device, requested_bytes, limit_bytes, free_bytes)))
+        blackbox_thread.watch(_thread_has_ended)
     except BaseException as error:  # also one of a signal handler, which is passed on below
         recorder.problem = _words_of(error)
         from gputui.probe.mainthread import is_of_the_program
@@ -211,39 +217,63 @@ def _say_where() -> None:
     if not issubclass(type(error), Exception):
         return  # after Ctrl-C, too: an import may call `eval`, after which Python no longer ends by that signal
     try:
-        if _is_reported(recorder, error) or _is_looked_at(recorder, error):
-            sys.stderr.write(_last_line(recorder, error))
-            sys.stderr.flush()
+        line = _line_for(recorder, error)
+    except Exception:  # noqa: BLE001 (the program ends as it would have)
+        line = ""
+    if line:
+        _say(line)
+
+
+def _thread_has_ended(error: BaseException) -> Callable[[], None] | None:
+    """What to call after the traceback of an exception that ends a thread; None if it is not one of ours."""
+    from gputui.probe.blackbox_after import is_out_of_memory
+
+    recorder = _recorder
+    if recorder is None or recorder.pid != os.getpid() or not is_out_of_memory(error):
+        return None
+    words = _words_of(error)
+
+    def say() -> None:
+        recorder.finish(WAIT_AT_EXIT_S)
+        _say(_last_line(recorder, words, is_exit=False))
+
+    return say
+
+
+def _say(line: str) -> None:
+    try:
+        sys.stderr.write(line)
+        sys.stderr.flush()
     except Exception:  # noqa: BLE001, S110 (a closed stderr changes nothing)
         pass
 
 
-def _is_reported(recorder: _Recorder, error: BaseException) -> bool:
-    return recorder.number > 0 and is_out_of_memory(error)
-
-
-def _is_looked_at(recorder: _Recorder, error: BaseException) -> bool:
-    """Whether an error that the observer did not report is one of memory; it is looked at now."""
+def _line_for(recorder: _Recorder, error: BaseException) -> str:
+    """The line at the end of a program; an error of memory that the observer did not report is looked at now."""
     from gputui.probe import process
-    from gputui.probe.blackbox_after import memory_error_in
+    from gputui.probe.blackbox_after import CUDA, is_out_of_memory, memory_error_in
 
+    if recorder.number > 0 and is_out_of_memory(error):
+        return _last_line(recorder, _words_of(error), is_exit=True)
     torch = process.loaded_torch()
-    if not process.has_cuda(torch):
-        return False
-
-    failure = memory_error_in(error)
+    failure = None if torch is None else memory_error_in(error)
     if failure is None:
-        return False
+        return ""
+    if not process.has_cuda(torch):
+        return NOTHING_TO_START_WITH if failure.asked == CUDA else ""
     try:
         recorder.record_after(torch, failure)
     except Exception as problem:  # noqa: BLE001 (the last line says why)
         recorder.problem = _words_of(problem)
-    return True
+        if failure.asked == CUDA and memory_error_in(problem) is not None:
+            return NOTHING_TO_START_WITH
+    return _last_line(recorder, _words_of(error), is_exit=True)
 
 
-def _last_line(recorder: _Recorder, error: BaseException) -> str:
+def _last_line(recorder: _Recorder, words: str, *, is_exit: bool) -> str:
     if not recorder.kept:
-        return f"gputui: what held the GPU memory could not be kept: {recorder.problem or 'unknown'}.\n"
+        problem = recorder.problem.partition("\n")[0] or "unknown"
+        return f"gputui: what held the GPU memory could not be kept: {problem.rstrip('.')}.\n"
     from shlex import quote
 
     from gputui.probe import blackbox_file
@@ -251,16 +281,8 @@ def _last_line(recorder: _Recorder, error: BaseException) -> str:
     number, path = recorder.kept[-1]
     at = "" if number == recorder.number else " at an earlier error of this program"
     if not at:
-        blackbox_file.append(path, {"type": "ended", "is_exit": True, "error": _words_of(error)})
-    return f"gputui: what held the GPU memory{at} is in {path}. Open it with: gputui open {quote(path)}\n"
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception, or one of those that led to it, is PyTorch's OutOfMemoryError."""
-    from gputui.probe.blackbox_after import chain
-
-    kind = getattr(getattr(sys.modules.get("torch"), "cuda", None), "OutOfMemoryError", None)
-    return kind is not None and any(isinstance(one, kind) for one in chain(error))
+        blackbox_file.append(path, {"type": "ended", "is_exit": is_exit, "error": words})
+    return f"gputui: what held the GPU memory{at} was kept. To see it: gputui open {quote(path)}\n"
 
 
 def _words_of(error: BaseException) -> str:

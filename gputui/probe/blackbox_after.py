@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
@@ -64,6 +65,12 @@ def memory_error_in(error: BaseException) -> MemoryFailure | None:
             is_pinning = asked == CUDA and _is_pinning(text, stack)
             return MemoryFailure(PINNED if is_pinning else asked, requested_bytes, stack)
     return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception, or one of those that led to it, is PyTorch's OutOfMemoryError."""
+    kind = getattr(getattr(sys.modules.get("torch"), "cuda", None), "OutOfMemoryError", None)
+    return kind is not None and any(isinstance(one, kind) for one in chain(error))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

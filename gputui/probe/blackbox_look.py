@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gputui.probe.blackbox_after import MemoryFailure
 
 FRAMES_AT_MOST = 100
-READING_MS = 160.0
+READING_MS = 200.0
 """How long map and inventory may take together: what is left of a quarter of a second is for describing and writing."""
 MAP_MS = 100.0
 

@@ -22,6 +22,8 @@ VISITS_AT_MOST = 2000
 
 def assign_modules(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any]) -> None:
     """Set the `module` of each storage that the graph keeps; "" where no module can be told."""
+    if not any(graph["parameters"].values()):
+        return
     layers = _Layers(graph)
     nodes = graph["nodes"]
     for storage in storages:

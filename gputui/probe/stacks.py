@@ -68,6 +68,8 @@ _TYPES_WITHOUT_DATA = (
 _WITHOUT_DATA = frozenset(_TYPES_WITHOUT_DATA)
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 FRAME_LAYOUTS = {
+    (3, 8): FrameLayout(pointer=None, code=32, globals=48, variables=360),
+    (3, 9): FrameLayout(pointer=None, code=32, globals=48, variables=360),
     (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
     (3, 11): FrameLayout(pointer=24, code=32, globals=8, variables=72),
     (3, 12): FrameLayout(pointer=24, code=0, globals=24, variables=72),
@@ -177,7 +179,7 @@ def variables(frame: FrameType) -> dict[str, Any]:
 
 
 def can_read_variables() -> bool:
-    """Whether this interpreter's frames can be read: CPython 3.10 and newer, on a 64-bit machine before 3.13."""
+    """Whether this interpreter's frames can be read: CPython, on a 64-bit machine before 3.13."""
     probe = sys.implementation.name
     return probe == "cpython" and (sys.version_info >= (3, 13) or variables(sys._getframe()).get("probe") is probe)
 

@@ -33,6 +33,7 @@ from gputui.probe.pools import PoolWatch
 SEARCHES, LEAST_S = 10, 0.01
 """How many more searches a look makes for unnamed memory, and how much time must be left for one."""
 THE_MAP = "The allocator's map"
+EARLIER = "Earlier tensors"
 BACKWARD_ENDANGERED = (
     "A thread was in its backward pass, during which PyTorch before 2.10 does not allow another thread to read tensors:"
     " look again when it has ended."
@@ -48,6 +49,8 @@ class TorchReader:
     def __init__(self) -> None:
         self.pools = PoolWatch()
         self._memory = Memory()
+        self._unsettled: list[dict[str, Any]] = []
+        """Inventories of the stop under way that were gone on from, with what is told from their graphs after it."""
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
         self.map_by_clock_ms = 0.0
@@ -106,7 +109,8 @@ class TorchReader:
             is_done = first["is_complete"] or share <= last_share
             if share >= NAMED_WELL or (is_done and is_thorough):
                 return
-            self.keep_part(look)
+            self._unsettled.append(first)
+            attempt(EARLIER, look["problems"], self._memory.complete, first, None)
             if is_done:
                 entries, self._memory, is_thorough = self._memory.entries, Memory(share), True
                 self._memory.entries = entries
@@ -135,15 +139,22 @@ class TorchReader:
 
     def _settle_inventory(self, look: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         inventory, problems = look["inventory"], look["problems"]
-        if inventory is not None and "graph" in inventory:
-            graph = inventory.pop("graph")
-            attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
-            operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
-            described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
-            inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
-            self._settle_lines(inventory, inventory.pop("lines"), problems)
+        parts, self._unsettled = self._unsettled, []
+        for part in parts:
+            self._settle_graph(part, problems)
         if inventory is not None:
-            attempt("Earlier tensors", problems, self._memory.complete, inventory, described_map)
+            self._settle_graph(inventory, problems)
+            attempt(EARLIER, problems, self._memory.complete, inventory, described_map)
+
+    def _settle_graph(self, inventory: dict[str, Any], problems: list[str]) -> None:
+        if "graph" not in inventory:
+            return
+        graph = inventory.pop("graph")
+        attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
+        operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
+        described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
+        inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
+        self._settle_lines(inventory, inventory.pop("lines"), problems)
 
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
         if wanted is not None:

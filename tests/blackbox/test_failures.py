@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,37 +11,10 @@ from gputui.explain.failure.sentences import headline, place_sentences
 from gputui.model.failure import Phase
 from gputui.model.reading import value_of
 from gputui.model.tensors import Category
-from gputui.sources.files.black_box import BlackBox, read
+from gputui.sources.files.black_box import read
 from gputui.units import GIB, MIB
-from tests.blackbox.conftest import PROGRAMS, Fail, Failed
-
-NAMED = 0.99
-SOURCE = (PROGRAMS / "failing.py").read_text().splitlines()
-LAST_LINE = "gputui: what held the GPU memory is in {0}. Open it with: gputui open {0}"
-
-
-def line_of(case: str) -> int:
-    """The line on which a case fails."""
-    return next(number for number, line in enumerate(SOURCE, 1) if line.endswith(f"# fails here: {case}"))
-
-
-def check_sums(box: BlackBox) -> dict[Category, int]:
-    """Every allocated byte is in one category, and nearly all have an owner."""
-    (device,) = (device for device in box.moment.devices if device.index == box.failure.device)
-    assert device.layout is not None
-    allocated = device.statistics.allocated_bytes
-    assert sum(device.layout.by_category.values()) == allocated
-    assert device.layout.by_category[Category.UNATTRIBUTED] <= (1 - NAMED) * allocated
-    assert device.layout.release.composition.reserved_bytes == device.statistics.reserved_bytes
-    return dict(device.layout.by_category)
-
-
-def requested_bytes_in(message: str) -> int:
-    """The request as PyTorch's message has it."""
-    size = re.search(r"Tried to allocate ([\d.]+) (MiB|GiB)", message)
-    assert size is not None
-    return round(float(size[1]) * {"MiB": MIB, "GiB": GIB}[size[2]])
-
+from tests.blackbox.checks import LAST_LINE, check_as_without, check_sums, line_of, requested_bytes_in
+from tests.blackbox.conftest import Fail, Failed
 
 CASES = {
     "forward": ("forward", Phase.FORWARD, Category.ACTIVATION, "forward"),
@@ -73,20 +45,26 @@ def test_the_box_has_the_request_its_place_and_every_allocated_byte(fail: Fail, 
     assert box.failure.requested_bytes == analysis.usable_free_bytes + analysis.short_bytes
     assert box.failure.backward_node.endswith("Backward0") == (case == "backward")
     assert box.failure.thread.startswith("pt_autograd") == (case == "backward")
+    check_as_without(ended, fail("failing.py", case, folder=""))
 
 
+@pytest.mark.every_torch
 def test_an_error_during_a_capture_leaves_captures_possible(fail: Fail) -> None:
     ended = fail("failing.py", "capture")
-    assert (ended.status, ended.output.split(" ", 1)[0]) == (0, "captured")
+    box = ended.box
+    assert (ended.status, ended.output.splitlines()[-1]) == (0, "captured (1024, 4096)")
     assert "gputui" not in ended.errors  # the error did not end the program
-    assert ended.box.failure.is_capturing
-    assert ended.box.failure.message == ""
-    check_sums(ended.box)
+    assert box.failure.is_capturing
+    assert (box.failure.message, box.failure.requested_bytes) == ("", requested_bytes_in(ended.output))
+    assert (line_of("capture"), "capture") in {(site.line, site.function) for site in box.failure.stack}
+    check_sums(box)
+    check_as_without(ended, fail("failing.py", "capture", folder=""))
 
 
 def test_a_reraised_error_names_the_file_too(fail: Fail) -> None:
     ended = fail("failing.py", "reraised")
     assert ended.errors.splitlines()[-2:] == ["ValueError: training failed", LAST_LINE.format(ended.boxes[0])]
+    check_as_without(ended, fail("failing.py", "reraised", folder=""))
 
 
 def test_the_first_and_the_last_errors_of_a_program_are_kept(fail: Fail) -> None:
@@ -118,6 +96,19 @@ def test_an_error_in_a_compiled_function_compiles_nothing_of_the_probe(fail: Fai
     ended, without = fail("failing.py", "compiled"), fail("failing.py", "compiled", folder="")
     assert ended.output == without.output
     check_sums(ended.box)
+
+
+@pytest.mark.every_torch
+def test_an_error_that_ends_a_thread_names_the_file_after_its_traceback(fail: Fail) -> None:
+    ended = fail("failing.py", "thread")
+    box = ended.box
+    assert (ended.status, ended.output) == (0, "the program goes on\n")
+    assert ended.errors.splitlines()[-1] == LAST_LINE.format(ended.boxes[0])
+    assert (box.failure.thread, box.moment.ended) == ("trainer", None)
+    assert box.failure.requested_bytes == requested_bytes_in(box.failure.message)
+    assert line_of("thread") in {site.line for site in box.failure.stack}
+    check_sums(box)
+    check_as_without(ended, fail("failing.py", "thread", folder=""))
 
 
 def test_errors_of_several_threads_at_once_all_reach_the_program(fail: Fail) -> None:
@@ -155,25 +146,12 @@ def test_errors_of_others_than_the_allocator_are_kept_when_they_end_the_program(
     assert words in headline(box.failure, analysis)
     assert "looked after the error had ended the program" in " ".join(place_sentences(box.failure, analysis))
     assert not any("exception" in holder.name for holder in analysis.tensors)
+    check_as_without(ended, fail("failing.py", case, folder=""))
 
 
 def test_an_error_that_is_not_of_memory_leaves_nothing(fail: Fail) -> None:
     ended = fail("failing.py", "another")
     assert (ended.status, ended.boxes, "gputui" in ended.errors) == (1, (), False)
-
-
-def unnumbered(errors: str, box: Path | None) -> str:
-    """Standard error without the probe's last line and without addresses and PIDs."""
-    lines = [line for line in errors.splitlines() if not box or line != LAST_LINE.format(box)]
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize("case", ["backward", "reraised", "pinned"])
-def test_output_traceback_and_status_are_as_without(fail: Fail, case: str) -> None:
-    with_box, without = fail("failing.py", case), fail("failing.py", case, folder="")
-    assert with_box.errors != without.errors
-    assert unnumbered(with_box.errors, with_box.boxes[0]) == unnumbered(without.errors, None)
-    assert (with_box.output, with_box.status) == (without.output, without.status)
 
 
 def check_only_the_last_line_is_added(ended: Failed) -> None:

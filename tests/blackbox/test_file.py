@@ -195,13 +195,23 @@ def test_the_listing_has_the_newest_first(tmp_path: Path, capsys: pytest.Capture
     first, *_, last = capsys.readouterr().out.split("\n\n")
     lines = first.splitlines()
     assert lines[0].endswith("  rank 3 of 8  python train.py")
-    assert lines[1] == "    256 MiB asked for on device 0; activations held 3.0 GiB of 3.0 GiB"
+    assert lines[1] == "    256 MiB asked for on device 0; model.weight held 2.0 GiB of 3.0 GiB"
     assert lines[2] == f"    gputui open {kept_files(tmp_path)[0].path}"
     assert "is not a black box" in last
     assert run_listing(["--dir", str(tmp_path), "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)["black_boxes"]
-    assert entries[0]["top_holder"] == {"name": "activations", "bytes": 3072 * MIB}
+    assert entries[0]["top_holder"] == {"name": "model.weight", "bytes": 2048 * MIB}
     assert "not a black box" in entries[-1]["problem"]
+
+
+def test_a_file_in_the_home_is_listed_as_one_types_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "own" / "my files")
+    for home, words in ((tmp_path, f"~/'own/my files/{path.name}'"), (tmp_path / "other", f"'{path}'")):
+        monkeypatch.setenv("HOME", str(home))
+        run_listing(["--dir", str(path.parent)])
+        assert capsys.readouterr().out.splitlines()[2] == f"    gputui open {words}"
 
 
 def test_without_boxes_the_listing_says_how_they_come_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gputui.probe.blackbox import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
 from tests.attach.children import Python
+from tests.blackbox.checks import LAST_LINE, check_sums
 from tests.blackbox.conftest import PROGRAMS, ended
 
 RUN = [sys.executable, "-m", "gputui", "run"]
@@ -22,13 +24,14 @@ held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 """
 
 
+@pytest.mark.every_torch
 def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: Python, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RANK)
     torchrun = str(Path(cuda_python.path).parent / "torchrun")
     words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]
     job = ended(cuda_python.run([*RUN, "--black-box", "kept", *words]), tmp_path / "kept")
     assert job.status == 1
-    named = [path for path in job.boxes if f"gputui: what held the GPU memory is in {path}." in job.errors]
+    named = [path for path in job.boxes if LAST_LINE.format(path) in job.errors]
     assert named  # torchrun ends the other rank, maybe before its last line
     ranks = {read(path).moment.greeting.rank for path in job.boxes}
     assert ranks <= {0, 1}
@@ -36,6 +39,8 @@ def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: 
         box = read(path)
         assert box.moment.greeting.world_size == 2
         assert [device.statistics.allocated_bytes for device in box.moment.used_devices] == [1 << 30]
+        assert (box.failure.requested_bytes, box.failure.stack[0].line) == (1 << 42, RANK.splitlines().index(FAIL) + 1)
+        check_sums(box)
 
 
 def test_gputui_run_keeps_nothing_where_it_is_told_to(cuda_python: Python, tmp_path: Path) -> None:
@@ -123,3 +128,47 @@ def test_a_program_that_imports_pytorch_later_is_noticed(cuda_python: Python, tm
     """
     job = ended(cuda_python.start(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
     assert (job.status, job.output.strip(), len(job.boxes)) == (0, "1", 1)
+
+
+def test_what_the_graph_tells_is_worked_out_beside_the_program(cuda_python: Python, tmp_path: Path) -> None:
+    source = """
+        import _thread, torch, gputui.probe
+        from gputui.probe import blackbox, blackbox_look, torch_reader
+        blackbox.STOP_S, blackbox_look.READING_MS, calls = 60.0, 20_000.0, []
+        assign = torch_reader.assign_modules
+        def noted(*arguments):
+            calls.append(_thread.get_ident())
+            assign(*arguments)
+        torch_reader.assign_modules = noted
+        torch.cuda.caching_allocator_alloc(1 << 30)  # has no name, however often one looks
+        x = torch.ones(100, device="cuda", requires_grad=True)
+        for _ in range(2000):
+            x = x * 2
+        try:
+            torch.empty(1 << 40, device="cuda")
+        except RuntimeError:
+            print(len(calls), _thread.get_ident() in calls, flush=True)
+    """
+    child = cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept"))
+    count, is_in_program = ended(child, tmp_path / "kept").output.split()
+    assert (int(count) > 1, is_in_program) == (True, "False")
+
+
+STARTS = {"before CUDA has begun": "pass", "as CUDA begins": "torch.zeros(1, device='cuda')"}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_full_device_on_which_cuda_cannot_start_is_said_to_be_held_by_others(
+    cuda_python: Python, tmp_path: Path, name: str
+) -> None:
+    source = f"""
+        import torch, gputui.probe
+        {STARTS[name]}
+        def refused(*_):
+            raise RuntimeError("CUDA error: out of memory\\nCUDA kernel errors might be asynchronously reported")
+        torch.cuda.mem_get_info = refused
+        refused()
+    """
+    job = ended(cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept")
+    assert (job.status, job.boxes) == (1, ())
+    assert job.errors.splitlines()[-1] == NOTHING_TO_START_WITH.rstrip()

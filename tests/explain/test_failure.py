@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.attach_document import attach_document
-from gputui.explain.failure.analysis import analysis_of, phase_of
+from gputui.explain.failure.analysis import analysis_of
+from gputui.explain.failure.phase import phase_of
 from gputui.explain.failure.remedies import RULES
+from gputui.explain.failure.running_pass import as_activations
 from gputui.explain.failure.sections import sections_of
 from gputui.model.allocator import CallSite
 from gputui.model.failure import Failure, Phase
@@ -20,6 +22,11 @@ from tests.explain.moments import Story, Tensor, moment, row
 MODULE = CallSite("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1779, "_wrapped_call_impl")
 ENGINE = CallSite("/venv/lib/python3.11/site-packages/torch/autograd/graph.py", 869, "_engine_run_backward")
 ADAM = CallSite("/venv/lib/python3.11/site-packages/torch/optim/adam.py", 500, "_multi_tensor_adam")
+WRAPPER = CallSite("/venv/lib/python3.11/site-packages/torch/optim/optimizer.py", 493, "wrapper")
+ADAM_STEP = CallSite("/venv/lib/python3.11/site-packages/torch/optim/adam.py", 220, "step")
+LION = CallSite("/home/ana/lion.py", 31, "update")
+LION_STEP = CallSite("/home/ana/lion.py", 20, "step")
+CLOSURE = CallSite("/venv/lib/python3.11/site-packages/lightning/pytorch/loops/closure.py", 134, "closure")
 STEP = CallSite("/home/ana/train.py", 12, "step")
 MAIN = CallSite("/home/ana/train.py", 40, "<module>")
 EVALUATE = CallSite("/home/ana/train.py", 30, "evaluate")
@@ -60,7 +67,10 @@ def kinds(held: TargetMoment) -> list[str]:
 PHASES = {
     "a module on the stack": (FORWARD_STACK, "", Phase.FORWARD),
     "a backward node": ((ENGINE, STEP, MAIN), "AddmmBackward0", Phase.BACKWARD),
-    "an optimizer's file": ((ADAM, STEP, MAIN), "", Phase.OPTIMIZER),
+    "an optimizer's file": ((ADAM, ADAM_STEP, WRAPPER, STEP, MAIN), "", Phase.OPTIMIZER),
+    "an optimizer of the program": ((LION, LION_STEP, WRAPPER, STEP, MAIN), "", Phase.OPTIMIZER),
+    "a loss for an optimizer": ((STEP, CLOSURE, ADAM_STEP, WRAPPER, MAIN), "", Phase.FORWARD),
+    "a module for an optimizer": ((MODULE, STEP, CLOSURE, ADAM_STEP, WRAPPER, MAIN), "", Phase.FORWARD),
     "a function that evaluates": ((MODULE, EVALUATE, MAIN), "", Phase.EVALUATION),
     "the program alone": ((MAIN,), "", Phase.UNKNOWN),
     "no stack": ((), "", Phase.UNKNOWN),
@@ -150,6 +160,41 @@ REMEDIES = {
 def test_each_cause_has_its_remedy(name: str) -> None:
     held, expected = REMEDIES[name]
     assert [kind for kind in kinds(held) if kind in expected or not expected] == expected
+
+
+BLOCK = CallSite("/home/ana/model.py", 57, "forward")
+TENSOR = CallSite("/venv/lib/python3.11/site-packages/torch/_tensor.py", 631, "backward")
+IN_FORWARD, IN_BACKWARD = "h (model.py:55, 57 in forward)", "self (_tensor.py:631 in backward)"
+KEEPERS = IN_FORWARD, IN_BACKWARD, "loss (train.py:12 in step)", "losses[2] (train.py:40 in main)"
+KEPT = {
+    "in a forward pass": ((BLOCK, MODULE, STEP, MAIN), "", ("", *KEEPERS[1:])),
+    "in a backward pass": ((ENGINE, TENSOR, STEP, MAIN), "AddmmBackward0", (IN_FORWARD, "", *KEEPERS[2:])),
+    "in no pass": ((STEP, MAIN), "", KEEPERS),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_variables_of_the_running_pass_are_not_what_keeps_its_graph(name: str) -> None:
+    stack, node, kept_by = KEPT[name]
+    held = failed(*(Tensor(64, "", kept_by=keeper) for keeper in KEEPERS), stack=stack, backward_node=node)
+    assert held.look is not None
+    assert held.failure is not None
+    inventory = as_activations(held.look, held.failure).inventory
+    assert inventory is not None
+    assert tuple(storage.kept_by for storage in inventory.storages) == kept_by
+
+
+def test_neither_small_tensors_nor_those_of_the_running_pass_are_advised_to_be_deleted() -> None:
+    tensors = [
+        Tensor(900, "table", Category.OTHER),
+        Tensor(300, "mask (model.py:57 in forward)", Category.OTHER),
+        Tensor(8, "ids (train.py:12 in step)", Category.OTHER),
+    ]
+    analysis = analysis_of(failed(*tensors, requested_mib=64, free_mib=8, stack=(BLOCK, MODULE, STEP, MAIN)))
+    assert analysis is not None
+    (remedy,) = analysis.remedies
+    assert (remedy.kind, remedy.bytes) == ("variables", 908 * MIB)
+    assert remedy.text.endswith(": table.")
 
 
 def test_every_rule_has_a_case() -> None:

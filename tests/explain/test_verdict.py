@@ -15,7 +15,7 @@ from gputui.explain.verdict import look_holders, verdict
 from gputui.model.finding import Finding, Weight
 from gputui.model.moment import CounterPoint, TargetMoment
 from gputui.model.target import Disconnect, DisconnectKind, Recorder
-from gputui.model.tensors import Category, Keeper
+from gputui.model.tensors import Category, Container, Keeper
 from gputui.model.timeline import Timeline
 from gputui.sources.files.recording import shipped
 from gputui.sources.files.recording.reader import Recording
@@ -90,6 +90,18 @@ def test_a_growing_variable_is_the_likely_holder_of_memory_without_a_name():
     answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
     assert answer is not None
     assert "blocks without a known owner, most likely losses (train.py:9 in step): 900 MiB" in answer.sentence
+
+
+@pytest.mark.parametrize(("elements", "likely"), [(20_000, ", most likely table (train.py:9 in step)"), (1000, "")])
+def test_a_list_of_more_elements_than_were_read_is_the_likely_holder_too(elements: int, likely: str):
+    read = [Tensor(1, f"table[{n}] (train.py:9 in step)", X) for n in range(100)]
+    seen = moment(row(*MODEL, Tensor(9000, "", Category.UNATTRIBUTED), *read))
+    assert seen.look is not None
+    assert seen.look.inventory is not None
+    table = Container(7, "table", "train.py:9 in step", "", "list", elements)
+    inventory = replace(seen.look.inventory, containers=(table,))
+    seen = replace(seen, look=replace(seen.look, inventory=inventory))
+    assert f"held by blocks without a known owner{likely}: 8.8 GiB" in verdict_on(seen).sentence
 
 
 def growing(mib_per_s: float, seconds: int = 60, swing: float = 300) -> list[TargetMoment]:

@@ -6,6 +6,9 @@ and error; the child answers `{"pid": PID}` and becomes the program. `{"wait": P
 `{"status": STATUS}` after that child has ended. This process ends when the socket is closed.
 """
 
+from __future__ import annotations
+
+import array
 import ctypes
 import importlib
 import json
@@ -23,7 +26,7 @@ def program_to_run() -> types.CodeType:
         for name in sys.argv[2:]:
             importlib.import_module(name)
         while True:
-            data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 3)
+            data, descriptors = received(control)
             if not data:
                 os._exit(0)
             request = json.loads(data)
@@ -39,6 +42,15 @@ def program_to_run() -> types.CodeType:
         os.dup2(descriptor, number)
         os.close(descriptor)
     return become(**request)
+
+
+def received(control: socket.socket) -> tuple[bytes, array.array[int]]:
+    """What `socket.recv_fds` returns, which Python 3.8 does not have."""
+    descriptors = array.array("i")
+    data, ancillary, _, _ = control.recvmsg(1 << 20, socket.CMSG_LEN(3 * descriptors.itemsize))
+    for _, _, content in ancillary:
+        descriptors.frombytes(content)
+    return data, descriptors
 
 
 def become(fork: list[str], environment: dict[str, str], folder: str) -> types.CodeType:

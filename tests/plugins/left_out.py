@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_pythons import other_python
-from tests.torches import NO_CUDA_BUILD
+from tests.torches import NO_CUDA_BUILD, lacking_packages
 
 LEFT_OUT = pytest.StashKey[Counter]()
 
@@ -17,12 +17,14 @@ def lacks(item: pytest.Item) -> str:
     """What a test needs and this machine lacks, or ""."""
     if item.get_closest_marker("root") and os.geteuid() != 0:
         return "root, for other users and for mounts"
-    if getattr(item, "callspec", None) and item.callspec.params.get("cuda_path") == NO_CUDA_BUILD:
+    python = item.callspec.params.get("cuda_path") if getattr(item, "callspec", None) else None
+    if python == NO_CUDA_BUILD:
         return "a CUDA build of PyTorch"
     for marker in item.iter_markers("needs"):
         if not is_there(marker.args[0]):
-            return marker.args[0]
-    return ""
+            return str(marker.args[0])
+    packages = item.get_closest_marker("packages")
+    return " and ".join(lacking_packages(python, packages.args)) if packages and python else ""
 
 
 def is_there(need: str) -> bool:

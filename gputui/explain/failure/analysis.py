@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gputui.explain.advice.names import counted, family
 from gputui.explain.failure.outside import rules_for
+from gputui.explain.failure.phase import is_of_library, is_of_torch, phase_of
 from gputui.explain.failure.remedies import Case, remedies_for
 from gputui.explain.families import bytes_of, description, families
 from gputui.explain.owners import block_bytes, bytes_by_module
 from gputui.explain.parts import parts_of
-from gputui.model.allocator import BlockState, CallSite
+from gputui.model.allocator import BlockState
 from gputui.model.analysis import Owner
-from gputui.model.failure import Failure, FailureAnalysis, Holder, Phase
+from gputui.model.failure import FailureAnalysis, Holder
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.tensors import Category
 
 HOLDERS = 5
 """How many families of modules and of tensors are named."""
 CALLERS = 3
-AUTOGRAD_THREAD = "pt_autograd"
-"""How the names of PyTorch's threads for backward passes begin."""
-
-_LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
-_TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
-_OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
-_EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
-_FORWARD_FILE = re.compile(r"/torch/nn/modules/module\.py$")
 
 
 def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
@@ -38,7 +30,7 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
     device = next((candidate for candidate in moment.devices if candidate.index == failure.device), None)
     phase = phase_of(failure)
     own = [site for site in failure.stack if not is_of_library(site)]
-    place = next((site for site in failure.stack if not _TORCH.search(site.file)), None)
+    place = next((site for site in failure.stack if not is_of_torch(site)), None)
     place = place or next(iter(failure.stack), None)
     reserved = device.statistics.reserved_bytes if device else 0
     usable_bytes = failure.device_free_bytes
@@ -64,25 +56,8 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
         modules=_modules(members),
         tensors=_tensors(members),
         remedies=remedies_for(case, rules_for(case)),
+        unnamed_blocks=sum(owner.category is Category.UNATTRIBUTED for owner, _ in members),
     )
-
-
-def phase_of(failure: Failure) -> Phase:
-    """The part of the step, from the stack."""
-    stack = failure.stack
-    if failure.backward_node or failure.thread.startswith(AUTOGRAD_THREAD):
-        return Phase.BACKWARD
-    if any(_OPTIMIZER_FILE.search(site.file) for site in stack):
-        return Phase.OPTIMIZER
-    if any(_EVALUATION.search(site.function) for site in stack if not is_of_library(site)):
-        return Phase.EVALUATION
-    is_forward = any(_FORWARD_FILE.search(site.file) or site.function == "forward" for site in stack)
-    return Phase.FORWARD if is_forward else Phase.UNKNOWN
-
-
-def is_of_library(site: CallSite) -> bool:
-    """Whether a line is of Python itself or of an installed package, and not of the program."""
-    return bool(_LIBRARY.search(site.file))
 
 
 def _members(moment: TargetMoment, device: DeviceMoment | None) -> list[tuple[Owner, int]]:

@@ -11,7 +11,8 @@ from gputui.explain.advice.keepers import EXCEPTIONS
 from gputui.explain.advice.names import family, listed, place, singular
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.drivers import CONTEXT_BYTES
-from gputui.explain.families import families
+from gputui.explain.failure.running_pass import is_in, running_functions
+from gputui.explain.families import bytes_of, families
 from gputui.model.analysis import Owner
 from gputui.model.failure import Failure, Phase, Remedy
 from gputui.model.moment import DeviceMoment, TargetMoment
@@ -22,6 +23,8 @@ ELEMENTS = 4
 """A shorter list that keeps graphs is no collection."""
 OTHER_SHARE = 0.25
 """From this share of the allocated memory on, tensors of no other kind are worth a line."""
+NAMED_SHARE = 0.02
+"""Of these tensors: smaller ones are not named."""
 OUTPUTS = (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT)
 
 
@@ -54,12 +57,13 @@ class Case:
 
     @property
     def growing(self) -> tuple[Container, int] | None:
-        """The container whose elements keep most in autograd graphs, with these bytes."""
+        """The container whose elements keep most in autograd graphs, with these bytes; none of the running pass."""
+        functions = running_functions(self.failure)
         inventory = self.moment.look.inventory if self.moment.look else None
         sizes = [
             (container, self._kept_in(container))
             for container in (inventory.containers if inventory else ())
-            if container.graphs and container.elements >= ELEMENTS
+            if container.graphs and container.elements >= ELEMENTS and not is_in(functions, container.where)
         ]
         return max(sizes, key=lambda pair: pair[1], default=None)
 
@@ -120,14 +124,22 @@ def _assigned_again(case: Case) -> list[tuple[Owner, int]]:
     ]
 
 
+def _others_in_variables(case: Case) -> list[tuple[Owner, int]]:
+    """The tensors of no other kind that are not those of the running pass."""
+    functions = running_functions(case.failure)
+    others = [member for member in case.members if member[0].category is Category.OTHER]
+    return [(owner, size_bytes) for owner, size_bytes in others if not is_in(functions, place(owner.name))]
+
+
 def _variables(case: Case) -> int:
-    other = case.category(Category.OTHER)
+    other = sum(size_bytes for _, size_bytes in _others_in_variables(case))
     return other if other >= OTHER_SHARE * sum(size_bytes for _, size_bytes in case.members) else 0
 
 
 def _variable_words(case: Case) -> dict[str, str]:
-    others = [member for member in case.members if member[0].category is Category.OTHER]
-    return {"names": listed(name for name, _ in families(others))}
+    others = _others_in_variables(case)
+    least = NAMED_SHARE * sum(size_bytes for _, size_bytes in others)
+    return {"names": listed(name for name, alike in families(others) if bytes_of(alike) >= least)}
 
 
 def _gradients(case: Case) -> int:

@@ -18,6 +18,10 @@ ON_THEIR_WAY = (
     "Unattributed memory in a backward pass is mostly gradients on their way from one operation to the next, which only"
     " the running pass holds."
 )
+NO_TIME = (
+    "gputui stops a program for at most a quarter of a second at an error, which was too short to name {blocks} of its"
+    " tensors."
+)
 NOTABLE_SHARE = 0.01
 NO_REMEDY = "No remedy that gputui knows would have freed enough: use a smaller model, or more devices."
 NOTHING_PINNED = (
@@ -75,22 +79,27 @@ def sections_of(moment: TargetMoment, replayed: Replayed | None = None) -> tuple
     none = NO_REMEDY
     if failure.asked_by == PINNED:
         none = NOTHING_PINNED if value_of(moment.host.pinned_bytes) == 0 else PIN_LESS
-    return request, _holders(analysis), _remedies(failure, analysis, replayed, none)
+    return request, _holders(moment, analysis), _remedies(failure, analysis, replayed, none)
 
 
-def _holders(analysis: FailureAnalysis) -> Section:
+def _holders(moment: TargetMoment, analysis: FailureAnalysis) -> Section:
     title = f"Who held the {format_bytes(analysis.reserved_bytes)} that PyTorch had reserved"
     if not analysis.parts:
         return Section("failure_holders", title, (NO_HOLDERS,))
     whole = analysis.reserved_bytes
     unnamed = sum(holder.bytes for holder in analysis.parts if holder.name == Category.UNATTRIBUTED.words)
-    is_on_its_way = analysis.phase is Phase.BACKWARD and unnamed >= NOTABLE_SHARE * whole
+    is_notable = unnamed >= NOTABLE_SHARE * whole
+    inventory = moment.look.inventory if moment.look else None
+    sentences: tuple[str, ...] = ()
+    if is_notable and inventory is not None and not inventory.is_complete:
+        sentences = (NO_TIME.format(blocks=f"{analysis.unnamed_blocks:,}"),)
+    elif is_notable and analysis.phase is Phase.BACKWARD:
+        sentences = (ON_THEIR_WAY,)
     tables = (
         _table("", analysis.parts, whole),
         _table("Modules", analysis.modules, whole),
         _table("Tensors", analysis.tensors, whole),
     )
-    sentences = (ON_THEIR_WAY,) if is_on_its_way else ()
     return Section(
         "failure_holders", title, sentences, tuple(table for table in tables if table.rows), screen="tensors"
     )

@@ -25,7 +25,7 @@ def _load_probe():
 
 
 _step_aside()
-if sys.version_info >= (3, 10):
+if sys.version_info >= (3, 8):
     _load_probe()
 
 # If there is no other sitecustomize, or it fails, `site` handles the exception as it would have without this file.

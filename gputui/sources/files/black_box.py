@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gputui.errors import GputuiError
 from gputui.explain.failure.outside import as_before_the_end
+from gputui.explain.failure.running_pass import as_activations
 from gputui.explain.probe_state import ProbeState, after, moment_of
 from gputui.model.analysis import DriverFacts
 from gputui.model.failure import Failure
@@ -88,7 +89,8 @@ def read(path: Path) -> BlackBox:
 
 def _moment(content: _Content, greeting: Greeting, failure: Failure) -> TargetMoment:
     state = ProbeState(greeting)
-    look = as_before_the_end(content.look) if content.look and failure.asked_by else content.look
+    look = content.look and as_activations(content.look, failure)
+    look = as_before_the_end(look) if look and failure.asked_by else look
     for message in (content.statistics, look):
         if message is not None:
             state = after(state, message)
@@ -101,7 +103,8 @@ def _moment(content: _Content, greeting: Greeting, failure: Failure) -> TargetMo
         tensor_bytes=sum(storage.size_bytes for storage in on_host),
         storages=on_host,
     )
-    ended = Disconnect(DisconnectKind.ERROR, content.ending.error) if content.ending else None
+    ending = content.ending
+    ended = Disconnect(DisconnectKind.ERROR, ending.error) if ending and ending.is_exit else None
     moment = moment_of(failure.time, state, {failure.device: _driver_facts(failure)}, host, ended)
     return replace(moment, failure=failure)
 

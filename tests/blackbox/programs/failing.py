@@ -109,7 +109,8 @@ def capture() -> None:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             while True:
                 kept.append(training.model(rows))  # fails here: capture
-    except torch.cuda.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError as error:
+        say(str(error).partition(". GPU")[0])
         kept.clear()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -192,6 +193,18 @@ def threads() -> None:
     say("caught", len(caught))
 
 
+def thread() -> None:
+    """A training in a thread, which ends by the error."""
+
+    def train() -> None:
+        Training().step(16384)  # fails here: thread
+
+    worker = threading.Thread(target=train, name="trainer")
+    worker.start()
+    worker.join()
+    say("the program goes on")
+
+
 def pinned() -> None:
     """Pinned host memory, which PyTorch's own allocator has no observer for."""
     weights = torch.ones(1 << 28, device="cuda")
@@ -248,8 +261,8 @@ def another() -> None:
 CASES = {
     case.__name__: case
     for case in (
-        forward, limit, backward, optimizer, reraised, pinning, capture, finder, assigned, many, compiled, threads,
-        pinned, loader, cublas, nccl, another,
+        forward, limit, backward, optimizer, reraised, pinning, capture, finder, assigned, many, compiled, thread,
+        threads, pinned, loader, cublas, nccl, another,
     )
 }  # fmt: skip
 CASES[sys.argv[1]]()

@@ -62,10 +62,13 @@ def _entry(part: Part, total: int, width: int, appearance: Appearance) -> list[P
 def draw_since(
     moment: TargetMoment, device: DeviceMoment, parts: Sequence[Part], width: int, appearance: Appearance
 ) -> list[Line]:
-    """One line: by how much the counters differ from the look that the other parts come from, and how old it is."""
-    if device.layout is None:
-        return []
+    """One line: by how much the counters differ from the look that the other parts come from, and how old it is.
+
+    In a file all is of one moment, so there is no such line.
+    """
     sizes = {part.key: part for part in parts if part.key in SINCE}
+    if device.layout is None or (moment.file is not None and not sizes):
+        return []
     what = "the look at the tensors" if device.layout.names_time else "the last look"
     age = format_duration(moment.time - (device.layout.names_time or moment.look_time))
     since = f" since {what}, {age} ago"

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 from gputui.explain.step.view import StepView, recorded_in
+from gputui.explain.whatif.recorded import HOW_TO_RECORD
 from gputui.model.target import ActionName
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.recorded_step import RECORD_BINDING, RecordedStepScreen
@@ -27,7 +28,7 @@ class StepScreen(RecordedStepScreen):
         "No step has been recorded in this process. A recorded step shows every allocation from forward to optimizer,"
         " who holds the memory at the peak, since when, and until when."
     )
-    NO_TRACE = "This file holds no allocator trace, so it shows one moment and not a step."
+    NO_TRACE = f"This file holds no allocator trace, so it shows one moment and not a step. {HOW_TO_RECORD}"
     PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = (StepPage,)
     LAST_KEYS = RecordedStepScreen.LAST_KEYS | {"attach.look"}
 

@@ -1,0 +1,70 @@
+"""In which part of a training step a request was made, as far as the stack of the failing thread shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
+
+from gputui.model.allocator import CallSite
+from gputui.model.failure import Failure, Phase
+
+AUTOGRAD_THREAD = "pt_autograd"
+"""How the names of PyTorch's threads for backward passes begin."""
+
+_LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
+_TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
+_OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
+_EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
+_FORWARD_FILE = re.compile(r"/torch/nn/modules/module\.py$")
+
+
+def phase_of(failure: Failure) -> Phase:
+    """The part of the step."""
+    stack = failure.stack
+    if failure.backward_node or failure.thread.startswith(AUTOGRAD_THREAD):
+        return Phase.BACKWARD
+    if _is_in_optimizer(stack):
+        return Phase.OPTIMIZER
+    if any(_EVALUATION.search(site.function) for site in stack if not is_of_library(site)):
+        return Phase.EVALUATION
+    is_forward = any(map(_is_of_forward, stack)) or any(map(_OPTIMIZER_FILE.search, (site.file for site in stack)))
+    return Phase.FORWARD if is_forward else Phase.UNKNOWN
+
+
+def running_pass(failure: Failure) -> tuple[CallSite, ...]:
+    """The innermost lines of the stack that run the pass.
+
+    They end with the outermost module of a forward pass, and before the program's own line of a backward pass.
+    """
+    phase, stack = phase_of(failure), failure.stack
+    if phase is Phase.BACKWARD:
+        return tuple(takewhile(is_of_library, stack))
+    if phase not in (Phase.FORWARD, Phase.EVALUATION):
+        return ()
+    last = max((index for index, site in enumerate(stack) if _is_of_forward(site)), default=-1)
+    return stack[: last + 1]
+
+
+def is_of_library(site: CallSite) -> bool:
+    """Whether a line is of Python itself or of an installed package, and not of the program."""
+    return bool(_LIBRARY.search(site.file))
+
+
+def is_of_torch(site: CallSite) -> bool:
+    """Whether a line is of PyTorch or of Python itself."""
+    return bool(_TORCH.search(site.file))
+
+
+def _is_in_optimizer(stack: Sequence[CallSite]) -> bool:
+    """Whether an optimizer computes; one that has called the program's closure for a loss does not."""
+    for inner, site in pairwise((None, *stack)):
+        if site is not None and _OPTIMIZER_FILE.search(site.file):
+            return site.function != "step" or inner is None or is_of_torch(inner)
+        if site is not None and _is_of_forward(site):
+            return False
+    return False
+
+
+def _is_of_forward(site: CallSite) -> bool:
+    return bool(_FORWARD_FILE.search(site.file)) or site.function == "forward"

@@ -1,0 +1,45 @@
+"""What holds of every black box, and of every program that has left one."""
+
+from __future__ import annotations
+
+import re
+
+from gputui.model.tensors import Category
+from gputui.sources.files.black_box import BlackBox
+from gputui.units import GIB, MIB
+from tests.blackbox.conftest import PROGRAMS, Failed
+
+NAMED = 0.99
+SOURCE = (PROGRAMS / "failing.py").read_text().splitlines()
+LAST_LINE = "gputui: what held the GPU memory was kept. To see it: gputui open {0}"
+
+
+def line_of(case: str) -> int:
+    """The line on which a case fails."""
+    return next(number for number, line in enumerate(SOURCE, 1) if line.endswith(f"# fails here: {case}"))
+
+
+def check_sums(box: BlackBox) -> dict[Category, int]:
+    """Every allocated byte is in one category, and nearly all have an owner."""
+    (device,) = (device for device in box.moment.devices if device.index == box.failure.device)
+    assert device.layout is not None
+    allocated = device.statistics.allocated_bytes
+    assert sum(device.layout.by_category.values()) == allocated
+    assert device.layout.by_category[Category.UNATTRIBUTED] <= (1 - NAMED) * allocated
+    assert device.layout.release.composition.reserved_bytes == device.statistics.reserved_bytes
+    return dict(device.layout.by_category)
+
+
+def requested_bytes_in(message: str) -> int:
+    """The request as PyTorch's message has it."""
+    size = re.search(r"Tried to allocate ([\d.]+) (MiB|GiB)", message)
+    assert size is not None
+    return round(float(size[1]) * {"MiB": MIB, "GiB": GIB}[size[2]])
+
+
+def check_as_without(with_box: Failed, without: Failed) -> None:
+    """Output, traceback and exit status are those of the program without the probe's black box."""
+    last = [LAST_LINE.format(box) for box in with_box.boxes]
+    lines = [line for line in with_box.errors.splitlines() if line not in last]
+    assert lines == without.errors.splitlines()
+    assert (with_box.output, with_box.status) == (without.output, without.status)
