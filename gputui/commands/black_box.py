@@ -98,7 +98,7 @@ def _top_holder(box: BlackBox, analysis: FailureAnalysis | None) -> tuple[str, i
     answer = device and verdict(box.moment, device, looks=[look_holders(box.moment, device)])
     if answer and answer.holders:
         largest = answer.holders[0].holder
-        return largest.label, largest.bytes
+        return largest.name, largest.bytes
     part = next(iter(analysis.parts), None) if analysis else None
     return (part.name, part.bytes) if part else None
 
