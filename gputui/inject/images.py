@@ -83,7 +83,10 @@ class Memory:
         """Write all of `data`; raises OSError where that is not possible."""
         written = 0
         while written < len(data):
-            written += os.pwrite(self._file, data[written:], address + written)
+            part = os.pwrite(self._file, data[written:], address + written)
+            if not part:  # the process has ended
+                raise OSError(f"no memory at {address + written:#x}")
+            written += part
 
 
 class Image:

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from gputui.inject.images import Memory
 from gputui.inject.pending_call import STEPS
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
@@ -49,6 +50,18 @@ def test_a_kill_of_the_tracer_leaves_the_program_running(python: Python, situati
     wait_until(lambda: not traces(child.pid), "the end of what was mapped")
     assert not has_probe(child.pid)
     ended_undisturbed(child)
+
+
+def test_the_memory_of_a_process_that_has_ended_is_an_error(python: Python) -> None:
+    child = python.start("print('ready', flush=True)\ninput()")
+    child.expect("ready")
+    with Memory(child.pid, is_writable=True) as memory:
+        child.say("")
+        assert child.ended() == 0
+        with pytest.raises(OSError, match="no memory"):
+            memory.write(0x10000, b"text")
+        with pytest.raises(OSError, match="no memory"):
+            memory.read(0x10000, 4)
 
 
 def has_probe(pid: int) -> bool:
