@@ -38,7 +38,7 @@ def largest_line(step: Step) -> str:
     top = groups[0]
     blocks = f" in {top.count:,} blocks" if top.count > 1 else ""
     whole = "the step itself" if step.is_whole else "the recording"
-    return f"most of what {whole} allocated: {format_bytes(top.bytes)}{blocks}, {top.name}"
+    return f"{top.name}: {format_bytes(top.bytes)}{blocks}, most of what {whole} allocated"
 
 
 def extent(step: Step) -> str:
