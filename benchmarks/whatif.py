@@ -3,13 +3,14 @@
     python -m benchmarks.whatif [--programs 300] [--python other/bin/python]
 
 Random programs and trainings are recorded under the default settings, replayed under each of the others, and really
-run under them, on fake GPUs. Prints, for each setting, how many are equal to the byte. Then the trainings take steps on
-tensors without data, and real ones.
+run under them, on fake GPUs. Prints, for each setting, how many are equal to the byte. Then a step that was recorded in
+each training is replayed with other batches, and the trainings take steps on tensors without data, beside real ones.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +24,11 @@ from typing import Any
 from gputui.explain.whatif.ahead import recorded_ahead
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
 from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.recorded import Recorded, recorded_from
 from gputui.explain.whatif.replay import Outcome, replay
 from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
+from gputui.sources.probe.listing import attach
 from gputui.sources.rehearsal import rehearsal_of
 from gputui.units import format_bytes
 from tests import torches
@@ -44,6 +47,7 @@ SETTINGS = (
 MODELS = ("gpt", "lora", "resnet", "unet")
 TRAININGS = (*MODELS, "gpt-checkpointed", "gpt-mixed", "gpt kept-gradients")
 BATCH = "4"
+BATCHES = (6, 8, 16, 32)
 PROGRAMS_A_RUN = 8
 WORKSPACES = {"FAKEGPU_CUBLAS_HANDLES": "1"}
 """Each thread has a handle of cuBLAS, and so a workspace, as on a GPU."""
@@ -90,11 +94,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| settings | random programs that are equal | trainings |\n| --- | ---: | ---: |")
     for settings, _ in SETTINGS:
         print(f"| {settings or 'as recorded'} | {programs[settings].words} | {trainings[settings].words} |")
+    _print_batches(run, parsed.python)
     _print_ahead(run, parsed.python)
     for settings, tally in (*programs.items(), *trainings.items()):
         for line in tally.different:
             print(f"{settings or 'as recorded'}: {line}")
     return 0
+
+
+def _print_batches(run: Run, python: str) -> None:
+    """How far the peaks of other batches are from real ones, from a step that gputui recorded in a training."""
+    print(f"\n| model | {' | '.join(map(str, BATCHES))} |\n| --- |{' ---: |' * len(BATCHES)}")
+    for model in MODELS:
+        recorded = _recorded_step(python, model)
+        differences = []
+        for batch in BATCHES:
+            scaled = answer(recorded, Case("batch", batch=(int(BATCH), batch))).outcome.peak_reserved_bytes
+            real = run("training_steps.py", model, batch, "none")["peak_reserved_bytes"]
+            differences.append(f"{scaled / real - 1:+.2%}")
+        print(f"| {model} | {' | '.join(differences)} |")
+
+
+def _recorded_step(python: str, model: str) -> Recorded:
+    """A step of a training that goes on, recorded as `gputui step` does."""
+    command = [python, "-W", "ignore", str(PROGRAMS / "training_steps.py"), model, BATCH, "none", "endless"]
+    with TemporaryDirectory() as folder:
+        environment = {**os.environ, **torches.fake_cuda(python, Path(folder)), "PYTHONPATH": str(torches.REPOSITORY)}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # it has taken its first steps
+            with attach(process.pid) as client:
+                client.look()
+                recording, result = client.record_step()
+        finally:
+            process.kill()
+            process.wait()
+    if recording is None:
+        sys.exit(f"No step of {model} was recorded: {result.reason}")
+    return recorded_from(recording.traces, recording.look)
 
 
 def _print_ahead(run: Run, python: str) -> None:

@@ -1,13 +1,15 @@
 """A training: model, batch, and "whole" to record from the start, "middle" to record the last two of its steps.
 
 Prints the peaks, with "middle" of the part that it records, and with "trace" the trace of the recorded part.
-"kept-gradients" zeroes gradients in place, "evaluation" runs the forward pass alone.
+"kept-gradients" zeroes gradients in place, "evaluation" runs the forward pass alone, "endless" goes on after the
+report, with the probe.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from itertools import count
 
 import torch
 from models import MODELS, batch_of, loss_of, optimizer_of
@@ -34,7 +36,11 @@ def main() -> None:
     build, kind = MODELS[name]
     model = build().cuda()
     optimizer = optimizer_of(model)
-    for step in range(STEPS):
+    for step in count():
+        if step == STEPS:
+            report()
+            if "endless" not in sys.argv:
+                break
         if step == STEPS - RECORDED and what == "middle":
             torch.cuda.reset_peak_memory_stats()
             record(enabled="all", context=None, max_entries=1_000_000)
@@ -45,13 +51,20 @@ def main() -> None:
         else:
             forward(model, kind, batch).backward()
             optimizer.step()
+
+
+def report() -> None:
+    """Print the peaks, and the trace if it was asked for."""
     stats = torch.cuda.memory_stats()
-    report = {
+    peaks = {
         "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
         "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
         "reserved_bytes": stats["reserved_bytes.all.current"],
     }
-    sys.stdout.write(json.dumps({**report, **(columns() if "trace" in sys.argv else {})}) + "\n")
+    sys.stdout.write(json.dumps({**peaks, **(columns() if "trace" in sys.argv else {})}) + "\n")
+    sys.stdout.flush()
 
 
+if "endless" in sys.argv:
+    import gputui.probe  # noqa: F401 - the probe listens from here on
 main()
