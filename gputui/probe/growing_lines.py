@@ -10,13 +10,16 @@ import ast
 import dis
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 from gputui.probe import plain
 from gputui.probe.kinds import HEAP_TYPE
 from gputui.probe.stacks import place
 from gputui.probe.torch_types import AnyObject
+
+Result = TypeVar("Result")
 
 ADDS = frozenset(
     {"append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "push", "put"}
@@ -38,8 +41,8 @@ LINES_AT_MOST = 3
 """How many lines of one function are named that assign a variable or call a function."""
 
 _INDEX = re.compile(r"\[[^\]]*\]")
-_lines: dict[tuple[str, int, str, str, tuple[str, ...]], str] = {}
-"""What was found in a function, by its file, first line and name, and the variable; "" for nothing."""
+_known: dict[tuple[str, int, str, str, tuple[str, ...]], Any] = {}
+"""What was found in a function, by its file, first line and name, the variable, and the instructions."""
 
 
 def variable_of(name: str) -> str:
@@ -71,19 +74,20 @@ def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, .
     `loads` are the instructions that count as reading it: `VARIABLE`, `ATTRIBUTE` or `EITHER`. `files` has names for
     some files, such as "cell 12".
     """
-    return next(filter(None, (_known_line(code, variable, loads, files) for code in codes)), "")
+    lines = (_once(code, variable, loads, partial(_line, code, variable, loads, files)) for code in codes)
+    return next(filter(None, lines), "")
 
 
 def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str]) -> str:
     """`train.py:31, 40 in step`: where this function assigns its local variable; "" if it does not."""
-    return _place(code, _numbers_with(code, lambda instruction: variable in _stored(instruction, LOCAL)), files)
+    return _place(code, _numbers_that_assign(code, variable, LOCAL), files)
 
 
 def lines_that_assign_global(codes: Iterable[CodeType], variable: str, files: Mapping[str, str]) -> str:
     """`train.py:12, 98`: where this code of one file assigns a global variable; "" if it does not."""
     numbers, path = set(), ""
     for code in codes:
-        found = _numbers_with(code, lambda instruction: variable in _stored(instruction, GLOBAL))
+        found = _numbers_that_assign(code, variable, GLOBAL)
         path = plain.text(code.co_filename) if found else path
         numbers.update(found)
     lines = ", ".join(map(str, sorted(numbers)[:LINES_AT_MOST]))
@@ -116,6 +120,11 @@ def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> 
     return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
 
 
+def _numbers_that_assign(code: CodeType, variable: str, stores: tuple[str, ...]) -> list[int]:
+    read = partial(_numbers_with, code, lambda instruction: variable in _stored(instruction, stores))
+    return _once(code, variable, stores, read)
+
+
 def _numbers_with(code: CodeType, is_wanted: Callable[[dis.Instruction], bool]) -> list[int]:
     line, lines = 0, []
     for instruction in dis.get_instructions(code):
@@ -143,13 +152,15 @@ def _stored(instruction: dis.Instruction, stores: tuple[str, ...]) -> tuple[str,
     return names[:1] if "LOAD" in instruction.opname else names
 
 
-def _known_line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
-    key = (plain.text(code.co_filename), code.co_firstlineno, plain.text(code.co_name), variable, loads)
-    if key not in _lines:
-        if len(_lines) >= KNOWN_AT_MOST:
-            _lines.clear()
-        _lines[key] = _line(code, variable, loads, files)
-    return _lines[key]
+def _once(code: CodeType, variable: str, opnames: tuple[str, ...], read: Callable[[], Result]) -> Result:
+    """What `read` finds in the bytecode of a function: it is called once, as bytecode does not change."""
+    key = (plain.text(code.co_filename), code.co_firstlineno, plain.text(code.co_name), variable, opnames)
+    if key not in _known:
+        if len(_known) >= KNOWN_AT_MOST:
+            _known.clear()
+        _known[key] = read()
+    found: Result = _known[key]
+    return found
 
 
 def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:

@@ -30,6 +30,11 @@ class Heap:
     def __init__(self, classifier: TypeClassifier) -> None:
         self._classifier = classifier
 
+    @staticmethod
+    def nothing() -> dict[int, list[Any]]:
+        """What a look finds that passes the objects over."""
+        return {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}
+
     def young(self) -> dict[int, list[Any]]:
         """Those made lately, by kind: the intermediate results of a step are among them."""
         thresholds = gc.get_threshold()
@@ -61,7 +66,7 @@ class Heap:
         return meter.affordable_steps() >= headroom * _list_steps()
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
-        kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}
+        kinds = self.nothing()
         found = self._classifier.finds_of(objects)
         for kind, value in zip(filter(None, found), compress(objects, found)):
             kinds[kind].append(value)

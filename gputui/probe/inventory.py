@@ -57,21 +57,25 @@ AUTOMATIC_HEADROOM = 4
 
 
 def take_inventory(
-    torch: Torch, method: str = WALK, meter: Meter | None = None, memory: Memory | None = None
+    torch: Torch,
+    method: str = WALK,
+    meter: Meter | None = None,
+    memory: Memory | None = None,
+    frames: list[stacks.Running] | None = None,
 ) -> dict[str, Any]:
     """The fields of `gputui.model.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
     `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
     Python objects: a tenth of a second in a large program). What `meter` does not allow is left out: then `is_complete`
-    is false, and the next inventory with the same `memory` goes on from there. Call it in the main thread, as a pending
-    call, or in another thread while the main thread waits.
+    is false, and the next inventory with the same `memory` goes on from there. `frames` are those of all threads, if
+    they were read before. Call it in the main thread, as a pending call, or in another thread while that waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         return {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        run = partial(_InventoryRun, torch, method, meter or Meter(float("inf")), memory or Memory())
+        run = partial(_InventoryRun, torch, method, meter or Meter(float("inf")), memory or Memory(), frames)
         return isolated(torch, lambda: run().result())
     finally:
         if was_collecting:
@@ -81,7 +85,10 @@ def take_inventory(
 class _InventoryRun:
     """Takes one inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory) -> None:
+    def __init__(
+        self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running] | None
+    ) -> None:
+        self._frames = stacks.running() if frames is None else frames
         self._torch = torch
         self._method = method
         self._meter = meter
@@ -100,6 +107,10 @@ class _InventoryRun:
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
+        self._kept_ids: set[int] = set()
+        """The ids of the tensors that only keepers lead to."""
+        self._by_objects_bytes = 0
+        """The size of the storages to which only those lead."""
         self._ledger = Ledger(
             torch,
             self._attributes,
@@ -171,8 +182,9 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = self._keepers.variables()
+        self._namespaces = self._keepers.variables(self._frames, self._search.is_at_rest)
         self._search.search(self._namespaces, meter)
+        self._search.let_packages_rest(self._frames, meter)
         self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
@@ -188,7 +200,7 @@ class _InventoryRun:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
         meter = self._meter.part(SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
-            return self._heap.young()
+            return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
         headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
         if not self._heap.may_visit_all(meter, headroom):
             if self._method == SCAN:
@@ -204,7 +216,7 @@ class _InventoryRun:
         memory, meter = self._memory, self._meter
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
-        kept = self._kept_modules()
+        kept = memory.trees.kept(self._search.modules)
         self._record_modules([known for known in modules[start:] + modules[:start] if id(known) not in kept])
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
@@ -215,20 +227,6 @@ class _InventoryRun:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
                 attributes = self._attributes.read(optimizer.value)
                 self._model_states.record_optimizer(optimizer.name, attributes, variables, memory.trees.version)
-
-    def _kept_modules(self) -> dict[int, tuple[NamedValue, KnownModule]]:
-        """Modules that no variable of the program leads to, with the root by which they are kept, by the id of both."""
-        trees = self._memory.trees
-        roots = [named for named in self._search.modules if named.keeper]
-        if not roots:
-            return {}
-        live = {id(known) for named in self._search.modules if not named.keeper for known in trees.below(named.value)}
-        kept: dict[int, tuple[NamedValue, KnownModule]] = {}
-        for root in roots:
-            for known in trees.below(root.value):
-                if id(known) not in live:
-                    kept.setdefault(id(known), (root, known))
-        return kept
 
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
         where, keeper = (root.where, root.keeper) if root else ("", "")
@@ -256,8 +254,14 @@ class _InventoryRun:
         for keeper, group in groupby(kept, key=attrgetter("keeper")):
             with self._ledger.kept_by(keeper):
                 record("kept", [named.value for named in group])
-        kept_ids = {id(named.value) for named in kept}
-        record("objects", [tensor for tensor in self._loose if id(tensor) not in kept_ids])
+        self._kept_ids = {id(named.value) for named in kept}
+        self._walk_graphs_of_objects()
+
+    def _walk_graphs_of_objects(self) -> None:
+        recorded = len(self._ledger.entries)
+        tensors = [tensor for tensor in self._loose if id(tensor) not in self._kept_ids]
+        self._saved.record("objects", tensors, search=self._search, memory=self._memory)
+        self._by_objects_bytes += self._ledger.bytes_from(recorded)
 
     def _record_variables(self) -> None:
         starts = self._memory.roots_starts
@@ -267,7 +271,15 @@ class _InventoryRun:
         self._others.record_leaves(self._torch)
 
     def _record_loose(self) -> None:
+        if self._method != SCAN and self._memory.must_read_young(self._ledger.bytes_from(0)):
+            self._loose = self._heap.young()[TENSOR]
+            if self._saved.is_readable and self._is_graph_at_rest:
+                self._walk_graphs_of_objects()
+        recorded = len(self._ledger.entries)
         unnamed = self._others.record_objects(self._loose)
+        if self._loose:
+            self._by_objects_bytes += self._ledger.bytes_from(recorded)
+            self._memory.learn_from_objects(self._by_objects_bytes, self._ledger.bytes_from(0))
         if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
             self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
 

@@ -10,7 +10,7 @@ import builtins
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
@@ -71,9 +71,9 @@ class Keepers:
         }
         """The names of a notebook's cells, by the names of their files."""
 
-    def variables(self) -> list[Namespace]:
+    def variables(self, frames: list[stacks.Running], is_at_rest: Callable[[dict[str, Any]], bool]) -> list[Namespace]:
         """The variables of the program itself, without those in which IPython keeps outputs."""
-        spaces = stacks.namespaces(self.cells)
+        spaces = stacks.namespaces(self.cells, frames, is_at_rest)
         if self._shell is None or not spaces:
             return spaces
         own = {name: value for name, value in spaces[0].variables.items() if not self._is_output(name, value)}

@@ -146,11 +146,8 @@ class LookRunner:
         look["stamp"] = self.stamp(look["statistics"]) if is_complete(look) else None
         return look
 
-    def _plan(self, torch: ModuleType, request: LookRequest) -> Plan:
-        from gputui.probe.torch_reader import device_statistics
-
-        blocks = _blocks(device_statistics(torch, []))
-        return self._budget.plan(request.method, blocks, request.pause_ms, is_urgent=request.is_urgent)
+    def _plan(self, statistics: list[dict[str, Any]], request: LookRequest) -> Plan:
+        return self._budget.plan(request.method, _blocks(statistics), request.pause_ms, is_urgent=request.is_urgent)
 
     def _learn(self, look: dict[str, Any], pause_ms: float) -> None:
         reader = self._reader
@@ -181,8 +178,11 @@ class LookRunner:
         elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
             look["is_dropped"] = True
         else:
+            from gputui.probe.torch_reader import device_statistics
+
+            look["statistics"] = device_statistics(torch, look["problems"])
             if taking.stops == 0:
-                taking.plan = self._plan(torch, taking.request)
+                taking.plan = self._plan(look["statistics"], taking.request)
             look["problems"] += taking.plan.problems
             self._reader.read(
                 torch,

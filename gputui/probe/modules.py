@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
+from operator import attrgetter
 from typing import Any
 
 from gputui.probe.attributes import module_dict, module_dict_getter
@@ -70,6 +71,8 @@ class ModuleTrees:
         self._known: dict[int, KnownModule] = {}
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
+        self._inner: set[int] = set()
+        """The ids of modules below others when names were given: the variables that hold these name none."""
         self._registrations: dict[int, list[Any]] = {}
         """What the modules had registered when they were read again, by the number of the first of them."""
         self._is_changed = False
@@ -107,7 +110,7 @@ class ModuleTrees:
         known.found = found
         if found == BY_VARIABLE:
             known.variable = name
-        return True
+        return id(module) not in self._inner
 
     def _add(self, module: Module) -> KnownModule:
         known = self._known[id(module)] = KnownModule(module)
@@ -167,7 +170,8 @@ class ModuleTrees:
         """
         self._registrations.clear()
         self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
-        inner, wrapped = self._inner()
+        inner, wrapped = self._below_others()
+        self._inner = inner
         roots = [ident for ident, known in self._known.items() if known.found == BY_VARIABLE and ident not in inner]
         roots.sort(key=lambda ident: ident not in wrapped)
         below = inner | wrapped
@@ -179,7 +183,19 @@ class ModuleTrees:
         self.named = list(named.values())
         self.version += 1
 
-    def _inner(self) -> tuple[set[int], set[int]]:
+    def kept(self, roots: list[NamedValue]) -> dict[int, tuple[NamedValue, KnownModule]]:
+        """Modules that only keepers lead to, with the root by which they are kept, by the id of `KnownModule`."""
+        if not any(named.keeper for named in roots):
+            return {}
+        live = {id(known) for named in roots if not named.keeper for known in self.below(named.value)}
+        kept: dict[int, tuple[NamedValue, KnownModule]] = {}
+        for root in filter(attrgetter("keeper"), roots):
+            for known in self.below(root.value):
+                if id(known) not in live:
+                    kept.setdefault(id(known), (root, known))
+        return kept
+
+    def _below_others(self) -> tuple[set[int], set[int]]:
         """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
         inner: set[int] = set()
         wrapped: set[int] = set()

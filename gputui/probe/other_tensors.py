@@ -17,6 +17,8 @@ from gputui.probe.variables import NamedValue
 
 ACTIVATION, OTHER, PARAMETER, KV_CACHE = "activation", "other", "parameter", "kv_cache"
 UNNAMED = "unnamed"
+RECOGNISED_PER_STEP = 8
+"""So many tensors whose storages have an owner are passed over in the time of one step."""
 KEYS_AND_VALUES = re.compile(
     r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
 )
@@ -74,8 +76,11 @@ class OtherTensors:
 
     def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those on an interpreter's stack, and those that no variable leads to; returns those without any name."""
+        if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
+            return []
+        unknown = self._ledger.without_owner(tensors)
         return [
-            tensor for tensor in tensors if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
+            tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
         ]
 
     def name_by_referrers(self, unnamed: list[Tensor], own: set[int], attributes: AttributeReader) -> None:

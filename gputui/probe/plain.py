@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from itertools import chain, repeat
-from operator import countOf, is_
+from operator import is_
 from typing import Any
 
 from gputui.probe.torch_types import AnyObject
@@ -38,8 +38,6 @@ class _Metaclasses:
         self.own_way: AbstractSet[type] = frozenset()
         self.are_plain = True
         """Whether the metaclasses themselves can be hashed."""
-        self.are_strings_plain = True
-        """Whether the types of all strings can be compared."""
 
     def look(self) -> None:
         """Find them again: the program may have made others."""
@@ -49,20 +47,21 @@ class _Metaclasses:
         deciding = {ident for ident, base in dict(zip(map(id, bases), bases)).items() if _decides(base)}
         idents = {id(cls) for cls, line in zip(metaclasses, lines) if not deciding.isdisjoint(map(id, line))}
         self.are_plain = idents.isdisjoint(map(id, map(type, metaclasses)))
-        self.are_strings_plain = idents.isdisjoint(map(id, map(type, _below(str))))
         self.own_way = frozenset(cls for cls in metaclasses if id(cls) in idents) if self.are_plain else frozenset()
 
 
 _metaclasses = _Metaclasses()
 look_at_metaclasses = _metaclasses.look
-"""Call this at the beginning of a look: `are_plain` and `has_plain_names` rely on it."""
+"""Call this at the beginning of a look: `are_plain` relies on it."""
 
 
 def _below(cls: type) -> list[type]:
     """All classes derived from one; a class is there as often as there are ways to it."""
-    derived = list(_subclasses(cls))
-    for each in derived:  # the list grows meanwhile
-        derived += _subclasses(each)
+    level = list(_subclasses(cls))
+    derived = list(level)
+    while level:
+        level = list(chain.from_iterable(map(_subclasses, level)))
+        derived += level
     return derived
 
 
@@ -79,9 +78,7 @@ def are_plain(classes: Iterable[type]) -> bool:
 
 def has_plain_names(namespace: dict[Any, Any]) -> bool:
     """Whether all keys are plain strings."""
-    if not _metaclasses.are_strings_plain:
-        return all(type(name) is str for name in list(dict.keys(namespace)))
-    return countOf(map(type, list(dict.keys(namespace))), str) == dict.__len__(namespace)
+    return all(map(is_, map(type, list(dict.keys(namespace))), repeat(str)))
 
 
 def variables_of(namespace: dict[Any, Any]) -> dict[str, Any]:

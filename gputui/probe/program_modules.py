@@ -10,14 +10,13 @@ from typing import Any
 from gputui.probe import plain
 from gputui.probe.meter import Meter
 from gputui.probe.search import VariableSearch
-from gputui.probe.stacks import Namespace, global_variables, is_library
+from gputui.probe.stacks import Namespace, global_variables, is_library, is_of_package
 from gputui.probe.torch_types import AnyObject
 
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
 VARIABLES_PER_STEP = 16
 
-_PACKAGES = ("site-packages", "dist-packages")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
@@ -60,7 +59,7 @@ def _is_of_the_program(module: AnyObject) -> bool:
     return (
         bool(file)
         and not file.startswith(_STANDARD_LIBRARY)
-        and not any(folder in file for folder in _PACKAGES)
+        and not is_of_package(variables)
         and not is_library(variables)
     )
 

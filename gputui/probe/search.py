@@ -9,7 +9,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import compress, islice
+from functools import partial
+from itertools import chain, compress, islice
 from types import FunctionType
 from typing import Any
 
@@ -18,8 +19,8 @@ from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
-from gputui.probe.plain import type_name
-from gputui.probe.stacks import Namespace
+from gputui.probe.plain import has_plain_names, type_name
+from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import ContentReader, Contents, NamedValue, join, size_of
 
@@ -133,6 +134,21 @@ class VariableSearch:
             ]
         self.explore(level, meter)
 
+    def is_at_rest(self, module: dict[str, Any]) -> bool:
+        """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
+        return not self._is_thorough and self._memory.led_to_nothing(module, dict.__len__(module))
+
+    def let_packages_rest(self, frames: list[Running], meter: Meter) -> None:
+        """Note which installed modules of these frames have led to nothing, after they were searched."""
+        found = chain(self.modules, self.optimizers, self.tensors, self.exceptions)
+        leading = {_variable_of(named.name) for named in found if not named.where}
+        modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}
+        for module in modules.values():
+            if meter.is_over or self.is_at_rest(module) or not is_of_package(module) or not has_plain_names(module):
+                continue
+            if not any(map(partial(dict.__contains__, module), leading)):
+                self._memory.let_rest(module, dict.__len__(module))
+
     def explore(
         self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
     ) -> None:
@@ -230,6 +246,11 @@ class VariableSearch:
             if any(kind <= OPTIMIZER for kind in self._classifier.kinds_of(element.value for element in inside)):
                 meter.leave_out()
         return inside
+
+
+def _variable_of(name: str) -> str:
+    """The variable that a name begins with: `model` of `model.layers[0]`."""
+    return name.partition(".")[0].partition("[")[0]
 
 
 class _Trail:

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, repeat
 from struct import unpack
 from types import (
@@ -48,6 +48,13 @@ class Namespace(NamedTuple):
     code: CodeType | None = None
 
 
+class Running(NamedTuple):
+    """A frame that a thread runs now, with its local variables; {} for the body of a module or class."""
+
+    frame: FrameType
+    variables: dict[str, Any]
+
+
 class FrameLayout(NamedTuple):
     """Offsets in bytes. The frame object has the address of its data at `pointer`; the other offsets are in that data.
 
@@ -66,6 +73,8 @@ _TYPES_WITHOUT_DATA = (
 )
 """The types of class attributes that hold nothing."""
 _WITHOUT_DATA = frozenset(_TYPES_WITHOUT_DATA)
+PACKAGES = ("site-packages", "dist-packages")
+"""Folders of installed packages."""
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 FRAME_LAYOUTS = {
     (3, 8): FrameLayout(pointer=None, code=32, globals=48, variables=360),
@@ -79,28 +88,36 @@ OBJECTS_AT_ONCE = 64
 _Objects = ctypes.py_object * OBJECTS_AT_ONCE
 
 
-def namespaces(files: Mapping[str, str]) -> list[Namespace]:
-    """`__main__`'s globals, then every thread's frames from the outermost inwards, each after its module's globals.
+def running() -> list[Running]:
+    """Every thread's frames from the outermost inwards, without the probe's own."""
+    frames = _outermost_first()
+    return [Running(frame, variables(frame) if frame.f_code.co_flags & CO_OPTIMIZED else {}) for frame in frames]
 
-    The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's. `files`
-    has names for the files of some frames, such as "cell 12".
+
+def namespaces(
+    files: Mapping[str, str], frames: list[Running], is_at_rest: Callable[[dict[str, Any]], bool]
+) -> list[Namespace]:
+    """`__main__`'s globals, then the variables of these frames, each after its module's globals.
+
+    The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's. So are
+    those that are at rest. `files` has names for the files of some frames, such as "cell 12".
     """
     main = sys.modules.get("__main__")
     variables_of_main = plain.module_variables(main) if issubclass(type(main), ModuleType) else {}
     spaces = [Namespace("", is_function=False, variables=global_variables(variables_of_main))]
     seen = {id(variables_of_main)}
-    for frame in _outermost_first():
+    for frame, local_variables in frames:
         module = frame.f_globals
         if id(module) not in seen:
             seen.add(id(module))
-            if not is_library(module):
+            if not is_library(module) and not is_at_rest(module):
                 spaces.append(Namespace("", is_function=False, variables=global_variables(module)))
         if is_of_notebook(frame):
             continue
         where = place(frame.f_code, frame.f_lineno, files)
         code = None if is_library(module) else frame.f_code
         if frame.f_code.co_flags & CO_OPTIMIZED:
-            spaces.append(Namespace(where, is_function=True, variables=variables(frame), code=code))
+            spaces.append(Namespace(where, is_function=True, variables=local_variables, code=code))
         elif code is not None:
             spaces.append(Namespace(where, is_function=False, variables={}, code=code))
     return spaces
@@ -143,20 +160,19 @@ def is_in_backward(top: FrameType) -> bool:
     )
 
 
-def is_freeing() -> bool:
-    """Whether a thread runs Python code for an object that is being freed: `__del__`, or a weak reference's callback.
+def is_freeing(frames: list[Running]) -> bool:
+    """Whether a frame runs code for an object that is being freed: `__del__`, or a weak reference's callback.
 
     If that object is a tensor which PyTorch was holding (a gradient, a saved tensor), PyTorch still leads to it.
     """
-    return any(map(_is_destructor, _outermost_first()))
+    return any(map(_is_destructor, frames))
 
 
-def _is_destructor(frame: FrameType) -> bool:
-    code = frame.f_code
+def _is_destructor(running: Running) -> bool:
+    code, values = running.frame.f_code, running.variables
     if plain.text(code.co_name) == "__del__":
         return True
     number = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)
-    values = variables(frame) if number else {}
     arguments = [values.get(name) for name in code.co_varnames[:number]]
     rest = arguments[-1] if arguments and type(arguments[-1]) is tuple else ()
     return any(map(_is_dead, [*arguments, *rest]))
@@ -264,6 +280,12 @@ def _standard_library() -> frozenset[str]:
 
 
 STANDARD_LIBRARY = getattr(sys, "stdlib_module_names", None) or _standard_library()
+
+
+def is_of_package(module: dict[str, Any]) -> bool:
+    """Whether these are the globals of a module that was installed."""
+    file = plain.text_in(module, "__file__")
+    return any(map(file.__contains__, PACKAGES))
 
 
 def is_of_library(frame: FrameType) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import compress, islice
+from operator import not_
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
@@ -132,6 +134,19 @@ class Ledger:
         except UNREADABLE:  # a ValueError where there are several parts
             return None
         return addresses if all(addresses) else None
+
+    def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those of these tensors whose storage has no owner yet."""
+        try:
+            addresses = list(map(self._address, tensors))
+        except UNREADABLE:
+            return tensors
+        return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
+
+    def bytes_from(self, number: int) -> int:
+        """The size of the storages on devices that were recorded from this number on."""
+        entries = list(islice(self.entries.values(), number, None))
+        return sum(entry["size_bytes"] for entry in entries if entry["device"] >= 0)
 
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""

@@ -69,13 +69,15 @@ class TorchReader:
     ) -> None:
         """Fill in the fields of `model.target.Look`; the map stays raw until `describe` is called.
 
+        Statistics that were read right before are taken as they are.
+
         `method` is the inventory's: "walk", "scan" or "" (none). The inventory leaves out what `meter` does not allow,
         and the map is left out without `has_map`. `may_walk`: see `PoolWatch.look`. `in_main_thread` is false in the
         probe's own thread, beside which others of the program run.
         """
         problems = look["problems"]
         began_by_clock = perf_counter()
-        look["statistics"] = device_statistics(torch, problems)
+        look["statistics"] = look["statistics"] or device_statistics(torch, problems)
         began = thread_time()
         if process.has_cuda(torch):
             if has_map:
@@ -83,13 +85,15 @@ class TorchReader:
             look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
         self.map_ms = (thread_time() - began) * 1000
         self.map_by_clock_ms = (perf_counter() - began_by_clock) * 1000
-        if method and stacks.is_freeing():
+        self._memory.requested_bytes = _requested_bytes(look)
+        frames = stacks.running() if method else []
+        if stacks.is_freeing(frames):
             problems.append(FREEING)
         elif method and not in_main_thread and _is_backward_endangered(torch):
             problems.append(BACKWARD_ENDANGERED)
         elif method:
             look["inventory"] = attempt(
-                "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory
+                "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory, frames
             )
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)
@@ -124,7 +128,7 @@ class TorchReader:
     def _named_share(self, look: dict[str, Any]) -> float:
         storages = {**self._memory.entries, **{entry["address"]: entry for entry in look["inventory"]["storages"]}}
         named_bytes = sum(storage["size_bytes"] for storage in storages.values() if storage["device"] >= 0)
-        requested_bytes = sum(device["requested_bytes"] for device in look["statistics"])
+        requested_bytes = _requested_bytes(look)
         return named_bytes / requested_bytes if requested_bytes else 1.0
 
     def describe(self, look: dict[str, Any]) -> None:
@@ -210,6 +214,10 @@ def attempt(what: str, problems: list[str], function: Callable[..., Any], *argum
             raise
         problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
         return None
+
+
+def _requested_bytes(look: dict[str, Any]) -> int:
+    return sum(device["requested_bytes"] for device in look["statistics"])
 
 
 def _is_backward_endangered(torch: ModuleType) -> bool:

@@ -7,6 +7,10 @@ import weakref
 from gputui.probe import stacks
 
 
+def no_module_rests(_module):
+    return False
+
+
 class Held:
     """Stands for a tensor."""
 
@@ -56,22 +60,26 @@ def test_a_dictionary_from_locals_is_not_written_to():
     mine = locals()
     keys = set(mine)
     later = held
-    stacks.namespaces({})
+    stacks.namespaces({}, stacks.running(), no_module_rests)
     assert set(mine) == keys
     assert later is held
 
 
 def test_a_place_names_file_line_and_function():
     held = Held()
-    places = [space.where for space in stacks.namespaces({}) if space.variables.get("held") is held]
-    line = sys._getframe().f_lineno - 1
+    spaces, line = stacks.namespaces({}, stacks.running(), no_module_rests), sys._getframe().f_lineno
+    places = [space.where for space in spaces if space.variables.get("held") is held]
     assert places == [f"test_stacks.py:{line} in test_a_place_names_file_line_and_function"]
 
 
 def test_a_generator_and_a_comprehension_are_frames_as_well():
     def generator():
         inside = Held()
-        yield [space.variables["inside"] is inside for space in stacks.namespaces({}) if "inside" in space.variables]
+        yield [
+            space.variables["inside"] is inside
+            for space in stacks.namespaces({}, stacks.running(), no_module_rests)
+            if "inside" in space.variables
+        ]
 
     assert next(generator()) == [True]
 
@@ -79,10 +87,10 @@ def test_a_generator_and_a_comprehension_are_frames_as_well():
 def test_a_callback_of_a_weak_reference_runs_while_an_object_is_freed():
     seen = []
     held = Held()
-    assert not stacks.is_freeing()
+    assert not stacks.is_freeing(stacks.running())
     references = [
-        weakref.ref(held, lambda _: seen.append(stacks.is_freeing())),
-        weakref.ref(held, lambda *_: seen.append(stacks.is_freeing())),
+        weakref.ref(held, lambda _: seen.append(stacks.is_freeing(stacks.running()))),
+        weakref.ref(held, lambda *_: seen.append(stacks.is_freeing(stacks.running()))),
     ]
     del held
     assert seen == [True] * len(references)
@@ -91,7 +99,7 @@ def test_a_callback_of_a_weak_reference_runs_while_an_object_is_freed():
 def test_a_destructor_runs_while_an_object_is_freed():
     class WithDestructor:
         def __del__(self):
-            seen.append(stacks.is_freeing())
+            seen.append(stacks.is_freeing(stacks.running()))
 
     seen = []
     WithDestructor()
@@ -100,7 +108,7 @@ def test_a_destructor_runs_while_an_object_is_freed():
 
 def test_a_living_weak_reference_as_an_argument_frees_nothing():
     def function(_reference):
-        return stacks.is_freeing()
+        return stacks.is_freeing(stacks.running())
 
     held = Held()
     assert function(weakref.ref(held)) is False
@@ -109,8 +117,8 @@ def test_a_living_weak_reference_as_an_argument_frees_nothing():
 def test_reading_stacks_leaves_no_garbage():
     gc.collect()
     gc.disable()
-    stacks.is_freeing()
-    stacks.namespaces({})
+    stacks.is_freeing(stacks.running())
+    stacks.namespaces({}, stacks.running(), no_module_rests)
     garbage = gc.collect()
     gc.enable()
     assert garbage == 0

@@ -432,4 +432,35 @@ def a_scan_marks_pinned_memory():
     del pageable
 
 
+@check
+def a_local_variable_inside_a_tree_gives_no_new_names():
+    versions = []
+
+    class Layer(torch.nn.Linear):
+        def forward(self, inputs):
+            look(memory=memory)
+            versions.append(memory.trees.version)
+            return super().forward(inputs)
+
+    memory = Memory()
+    model = torch.nn.Sequential(*(Layer(3, 3, device=DEVICE) for _ in range(3)))
+    for _ in range(3):
+        model(zeros(1, 3))
+    assert len(set(versions[3:])) == 1, versions
+
+
+@check
+def a_result_without_a_variable_is_found_while_young_objects_are_passed_over():
+    memory = Memory()
+    held = zeros(180, 4000)
+    look(memory=memory)
+    assert not memory.are_young_due
+    _, passed_over = zeros(181, 4), look(memory=memory)
+    assert (181, 4) not in passed_over
+    memory.requested_bytes = 2**40  # far more than what has a name
+    _, found = zeros(182, 4), look(memory=memory)
+    assert (182, 4) in found
+    del held
+
+
 run()
