@@ -108,9 +108,9 @@ IN_PARTS = """
     from gputui.probe import inventory
     original, parts, steps = inventory.take_inventory, [], 0
 
-    def incomplete(torch, how, meter, memory):
+    def incomplete(*arguments):
         parts.append(steps)
-        return original(torch, how, meter, memory) | {"is_complete": len(parts) % {parts} == 0}
+        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0}
 
     inventory.take_inventory = incomplete
     import os
