@@ -9,7 +9,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import compress, islice
+from functools import partial
+from itertools import compress, islice, repeat
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +20,7 @@ from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassif
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import type_name
+from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import ContentReader, Contents, NamedValue, join, size_of
@@ -40,9 +42,13 @@ ELEMENTS_PER_STEP = 64
 
 
 class SearchMemory:
-    """What searches have learned, for the next one; nothing of the program's is kept alive."""
+    """What searches have learned, for the next one; nothing of the program's is kept alive.
 
-    def __init__(self) -> None:
+    With `reads_records`, a search reads thousands of elements of a container where it would read a hundred.
+    """
+
+    def __init__(self, *, reads_records: bool = False) -> None:
+        self.reads_records = reads_records
         self.number = 0
         """How many searches there were."""
         self.starts: dict[int, int] = {}
@@ -116,6 +122,7 @@ class VariableSearch:
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
         self._reader = ContentReader(classifier, attributes)
+        self._records = RecordReader(classifier, attributes)
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
@@ -143,6 +150,8 @@ class VariableSearch:
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
         trail.let_rest(self._memory)
+        if any(map(trail.leads, trail.read_in_part)):
+            meter.leave_out()
         left = DESCRIBED_AT_MOST - len(self.containers)
         self.containers += islice((container for container, place in trail.containers if trail.leads(place)), left)
 
@@ -195,7 +204,7 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                inside = self._inside(named, kind, meter, trail)
+                inside = self._inside(named, kind, size, meter, trail)
                 deeper += [(element, place) for element in inside]
                 if size >= SHORTEST and inside and not named.keeper:
                     trail.containers.append((Container(named, size, trail.value_at(holder)), place))
@@ -215,21 +224,38 @@ class VariableSearch:
                 return self._reader.read(value, kind, start)
         return None
 
-    def _inside(self, named: NamedValue, kind: int, meter: Meter, trail: _Trail) -> list[NamedValue]:
-        """The values of interest in the one that was added to the trail last."""
+    def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: _Trail) -> list[NamedValue]:
+        """The values of interest in the one that was added to the trail last, which has `size` elements."""
         contents = self._contents(named.value, kind)
         if contents is None:
             meter.leave_out()
-            trail.cut_last()
+            trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
         _, name, where, keeper = named
         inside = [NamedValue(element, join(name, key), where, keeper) for key, element in contents.items]
         if not contents.is_whole:
             self._memory.starts[id(named.value)] = contents.next_start
-            if any(kind <= OPTIMIZER for kind in self._classifier.kinds_of(element.value for element in inside)):
-                meter.leave_out()
+            if not self._read_records(named, kind, size, meter, trail):
+                trail.read_in_part.append(trail.last)
         return inside
+
+    def _read_records(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: _Trail) -> bool:
+        """Take the tensors in the elements of a large container; returns whether all of them were read."""
+        count, value = min(size, RECORDS_AT_MOST), named.value
+        if not self._memory.reads_records:
+            return False
+        start = 0 if size == count else self._memory.starts[id(value)]
+        found = self._records.elements(value, kind, named.name, start, meter)
+        if size > count:
+            self._memory.starts[id(value)] = start + count
+        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
+        self._seen.update(zip(map(id, found.tensors), found.tensors))
+        values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
+        self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
+        if found.tensors:
+            trail.find(trail.last)
+        return found.is_whole and size == count
 
 
 class _Trail:
@@ -242,6 +268,8 @@ class _Trail:
         self._leads_somewhere: list[bool] = []
         self.containers: list[tuple[Container, int]] = []
         """The containers on it, each with its place."""
+        self.read_in_part: list[int] = []
+        """The places of containers of which a part was read."""
 
     def add(self, value: AnyObject, holder: int, size: int) -> int:
         """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
@@ -267,9 +295,10 @@ class _Trail:
     cut = find
     """There was no time for something in the object at this place: the next look must search it again."""
 
-    def cut_last(self) -> None:
-        """The object that was added last could not be read: the next look must search it again."""
-        self.cut(len(self._values) - 1)
+    @property
+    def last(self) -> int:
+        """The place of the object that was added last."""
+        return len(self._values) - 1
 
     def let_rest(self, memory: SearchMemory) -> None:
         for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
