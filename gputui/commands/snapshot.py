@@ -32,7 +32,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     pid = pid_of(parsed.pid)
     path = Path(parsed.output)
     check_path(path)
-    with listing.attach(pid) as client:
+    with listing.attach(pid, parser.prog) as client:
         look = client.look()
         greeting = client.greeting
     size = _write(path, _file(pid, greeting, look))

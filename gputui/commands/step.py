@@ -41,9 +41,9 @@ def run(arguments: list[str], settings: Settings) -> int:
     if path is not None:
         _check_new(path)
     if path is None and not parsed.once and is_on_a_terminal():
-        _confirm(pid, is_sure=parsed.yes)
+        _confirm(pid, parser.prog, is_sure=parsed.yes)
         return open_monitor(settings, pids=(pid,), records_step=True)
-    recorded = recording_of(pid, is_sure=parsed.yes)
+    recorded = recording_of(pid, parser.prog, is_sure=parsed.yes)
     steps = [step for trace in recorded.traces if (step := step_of(trace, recorded.look))]
     if not steps or recorded.look.map is None:
         cause = f"The recording of process {pid} holds no events."
@@ -73,15 +73,15 @@ def _write(path: Path, data: bytes) -> None:
     narrate(f"{path} is written ({format_bytes(len(data))}). Drop it onto {VIEWER}: the page uploads nothing.")
 
 
-def recording_of(pid: int, *, is_sure: bool) -> RecordedTraces:
-    """Record a step of a process, after a question unless `is_sure`. Raises GputuiError with the reason."""
-    _confirm(pid, is_sure=is_sure)
+def recording_of(pid: int, command: str, *, is_sure: bool) -> RecordedTraces:
+    """Record a step of a process, after a question unless `is_sure`; raises GputuiError with the reason."""
+    _confirm(pid, command, is_sure=is_sure)
     return _record(pid)
 
 
-def _confirm(pid: int, *, is_sure: bool) -> None:
+def _confirm(pid: int, command: str, *, is_sure: bool) -> None:
     """Fail for a process that cannot be recorded, then ask."""
-    listing.attach(pid).close()
+    listing.attach(pid, command).close()
     if not is_sure:
         _ask(pid)
 

@@ -177,7 +177,7 @@ def _recorded_in(pid: int, *, is_sure: bool) -> Recorded:
     """A new recording of a process, with what NVML says of its devices."""
     from gputui.once.run import read_machine
 
-    traces = recording_of(pid, is_sure=is_sure)
+    traces = recording_of(pid, "gputui whatif", is_sure=is_sure)
     with listing.attach(pid) as client:
         moment = one_moment(client, read_machine())
     return recorded_from(traces.traces, traces.look, devices=devices_of(moment))

@@ -6,6 +6,8 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import repeat
+from operator import is_
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
@@ -52,6 +54,17 @@ class AttributeReader:
         own_dict = None if get_dict is None else _slot(get_dict, owner)
         return own_dict if type(own_dict) is dict else None
 
+    def dicts_of(self, owners: list[Any]) -> list[dict[Any, Any]]:
+        """The `__dict__` of each of these objects of one type; [] if they have none."""
+        get_dict = self._plan(type(owners[0])).get_dict
+        own = [] if get_dict is None else list(map(get_dict, owners))
+        return own if all(map(is_, map(type, own), repeat(dict))) else []
+
+    def slots_of(self, owners: list[Any]) -> tuple[list[str], list[list[Any]]]:
+        """The names of the slots of these objects of one type, and the values in each; `EMPTY` for an empty slot."""
+        slots = self._plan(type(owners[0])).slots
+        return [name for name, _ in slots], [_column(get, owners) for _, get in slots]
+
     def _plan(self, cls: type) -> _Plan:
         plan = self._plans.get(id(cls))
         if plan is None:
@@ -75,6 +88,13 @@ def _slot(get: Callable[[AnyObject], AnyObject], owner: AnyObject) -> AnyObject:
         return get(owner)
     except (AttributeError, TypeError):  # an empty slot, or an object still being made
         return EMPTY
+
+
+def _column(get: Callable[[AnyObject], AnyObject], owners: list[Any]) -> list[Any]:
+    try:
+        return list(map(get, owners))
+    except (AttributeError, TypeError):
+        return [_slot(get, owner) for owner in owners]
 
 
 def _plan(cls: type) -> _Plan:

@@ -235,7 +235,11 @@ def _thread_has_ended(error: BaseException) -> Callable[[], None] | None:
 
     def say() -> None:
         recorder.finish(WAIT_AT_EXIT_S)
-        _say(_last_line(recorder, words, is_exit=False))
+        try:
+            line = _last_line(recorder, words, is_exit=False)
+        except Exception:  # noqa: BLE001 (Python would write its traceback after that of the program)
+            return
+        _say(line)
 
     return say
 

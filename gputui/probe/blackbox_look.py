@@ -51,7 +51,7 @@ class Look:
     """
 
     def __init__(self, torch: ModuleType, request: Request, number: int, error: MemoryFailure | None = None) -> None:
-        self._reader = TorchReader()
+        self._reader = TorchReader(reads_records=True)
         self._look = empty_look([])
         self._statistics: dict[str, Any] = {}
         self._failure: dict[str, Any] = {}

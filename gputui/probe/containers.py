@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from gputui.probe.growing_lines import (
 )
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
-from gputui.probe.variables import NamedValue
+from gputui.probe.variables import NamedValue, label_of
 
 SHORTEST = 3
 """Shorter containers are pairs and records, not collections."""
@@ -106,17 +106,25 @@ def _nearest_functions(container: Container, module: dict[str, Any] | None, vari
 
 
 def roots(
-    tensors: Iterable[NamedValue], exceptions: Iterable[NamedValue], has_graph: Callable[[Any], bool]
-) -> list[Root]:
-    """The tensors that are in containers, also as locals that an exception in a container keeps."""
+    tensors: Iterable[NamedValue],
+    exceptions: Iterable[NamedValue],
+    have_graphs: Callable[[list[Any]], list[bool]],
+) -> Iterator[Root]:
+    """The tensors that are in containers, also as locals that an exception in a container keeps.
+
+    There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
+    """
     by_label = {keepers.label_of(exception): exception for exception in exceptions if "[" in exception.name}
-    found = []
+    elements = []
     for tensor in tensors:
         exception = by_label.get(tensor.where.partition(", ")[0]) if tensor.keeper == keepers.EXCEPTION else None
         element = exception or tensor
         if "[" in element.name:
-            found.append(Root(tensor.label, element.where, element.name, has_graph(tensor.value)))
-    return found
+            elements.append((tensor, element))
+    with_graphs = have_graphs([tensor.value for tensor, _ in elements])
+    names = [(tensor.name, tensor.where) for tensor, _ in elements]
+    places = [(element.where, element.name) for _, element in elements]
+    return (Root(label_of(*own), *place, graph) for own, place, graph in zip(names, places, with_graphs))
 
 
 def add_graphs(

@@ -23,6 +23,17 @@ class GradientReader:
     def requires_grad(self, tensor: Tensor) -> bool:
         return bool(self._requires_grad(tensor))
 
+    def require_grad(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these tensors does."""
+        return list(map(self._requires_grad, tensors))
+
+    def have_graphs(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these tensors has one."""
+        return [
+            requires_grad and not self._is_leaf(tensor)
+            for tensor, requires_grad in zip(tensors, map(self._requires_grad, tensors))
+        ]
+
     def has_graph(self, tensor: Tensor) -> bool:
         """Whether the tensor is the result of a recorded operation; makes no Python object for the node."""
         return bool(self._requires_grad(tensor)) and not self._is_leaf(tensor)

@@ -8,7 +8,7 @@ run, none of its objects is kept alive, and CUDA is not initialised.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -95,7 +95,7 @@ class _InventoryRun:
         self._memory = memory
         self._problems: list[str] = []
         self._containers: list[dict[str, Any]] = []
-        self._roots: list[containers.Root] = []
+        self._roots: Iterable[containers.Root] = ()
         self._lines: lines.Wanted | None = None
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
@@ -287,7 +287,7 @@ class _InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
-            self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.has_graph)
+            self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.have_graphs)
 
     def _collect_lines(self) -> None:
         self._lines = lines.wanted(

@@ -14,7 +14,7 @@ from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.program_modules import ProgramModules
-from gputui.probe.search import SearchMemory
+from gputui.probe.rests import SearchMemory
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
@@ -36,11 +36,11 @@ class Memory:
     """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread.
 
     `named_share` is the share of the allocated bytes that the last look has named: below `NAMED_WELL`, the first look
-    searches everywhere.
+    searches everywhere. `reads_records`: see `SearchMemory`.
     """
 
-    def __init__(self, named_share: float = 1.0) -> None:
-        self.search = SearchMemory()
+    def __init__(self, named_share: float = 1.0, *, reads_records: bool = False) -> None:
+        self.search = SearchMemory(reads_records=reads_records)
         self.trees = ModuleTrees()
         self.batches = Batches()
         self.program_modules = ProgramModules()

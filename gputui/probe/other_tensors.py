@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby, repeat
+from operator import and_, itemgetter, not_
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.gradients import GradientReader
@@ -19,10 +21,16 @@ ACTIVATION, OTHER, PARAMETER, KV_CACHE = "activation", "other", "parameter", "kv
 UNNAMED = "unnamed"
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
+AT_ONCE = 64
+"""How many tensors of variables are recorded between two questions whether there is time left."""
+RECORDED_PER_STEP = 2
+"""So many of those that need no gradient are recorded in the time of one step."""
 KEYS_AND_VALUES = re.compile(
     r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
 )
 """How the tensors of a cache of keys and values are named: in transformers' cache classes and in hand-made ones."""
+PARTS_OF_CACHES = "key", "_cache", "values"
+"""Each of those names has one of these parts."""
 
 
 class OtherTensors:
@@ -50,16 +58,16 @@ class OtherTensors:
 
         It begins with number `start`, and returns where the next look has to go on: 0 if there was time for all.
         """
-        for named in tensors:
-            if KEYS_AND_VALUES.search(named.name) and not self._gradients.requires_grad(named.value):
+        for named in _of_caches(tensors):
+            if not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
                     self._ledger.record(named.value, KV_CACHE, named.label)
         live = [named for named in tensors if not named.keeper]
         start = start if start < len(live) else 0
-        for number, named in enumerate(live[start:] + live[:start]):
-            if not self._meter.spend():
-                return (start + number) % len(live)
-            self._record_variable(named)
+        in_turn = live[start:] + live[:start]
+        for first in range(0, len(live), AT_ONCE):
+            if not self._record_some(in_turn[first : first + AT_ONCE]):
+                return (start + first) % len(live)
         for named in tensors:
             if named.keeper and self._meter.spend():
                 with self._ledger.kept_by(named.keeper):
@@ -92,6 +100,25 @@ class OtherTensors:
             if entry is not None:
                 entry["owner"] = name
 
+    def _record_some(self, tensors: list[NamedValue]) -> bool:
+        """Record these tensors of variables; returns whether there was time for all."""
+        values = [named.value for named in tensors]
+        need_none = map(not_, self._gradients.require_grad(values))
+        are_simple = map(and_, need_none, self._ledger.are_plain(values))
+        for is_simple, part in groupby(zip(are_simple, tensors), itemgetter(0)):  # of two names, the first counts
+            left = [named for _, named in part]
+            if is_simple:
+                if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
+                    return False
+                owners = [named.label for named in left]
+                numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
+                left = [left[number] for number in numbers]
+            for named in left:
+                if not self._meter.spend():
+                    return False
+                self._record_variable(named)
+        return True
+
     def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)
         if entry is not None and entry["address"] in self._saved.unnamed:
@@ -112,3 +139,11 @@ class OtherTensors:
 
     def _category(self, tensor: Tensor) -> str:
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
+
+
+def _of_caches(tensors: list[NamedValue]) -> list[NamedValue]:
+    """Those whose names are of caches of keys and values."""
+    names = [named.name for named in tensors]
+    if not any(any(map(str.__contains__, names, repeat(part))) for part in PARTS_OF_CACHES):
+        return []
+    return [named for named in tensors if KEYS_AND_VALUES.search(named.name)]

@@ -1,16 +1,14 @@
 """Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins.
 
-A search is bounded by a meter. What it learns makes the next one cheaper: which objects lead to nothing, and how far it
-got in a large container. That is kept as numbers; modules and optimizers are kept by weak references.
+A search is bounded by a meter. What it learns (`rests.py`) makes the next one cheaper.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import chain, compress, islice, repeat
 from types import FunctionType
 from typing import Any
 
@@ -19,7 +17,9 @@ from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
-from gputui.probe.plain import has_plain_names, type_name
+from gputui.probe.plain import has_plain_names
+from gputui.probe.records import RECORDS_AT_MOST, RecordReader
+from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import ContentReader, Contents, NamedValue, join, size_of
@@ -28,79 +28,8 @@ LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
-SHORTEST_REST = 8
-"""For how many looks, at least, an object that led to nothing is not searched again."""
-SEARCHED_AGAIN = 250
-"""How many of those objects are searched again in each look, about: half a millisecond of work."""
-REMEMBERED_AT_MOST = 20_000
-FORGETS_EVERY = 64
-"""How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
-
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
-
-
-class SearchMemory:
-    """What searches have learned, for the next one; nothing of the program's is kept alive."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        """How many searches there were."""
-        self.starts: dict[int, int] = {}
-        """The element from which to go on in a large container, by its id."""
-        self._rests: dict[int, int] = {}
-        """Until which search to skip an object that led to nothing, by `_key` of the object."""
-        self._optimizers: dict[int, tuple[weakref.ref[Any], str]] = {}
-
-    def begin(self) -> None:
-        self.number += 1
-        if self.number % FORGETS_EVERY == 0:
-            self._rests = {key: until for key, until in self._rests.items() if until > self.number}
-        for numbers in (self._rests, self.starts):
-            if len(numbers) > REMEMBERED_AT_MOST:
-                numbers.clear()
-
-    def led_to_nothing(self, value: AnyObject, size: int) -> bool:
-        """Whether an earlier search found nothing in this object, and it need not be searched again yet."""
-        return self._rests.get(_key(value, size), 0) > self.number
-
-    def let_rest(self, value: AnyObject, size: int) -> None:
-        """Note that an object of this many elements led to nothing."""
-        self._rests[_key(value, size)] = self.rests_until(value)
-
-    def rests_until(self, value: AnyObject) -> int:
-        """Until which search an object need not be searched again that leads to nothing now."""
-        looks = max(SHORTEST_REST, len(self._rests) // SEARCHED_AGAIN)
-        return self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
-
-    def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> list[NamedValue]:
-        """Know these optimizers in later looks too, even if no variable on a stack leads to them then.
-
-        Returns them with the names that they had in earlier looks: which variable leads to one depends on the moment.
-        """
-        return [named._replace(name=self._lasting_name(named)) for named in optimizers]
-
-    def _lasting_name(self, named: NamedValue) -> str:
-        """The first name but `self`, which is the optimizer's own method; for that, the name of its class."""
-        reference, name = self._optimizers.get(id(named.value), (None, ""))
-        cls = type_name(named.value)
-        if reference is None or reference() is not named.value or name == cls:
-            name = cls if named.name == "self" else named.name
-            self._optimizers[id(named.value)] = weakref.ref(named.value), name
-        return name
-
-    def optimizers(self) -> list[NamedValue]:
-        """The optimizers of earlier looks that are still alive."""
-        alive = [(ident, reference(), name) for ident, (reference, name) in self._optimizers.items()]
-        for ident, value, _ in alive:
-            if value is None:
-                del self._optimizers[ident]
-        return [NamedValue(value, name, "") for _, value, name in alive if value is not None]
-
-
-def _key(value: AnyObject, size: int) -> int:
-    """Also of its type and size, as the ids of objects that are gone recur."""
-    return hash((id(value), id(type(value)), size))
 
 
 class VariableSearch:
@@ -117,6 +46,7 @@ class VariableSearch:
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
         self._reader = ContentReader(classifier, attributes)
+        self._records = RecordReader(classifier, attributes)
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
@@ -153,12 +83,14 @@ class VariableSearch:
         self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
     ) -> None:
         """Search these values and what they hold, level by level; `holder` has them as attributes."""
-        trail = _Trail(holder)
+        trail = Trail(holder)
         kinds = self._classifier.kinds_of(named.value for named in roots)
         level = [(named, -1) for named in compress(roots, kinds)]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
         trail.let_rest(self._memory)
+        if any(map(trail.leads, trail.read_in_part)):
+            meter.leave_out()
         left = DESCRIBED_AT_MOST - len(self.containers)
         self.containers += islice((container for container, place in trail.containers if trail.leads(place)), left)
 
@@ -188,7 +120,7 @@ class VariableSearch:
         return held
 
     def _explore_level(
-        self, level: list[tuple[NamedValue, int]], trail: _Trail, meter: Meter, *, is_last: bool
+        self, level: list[tuple[NamedValue, int]], trail: Trail, meter: Meter, *, is_last: bool
     ) -> list[tuple[NamedValue, int]]:
         """Take these values, each with the place of its holder on the trail; returns what they hold."""
         seen, kind_of = self._seen, self._classifier.kind_of
@@ -211,7 +143,7 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                inside = self._inside(named, kind, meter, trail)
+                inside = self._inside(named, kind, size, meter, trail)
                 deeper += [(element, place) for element in inside]
                 if size >= SHORTEST and inside and not named.keeper:
                     trail.containers.append((Container(named, size, trail.value_at(holder)), place))
@@ -231,68 +163,40 @@ class VariableSearch:
                 return self._reader.read(value, kind, start)
         return None
 
-    def _inside(self, named: NamedValue, kind: int, meter: Meter, trail: _Trail) -> list[NamedValue]:
-        """The values of interest in the one that was added to the trail last."""
+    def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> list[NamedValue]:
+        """The values of interest in the one that was added to the trail last, which has `size` elements."""
         contents = self._contents(named.value, kind)
         if contents is None:
             meter.leave_out()
-            trail.cut_last()
+            trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
         _, name, where, keeper = named
         inside = [NamedValue(element, join(name, key), where, keeper) for key, element in contents.items]
         if not contents.is_whole:
             self._memory.starts[id(named.value)] = contents.next_start
-            if any(kind <= OPTIMIZER for kind in self._classifier.kinds_of(element.value for element in inside)):
-                meter.leave_out()
+            if not self._read_records(named, kind, size, meter, trail):
+                trail.read_in_part.append(trail.last)
         return inside
+
+    def _read_records(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> bool:
+        """Take the tensors in the elements of a large container; returns whether all of them were read."""
+        count, value = min(size, RECORDS_AT_MOST), named.value
+        if not self._memory.reads_records:
+            return False
+        start = 0 if size == count else self._memory.starts[id(value)]
+        found = self._records.elements(value, kind, named.name, start, meter)
+        if size > count:
+            self._memory.starts[id(value)] = start + count
+        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
+        self._seen.update(zip(map(id, found.tensors), found.tensors))
+        values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
+        self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
+        if found.tensors:
+            trail.find(trail.last)
+        return found.is_whole and size == count
 
 
 def _variable_of(name: str) -> str:
     """The variable that a name begins with: `model` of `model.layers[0]`."""
     return name.partition(".")[0].partition("[")[0]
-
-
-class _Trail:
-    """The objects that one exploration went through, by which it learns which of them lead to nothing."""
-
-    def __init__(self, holder: AnyObject | None) -> None:
-        self._holder_of_roots = holder
-        self._values: list[tuple[Any, int]] = []
-        self._holders: list[int] = []
-        self._leads_somewhere: list[bool] = []
-        self.containers: list[tuple[Container, int]] = []
-        """The containers on it, each with its place."""
-
-    def add(self, value: AnyObject, holder: int, size: int) -> int:
-        """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
-        self._values.append((value, size))
-        self._holders.append(holder)
-        self._leads_somewhere.append(False)
-        return len(self._values) - 1
-
-    def value_at(self, place: int) -> AnyObject:
-        """The object at this place; at -1 that which has the first values as attributes, None for variables."""
-        return self._values[place][0] if place >= 0 else self._holder_of_roots
-
-    def find(self, holder: int) -> None:
-        """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
-        while holder >= 0 and not self._leads_somewhere[holder]:
-            self._leads_somewhere[holder] = True
-            holder = self._holders[holder]
-
-    def leads(self, place: int) -> bool:
-        """Whether something was found in the object at this place, or may have been missed there."""
-        return self._leads_somewhere[place]
-
-    cut = find
-    """There was no time for something in the object at this place: the next look must search it again."""
-
-    def cut_last(self) -> None:
-        """The object that was added last could not be read: the next look must search it again."""
-        self.cut(len(self._values) - 1)
-
-    def let_rest(self, memory: SearchMemory) -> None:
-        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
-            if not leads_somewhere:
-                memory.let_rest(value, size)

@@ -96,6 +96,43 @@ class Ledger:
                 self.record(part, category, owner, depth + 1)
         return None
 
+    def are_plain(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these is of one of PyTorch's own classes."""
+        return list(map({id(self._tensor), id(self._parameter)}.__contains__, map(id, map(type, tensors))))
+
+    def record_plain(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
+        """Record many tensors of PyTorch's own classes in loops of C; returns the numbers of those that are left.
+
+        These have to be recorded one by one: their storages have owners, or they are not on a CUDA device.
+        """
+        left: list[int] = []
+        try:
+            rows = self._rows(tensors)
+        except UNREADABLE:  # one has no memory of its own, or no sizes
+            return list(range(len(tensors)))
+        for number, (is_cuda, address, device, size_bytes, shape, dtype, cls) in enumerate(rows):
+            if not is_cuda or not address or not size_bytes or address in self.entries:
+                left.append(number)
+            else:
+                self.entries[address] = _entry(
+                    device,
+                    address,
+                    size_bytes,
+                    category,
+                    self._owner(owners[number]),
+                    self.keeper,
+                    cls.__name__,
+                    shape,
+                    self._dtype_name(dtype),
+                    is_pinned=False,
+                )
+        return left
+
+    def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
+        placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
+        sizes = map(self._nbytes, map(self._storage, tensors)), map(list, map(self._shape, tensors))
+        return list(zip(*placed, *sizes, map(self._dtype, tensors), map(type, tensors)))
+
     def record_again(self, tensor: Tensor, category: str, owner: str) -> dict[str, Any] | None:
         """Like `record`, for a tensor that keeps its place: it is not read again where an earlier look found it."""
         try:
@@ -161,21 +198,11 @@ class Ledger:
         size_bytes = self._nbytes(storage) if device is not None else 0
         if device is None or not size_bytes:
             return None
-        entry = {
-            "device": device,
-            "address": address,
-            "size_bytes": size_bytes,
-            "category": category,
-            "owner": self._owner(owner),
-            "keeper": self.keeper,
-            "type": type_name(tensor),
-            "shape": self.sizes(tensor),
-            "dtype": self._dtype_name(self._dtype(tensor)),
-            "saved_by": "",
-            "module": "",
-            "kept_by": "",
-            "is_pinned": device == HOST and self._ask_pinned(tensor, size_bytes),
-        }
+        entry = _entry(
+            *(device, address, size_bytes, category, self._owner(owner), self.keeper, type_name(tensor)),
+            *(self.sizes(tensor), self._dtype_name(self._dtype(tensor))),
+            is_pinned=device == HOST and self._ask_pinned(tensor, size_bytes),
+        )
         self.entries[address] = entry
         return entry
 
@@ -248,6 +275,37 @@ class Ledger:
             return getattr(self._base, name)(tensor)
         except UNREADABLE:  # each sparse layout has only two or three of these
             return None
+
+
+def _entry(  # noqa: PLR0913, PLR0917 (one argument for each field)
+    device: int,
+    address: int,
+    size_bytes: int,
+    category: str,
+    owner: str,
+    keeper: str,
+    type_of_tensor: str,
+    shape: list[int],
+    dtype: str,
+    *,
+    is_pinned: bool,
+) -> dict[str, Any]:
+    """The fields of `gputui.model.tensors.Storage`."""
+    return {
+        "device": device,
+        "address": address,
+        "size_bytes": size_bytes,
+        "category": category,
+        "owner": owner,
+        "keeper": keeper,
+        "type": type_of_tensor,
+        "shape": shape,
+        "dtype": dtype,
+        "saved_by": "",
+        "module": "",
+        "kept_by": "",
+        "is_pinned": is_pinned,
+    }
 
 
 def _address_before_copy_on_write(storage: Callable[[Tensor], AnyObject], tensor: Tensor) -> int:

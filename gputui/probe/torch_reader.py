@@ -44,11 +44,11 @@ FREEING = (
 
 
 class TorchReader:
-    """Reads looks, and keeps what one look has found for the next."""
+    """Reads looks, and keeps what one look has found for the next. `reads_records`: see `SearchMemory`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_records: bool = False) -> None:
         self.pools = PoolWatch()
-        self._memory = Memory()
+        self._memory = Memory(reads_records=reads_records)
         self._unsettled: list[dict[str, Any]] = []
         """Inventories of the stop under way that were gone on from, with what is told from their graphs after it."""
         self.map_ms = 0.0
@@ -116,7 +116,8 @@ class TorchReader:
             self._unsettled.append(first)
             attempt(EARLIER, look["problems"], self._memory.complete, first, None)
             if is_done:
-                entries, self._memory, is_thorough = self._memory.entries, Memory(share), True
+                entries, is_thorough = self._memory.entries, True
+                self._memory = Memory(share, reads_records=self._memory.search.reads_records)
                 self._memory.entries = entries
             last_share = share
             arguments = torch, "walk", Meter(left_s), self._memory

@@ -58,7 +58,12 @@ class NamedValue(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.name} ({self.where})" if self.where else self.name
+        return label_of(self.name, self.where)
+
+
+def label_of(name: str, where: str) -> str:
+    """The label of a value that has this name."""
+    return f"{name} ({where})" if where else name
 
 
 class Contents(NamedTuple):

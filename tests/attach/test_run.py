@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui import cli
 from gputui.sources.probe import listing
 from tests.attach.children import REPOSITORY, Child, Python
 
@@ -84,6 +85,19 @@ def test_attaching_to_a_launcher_names_its_children(python: Python) -> None:
     pid = child.expect("ready")
     with pytest.raises(listing.CannotAttachError, match=f"processes that it started .* gputui attach {pid}"):
         child.attach()
+
+
+@pytest.mark.parametrize("words", [["step", "--yes"], ["snapshot", "-o", "memory.pickle"], ["whatif", "--yes"]])
+def test_a_command_about_a_launcher_names_itself_with_its_children(
+    python: Python, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    (python.folder / "wait.py").write_text("import os; print('ready', os.getpid(), flush=True); input()")
+    child = python.run([*RUN, "sh", "-c", f"exec 3<&0; {python.path} wait.py <&3 & {python.path} wait.py; true"])
+    first, second = sorted(int(child.expect("ready")) for _ in range(2))
+    assert cli.main([words[0], str(child.pid), *words[1:]]) == 1
+    errors = capsys.readouterr().err
+    assert f"Name one of those: gputui {words[0]} {first} (or {second})." in errors
+    assert "attach" not in errors
 
 
 WAIT = "import time\nwhile True:\n    time.sleep(0.05)"  # a signal just before a long sleep is handled only after it

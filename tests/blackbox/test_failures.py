@@ -111,6 +111,14 @@ def test_an_error_that_ends_a_thread_names_the_file_after_its_traceback(fail: Fa
     check_as_without(ended, fail("failing.py", "thread", folder=""))
 
 
+def test_a_line_that_cannot_be_made_adds_no_traceback_to_that_of_a_thread(fail: Fail) -> None:
+    ended = fail("failing.py", "speechless")
+    assert (ended.status, ended.output) == (0, "the program goes on\n")
+    assert ended.errors.count("Traceback") == 1
+    check_sums(ended.box)
+    check_as_without(ended, fail("failing.py", "speechless", folder=""))
+
+
 def test_errors_of_several_threads_at_once_all_reach_the_program(fail: Fail) -> None:
     ended = fail("failing.py", "threads")
     assert (ended.status, ended.output) == (0, "caught 80\n")

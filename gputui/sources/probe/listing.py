@@ -43,8 +43,11 @@ class ProbeInfo:
     problem: str = ""
 
 
-def attach(pid: int) -> ProbeClient:
-    """A connection to the probe of a process; raises CannotAttachError or ProbeError."""
+ATTACH = "gputui attach"
+
+
+def attach(pid: int, command: str = ATTACH) -> ProbeClient:
+    """A connection to the probe of a process, for this command; raises CannotAttachError or ProbeError."""
     status = _status_of(pid)
     _check_state(pid, status)
     for folder, owner in _folders_of(pid, status):
@@ -52,7 +55,7 @@ def attach(pid: int) -> ProbeClient:
             client = _connect(folder, owner, pid, status)
             if client is not None:
                 return client
-    raise _without_probe(pid)
+    raise _without_probe(pid, command)
 
 
 def list_probes() -> tuple[ProbeInfo, ...]:
@@ -181,11 +184,11 @@ def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:
         return None
 
 
-def _without_probe(pid: int) -> CannotAttachError:
-    children = " ".join(map(str, children_with_probes(pid)))
+def _without_probe(pid: int, command: str) -> CannotAttachError:
+    children = list(map(str, children_with_probes(pid)))
     if children:
         cause = f"Process {pid} has no probe, but processes that it started have one."
-        return CannotAttachError(cause, f"Attach to those: gputui attach {children}.")
+        return CannotAttachError(cause, _for_children(command, children))
     if _environment_of(pid).get(environment.PROBE) == "0":
         return CannotAttachError(f"Process {pid} has no probe: it was started with {environment.PROBE}=0.", REMEDY)
     if _is_free_threaded(pid):
@@ -196,6 +199,14 @@ def _without_probe(pid: int) -> CannotAttachError:
         remedy = "Cleaners of temporary files remove it, and so does a logout that removes XDG_RUNTIME_DIR: "
         return CannotAttachError(cause, f"{remedy}start the next program with XDG_RUNTIME_DIR set to another folder.")
     return NoProbeError(f"Process {pid} has no probe.", f"To put it in: gputui attach {pid} --yes. {REMEDY}")
+
+
+def _for_children(command: str, pids: list[str]) -> str:
+    """What to type for processes that a launcher has started: only `attach` takes several."""
+    if command == ATTACH:
+        return f"Attach to those: {command} {' '.join(pids)}."
+    others = ", ".join(pids[1:])
+    return f"Name one of those: {command} {pids[0]}{f' (or {others})' if others else ''}."
 
 
 def _is_free_threaded(pid: int) -> bool:

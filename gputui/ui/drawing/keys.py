@@ -22,6 +22,9 @@ class KeyEntry:
     is_kept: bool = False
 
 
+SHORT_RUN = 2
+"""So many neighbouring keys are shown one by one."""
+
 KeySpan = tuple[int, int, str]
 """First cell, the cell after the last, and the key that a click between them presses."""
 
@@ -64,5 +67,18 @@ def _grouped(entries: Sequence[KeyEntry]) -> list[KeyEntry]:
         if not entry.group or len(group) == 1:
             grouped.append(entry)
         elif entry is group[0]:
-            grouped.append(KeyEntry(f"{entry.shown}-{group[-1].shown}", entry.group, ""))
+            grouped.append(KeyEntry(_span([member.shown for member in group]), entry.group, ""))
     return grouped
+
+
+def _span(keys: Sequence[str]) -> str:
+    """`1-8`, and `1-4,7,8` where some are missing between them."""
+    if not all(map(str.isdecimal, keys)):
+        return f"{keys[0]}-{keys[-1]}"
+    runs: list[list[str]] = []
+    for key in keys:
+        if runs and int(key) == int(runs[-1][-1]) + 1:
+            runs[-1].append(key)
+        else:
+            runs.append([key])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > SHORT_RUN else ",".join(run) for run in runs)

@@ -205,6 +205,12 @@ def thread() -> None:
     say("the program goes on")
 
 
+def speechless() -> None:
+    """The same in a program in which the line after the traceback cannot be made."""
+    sys.modules["shlex"] = None  # type: ignore[assignment]
+    thread()
+
+
 def pinned() -> None:
     """Pinned host memory, which PyTorch's own allocator has no observer for."""
     weights = torch.ones(1 << 28, device="cuda")
@@ -262,7 +268,7 @@ CASES = {
     case.__name__: case
     for case in (
         forward, limit, backward, optimizer, reraised, pinning, capture, finder, assigned, many, compiled, thread,
-        threads, pinned, loader, cublas, nccl, another,
+        threads, speechless, pinned, loader, cublas, nccl, another,
     )
 }  # fmt: skip
 CASES[sys.argv[1]]()

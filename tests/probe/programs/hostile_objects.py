@@ -153,6 +153,26 @@ def classes_with_metaclasses():
     del held, liar
 
 
+@check
+def a_long_list_of_objects_of_such_classes():
+    def filled(number):
+        liar = object.__new__(Liar)
+        object.__getattribute__(liar, "__dict__")[name("tensor")] = torch.zeros(2, 7)
+        return liar, Dict({name("of a dictionary"): torch.zeros(2, 8)}), List([torch.zeros(2, 9)]), name(str(number))
+
+    held = List(map(filled, range(200)))
+    reader = TorchReader(reads_records=True)
+    RUNS.clear()
+    LOOKING.set()
+    try:
+        _, found = look("walk", reader)
+    finally:
+        LOOKING.clear()
+    assert RUNS == [], RUNS
+    for number in (7, 8, 9):
+        assert len([s for s in found["storages"] if s["shape"] == [2, number]]) == len(held)
+
+
 class_with_data = made(Meta, "WithData", object, {"history": [torch.zeros(3, 1)], "limit": object.__new__(Liar)})
 
 

@@ -11,6 +11,7 @@ from checks import check, run  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
+from gputui.probe.meter import Meter  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -211,6 +212,76 @@ def parameters_that_only_the_graph_holds_are_parameters():
     loss = loss_of_a_forgotten_model()
     assert entry([118, 118])["category"] == "parameter"
     del loss
+
+
+class Sample:
+    def __init__(self, *shape):
+        self.fields = {"image": zeros(*shape), "label": 3}
+
+
+class SlottedSample:
+    __slots__ = ("image", "note")
+
+    def __init__(self, *shape):
+        self.image = zeros(*shape)  # `note` stays empty
+
+
+def long_containers():
+    """Containers of more elements than a look reads, each with a place in it and the name there."""
+    number = 300
+    yield [Sample(number, 1) for _ in range(number)], "[150].fields['image']", (number, 1)
+    yield [SlottedSample(number, 2) for _ in range(number)], "[150].image", (number, 2)
+    yield [(n, [zeros(number, 3)]) for n in range(number)], "[150][1][0]", (number, 3)
+    yield {f"at {n}": {"image": zeros(number, 4)} for n in range(number)}, "['at 150']['image']", (number, 4)
+    yield [Sample(number, 5), *(SlottedSample(number, 5) for _ in range(number))], "[150].image", (number, 5)
+
+
+def records(memory):
+    """How many tensors of each long container a look finds, whether it has the name, and whether it is complete."""
+    for held, name, shape in long_containers():
+        found = take_inventory(torch, memory=memory())
+        owners = {s["owner"].partition(" (")[0] for s in found["storages"] if s["shape"] == list(shape)}
+        yield len(held), len(owners), f"held{name}" in owners, found["is_complete"]
+
+
+@check
+def a_look_that_reads_a_part_of_a_long_list_does_not_call_itself_complete():
+    for elements, found, _, is_complete in records(Memory):
+        assert 0 < found < elements
+        assert not is_complete
+
+
+@check
+def a_look_that_reads_records_finds_all_of_a_long_list():
+    for elements, found, has_name, is_complete in records(functools.partial(Memory, reads_records=True)):
+        assert (found, has_name, is_complete) == (elements, True, True)
+
+
+@check
+def a_long_list_whose_records_lie_deeper_is_read_in_part():
+    deep = [{"a": {"b": {"c": {"d": zeros(301, 1)}}}, "image": zeros(301, 2)} for _ in range(301)]
+    found = take_inventory(torch, memory=Memory(reads_records=True))
+    assert len([s for s in found["storages"] if s["shape"] == [301, 2]]) == len(deep)
+    assert not found["is_complete"]
+
+
+@check
+def a_look_without_time_for_all_records_finds_some_and_is_not_complete():
+    held = [{"image": zeros(304, 1)} for _ in range(6000)]
+    meter = Meter(float("inf"), max_steps=6000)
+    found = take_inventory(torch, meter=meter, memory=Memory(reads_records=True))
+    assert 1000 < len([s for s in found["storages"] if s["shape"] == [304, 1]]) < len(held)
+    assert not found["is_complete"]
+
+
+@check
+def of_two_names_of_one_storage_the_first_counts():
+    weights = zeros(302, 1).requires_grad_()
+    detached, wrapped = weights.detach(), torch.nn.Parameter(zeros(303, 1), requires_grad=False)
+    alias = wrapped.data
+    assert entry((302, 1))["owner"].startswith("weights")
+    assert entry((303, 1))["owner"].startswith("wrapped")
+    del detached, alias
 
 
 class Deep:

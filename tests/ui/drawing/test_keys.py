@@ -42,3 +42,18 @@ def test_a_group_shown_as_one_entry_cannot_be_clicked():
     line, spans = draw_keys(ENTRIES, 40)
     places = {text_of([line])[start:end].strip(): key for start, end, key in spans}
     assert places == {"1-3 Screens": "", "z Zoom": "z", "? Help": "question_mark", "q Quit": "q"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ("123478", "1-4,7,8"),
+        ("1235789", "1-3,5,7-9"),
+        ("12345678", "1-8"),
+        ("13", "1,3"),
+        ("abc", "a-c"),
+    ],
+)
+def test_a_group_shown_as_one_entry_has_no_key_that_does_nothing(keys, shown):
+    line, _ = draw_keys([KeyEntry(key, f"Screen number {key}", key, "Screens") for key in keys], 30)
+    assert text_of([line]).strip() == f"{shown} Screens"
