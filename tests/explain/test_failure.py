@@ -20,6 +20,7 @@ from gputui.units import GIB, MIB
 from tests.explain.moments import Story, Tensor, moment, row
 
 MODULE = CallSite("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1779, "_wrapped_call_impl")
+APPLY = CallSite("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1097, "_apply")
 ENGINE = CallSite("/venv/lib/python3.11/site-packages/torch/autograd/graph.py", 869, "_engine_run_backward")
 ADAM = CallSite("/venv/lib/python3.11/site-packages/torch/optim/adam.py", 500, "_multi_tensor_adam")
 WRAPPER = CallSite("/venv/lib/python3.11/site-packages/torch/optim/optimizer.py", 493, "wrapper")
@@ -72,6 +73,7 @@ PHASES = {
     "a loss for an optimizer": ((STEP, CLOSURE, ADAM_STEP, WRAPPER, MAIN), "", Phase.FORWARD),
     "a module for an optimizer": ((MODULE, STEP, CLOSURE, ADAM_STEP, WRAPPER, MAIN), "", Phase.FORWARD),
     "a function that evaluates": ((MODULE, EVALUATE, MAIN), "", Phase.EVALUATION),
+    "a model on its way to the device": ((APPLY, MAIN), "", Phase.UNKNOWN),
     "the program alone": ((MAIN,), "", Phase.UNKNOWN),
     "no stack": ((), "", Phase.UNKNOWN),
 }
@@ -211,6 +213,13 @@ def test_remedies_come_in_the_order_of_their_effort() -> None:
         unused_mib=900,
     )
     assert kinds(held) == ["stuck", "gradients", "batch", "checkpointing", "states"]
+
+
+def test_a_small_request_on_a_device_that_others_hold_is_not_the_one_to_split() -> None:
+    held = failed(requested_mib=16, free_mib=0, outside_mib=79 * 1024, stack=(APPLY, MAIN))
+    assert kinds(held) == ["others"]
+    holders = sections_of(held)[1]
+    assert "PyTorch had reserved nothing" in holders.sentences[0]
 
 
 def test_a_remedy_is_enough_when_it_covers_what_was_missing() -> None:

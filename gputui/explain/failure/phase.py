@@ -16,7 +16,9 @@ _LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
 _TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
 _OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
 _EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
-_FORWARD_FILE = re.compile(r"/torch/nn/modules/module\.py$")
+_MODULE_FILE = re.compile(r"/torch/nn/modules/module\.py$")
+_CALL = re.compile(r"_call_impl$|_slow_forward$")
+"""The functions of that file that run a forward pass; others move a model to a device."""
 
 
 def phase_of(failure: Failure) -> Phase:
@@ -67,4 +69,5 @@ def _is_in_optimizer(stack: Sequence[CallSite]) -> bool:
 
 
 def _is_of_forward(site: CallSite) -> bool:
-    return bool(_FORWARD_FILE.search(site.file)) or site.function == "forward"
+    is_call = bool(_MODULE_FILE.search(site.file) and _CALL.search(site.function))
+    return is_call or site.function == "forward"

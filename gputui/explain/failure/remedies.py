@@ -104,14 +104,15 @@ def _beyond_limit(case: Case) -> int:
 
 
 def _request(case: Case) -> int:
-    """Where the request alone is more than all that PyTorch has handed out."""
+    """Where the request alone is more than all that PyTorch has handed out, and than what others hold."""
     allocated = case.device.statistics.allocated_bytes if case.device else 0
-    return case.short_bytes if case.failure.requested_bytes > allocated else 0
+    return case.short_bytes if case.failure.requested_bytes > max(allocated, _others(case)) else 0
 
 
 def _others(case: Case) -> int:
-    """More than a context takes is somebody else's."""
-    return max(0, case.outside_bytes - CONTEXT_BYTES)
+    """More than a context takes is somebody else's; all of it may be, where PyTorch has reserved nothing."""
+    has_reserved = case.device is not None and case.device.statistics.reserved_bytes > 0
+    return max(0, case.outside_bytes - (CONTEXT_BYTES if has_reserved else 0))
 
 
 def _assigned_again(case: Case) -> list[tuple[Owner, int]]:

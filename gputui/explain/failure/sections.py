@@ -14,6 +14,10 @@ from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
 NO_HOLDERS = "There was no time to look at the tensors when the error occurred, so what held the memory is not known."
+NOTHING_RESERVED = (
+    "PyTorch had reserved nothing on this device for this program: the CUDA context, libraries and other processes held"
+    " what was taken."
+)
 ON_THEIR_WAY = (
     "Unattributed memory in a backward pass is mostly gradients on their way from one operation to the next, which only"
     " the running pass holds."
@@ -85,6 +89,8 @@ def sections_of(moment: TargetMoment, replayed: Replayed | None = None) -> tuple
 def _holders(moment: TargetMoment, analysis: FailureAnalysis) -> Section:
     title = f"Who held the {format_bytes(analysis.reserved_bytes)} that PyTorch had reserved"
     if not analysis.parts:
+        if moment.devices and not analysis.reserved_bytes:
+            return Section("failure_holders", "Who held the memory", (NOTHING_RESERVED,))
         return Section("failure_holders", title, (NO_HOLDERS,))
     whole = analysis.reserved_bytes
     unnamed = sum(holder.bytes for holder in analysis.parts if holder.name == Category.UNATTRIBUTED.words)
