@@ -172,8 +172,8 @@ def _request_script() -> None:
         signal.alarm(int(_OWN_LIMIT_S))  # ends this process, unless the next round comes in time
         try:
             outcome, is_waiting_now = request.outcome(), request.is_waiting()
-        except OSError:
-            break  # the process has ended
+        except OSError as error:
+            outcome, is_waiting_now = str(error) if process_facts.is_running(asked["pid"]) else ENDED, False
         if outcome or is_waiting_now != is_waiting:
             is_waiting = is_waiting_now
             _say({"outcome": outcome, "is_waiting": is_waiting, "stopped_s": request.stopped_s})
@@ -188,7 +188,7 @@ def _requested(pid: int, linger_s: float, gdb: dict[str, Any] | None) -> remote_
     target = checks.examine(pid)
     if target.debugger is None:
         raise OSError("this Python has no remote debugging that gputui knows")
-    return remote_debugging.request(target.debugger, target.facts, linger_s)
+    return remote_debugging.Request(target.debugger, target.facts, linger_s)
 
 
 def _with_numbers(plan: dict[str, Any]) -> dict[str, Any]:
