@@ -1,4 +1,4 @@
-"""Python 3.14 loads the probe by its own protocol, or by a call that runs no Python where signals could end the script."""
+"""Python 3.14 loads the probe by its own protocol, and past it where its main thread does not come back."""
 
 from __future__ import annotations
 
@@ -31,6 +31,26 @@ def test_the_probe_is_loaded_under_strace(python: Python) -> None:
     with strace(child.pid):
         for _ in range(3):
             cycle(child)
+    ended_undisturbed(child)
+
+
+@pytest.mark.parametrize("situation", ["waiting for input", "waiting for a socket", "waiting for a lock for ever"])
+def test_a_main_thread_that_does_not_come_back_is_gone_past(python: Python, situation: str) -> None:
+    child = started(python, situations.source(situation))
+    for _ in range(2):
+        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=60)
+        with listing.attach(child.pid) as client:
+            client.look()
+            client.end_probe()
+    wait_until(lambda: not traces(child.pid), "the end of the probe")
+    ended_undisturbed(child)
+
+
+@pytest.mark.needs("strace")
+def test_a_main_thread_that_sleeps_is_waited_for_where_it_may_not_be_stopped(python: Python) -> None:
+    child = started(python, situations.source("asleep").replace("for_s = 1.5", "for_s = 4"))
+    with strace(child.pid):
+        cycle(child)
     ended_undisturbed(child)
 
 
