@@ -35,7 +35,14 @@ from tests.inject import jails, situations
 LOADED_WITHIN_S = 60.0
 LOOK_EVERY = 10
 """A look into a program that waits takes two seconds, most of which it waits for the main thread."""
-PAUSE_S = 0.3
+PAUSE_S = {"in C with the interpreter": 0.03}
+"""How long the pauses of a situation are, if not 0.3 s. A probe waits for the end of such a pause at each turn."""
+KEPT = {
+    "waiting for a lock for ever": "is_in_lock",
+    "waiting for input": "is_asleep",
+    "waiting for a socket": "is_asleep",
+}
+"""Where the main thread does not come back. That is known here; gputui watches it for a second."""
 ENDING = """
 import atexit, select, sys
 atexit.register(print, "end", flush=True)
@@ -77,14 +84,14 @@ def program(command: list[str], tally: Tally, environment: dict[str, str] | None
     *remarks, last = output.splitlines()
     assert (last, process.returncode, errors) == ("end", 3, ""), (output, process.returncode, errors)
     assert all(remark.startswith("longest ") for remark in remarks), output
-    tally.remarks += [f"{float(remark.split()[1]):.3f} s was the longest pause of {PAUSE_S} s" for remark in remarks]
+    tally.remarks += [f"{float(remark.split()[1]):.3f} s was the program's longest pause" for remark in remarks]
 
 
-def cycle(pid: int, tally: Tally, *, is_in_lock: bool = False) -> None:
+def cycle(pid: int, tally: Tally, *, is_in_lock: bool = False, is_asleep: bool = False) -> None:
     """Attach at a random moment, look, and end the probe."""
     time.sleep(random.uniform(0, 0.05))
     try:
-        loading = load(checks.examine(pid), is_in_lock=is_in_lock)
+        loading = load(checks.examine(pid), is_in_lock=is_in_lock, is_asleep=is_asleep)
     except Refused as refusal:
         tally.refused[refusal.rule] += 1
         return
@@ -107,13 +114,13 @@ def wait(loading: Loading) -> None:
         time.sleep(0.005)
 
 
-def same_program(python: str, count: int, source: str, *, is_in_lock: bool = False) -> Tally:
+def same_program(python: str, count: int, source: str, **kept: bool) -> Tally:
     """All cycles into one program."""
     tally = Tally()
     with program([python, "-c", source], tally) as pid:
         time.sleep(0.2)
         for _ in range(count):
-            cycle(pid, tally, is_in_lock=is_in_lock)
+            cycle(pid, tally, **kept)
     return tally
 
 
@@ -161,7 +168,7 @@ def ending(python: str, count: int) -> Tally:
 @contextmanager
 def ended_meanwhile(pid: int) -> Iterator[None]:
     """Write a line to the input of a program after a random time."""
-    wait_s = f"{random.uniform(0, 1.0):.4f}"
+    wait_s = f"{random.uniform(0, 1.5):.4f}"
     command = ["sh", "-c", f"sleep {wait_s}; echo end >/proc/{pid}/fd/0"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL):
         yield
@@ -186,13 +193,16 @@ def strace(pid: int) -> Iterator[None]:
         yield
 
 
+def pause_s(situation: str) -> float:
+    """How long each pause of a program is."""
+    return PAUSE_S.get(situation, 0.3)
+
+
 SITUATIONS: dict[str, Callable[[str, int], Tally]] = {
     "training": training,
     **{name: partial(same_program, source=situations.source(name)) for name in situations.ENDLESS},
-    **{name: partial(same_program, source=situations.repeated(name, PAUSE_S)) for name in situations.PAUSES},
-    "waiting for a lock for ever": partial(
-        same_program, source=situations.source("waiting for a lock for ever"), is_in_lock=True
-    ),
+    **{name: partial(same_program, source=situations.repeated(name, pause_s(name))) for name in situations.PAUSES},
+    **{name: partial(same_program, source=situations.source(name), **{kept: True}) for name, kept in KEPT.items()},
     "ending at that moment": ending,
     "traced now and then": traced,
     "in a container's jail": partial(in_container, jail="as a container's"),

@@ -77,8 +77,11 @@ def _load_from_memory(region, parameters):
 def _load_from_file(path, content, parameters):
     """In the thread of a remote debugging script: `path` is the file with its content, which takes the outcome."""
     outcome = _load(content, parameters) or "loaded"
-    with open(path, "r+b") as file:
-        file.write(("\0" + outcome + "\0").encode("utf-8", "replace"))
+    try:
+        with open(path, "r+b") as file:
+            file.write(("\0" + outcome + "\0").encode("utf-8", "replace"))
+    except FileNotFoundError:
+        pass  # the viewer is gone
 
 
 def _load(content, parameters):

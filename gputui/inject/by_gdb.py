@@ -25,6 +25,8 @@ START = b"exec('try:"
 """What a text begins with, so that one that was left behind is known."""
 LIMIT_S = 30.0
 _ENDS_WITHIN_S = 5.0
+LONGEST_S = LIMIT_S + _ENDS_WITHIN_S
+"""All of gdb's work, and its end."""
 _SCRIPT = """\
 try:
  import _thread, os

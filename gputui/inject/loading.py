@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +18,9 @@ from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
 from gputui.inject.pending_call import Queued
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.tracer_process import HelperError, ScriptHelper
+
+_TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
+"""Those that timers send: again and again, where other signals come once in a while."""
 
 
 class Phase(Enum):
@@ -99,6 +104,8 @@ class Script:
         if state["outcome"]:
             self._helper.close()
             outcome = str(state["outcome"])
+            if outcome == tracer_process.ENDED:
+                raise FileNotFoundError(errno.ENOENT, outcome)
             return Progress(Phase.LOADED) if outcome == "loaded" else Progress(Phase.FAILED, outcome)
         os.stat(f"/proc/{self.pid}")
         return Progress(Phase.WAITING if state["is_waiting"] else Phase.STARTING)
@@ -108,15 +115,16 @@ class Script:
         self._helper.close()
 
 
-def load(target: Target, *, is_in_lock: bool = False) -> Loading:
+def load(target: Target, *, is_in_lock: bool = False, is_asleep: bool = False) -> Loading:
     """Put the probe into a process that was checked; raises Refused.
 
-    `is_in_lock`: its main thread waits for a lock of Python's, so a thread is started at once, in any Python.
+    `is_in_lock`, `is_asleep`: its main thread waits for a lock of Python's, or in another system call, and does not
+    come back soon, so a thread is started beside it, in any Python.
     """
     pid = target.facts.pid
     try:
-        if target.debugger is not None and not is_in_lock:
-            return Script(pid)
+        if target.debugger is not None and not (is_in_lock or is_asleep):
+            return _by_protocol(target)
         if target.plan is not None:
             return PendingCall(pid, tracer_process.run(replace(target.plan, is_in_lock=is_in_lock)))
         if target.gdb is not None:
@@ -127,8 +135,23 @@ def load(target: Target, *, is_in_lock: bool = False) -> Loading:
     raise Refused("no way", cause, ("apt install gdb   (or another package manager's)", START_WITH_PROBE))
 
 
+def _by_protocol(target: Target) -> Loading:
+    """By Python's own protocol, or by the pending call where signals may keep arriving and a stop is possible.
+
+    Python drops the script if a signal handler raises an exception in it.
+    """
+    pid = target.facts.pid
+    is_signalled = any(target.facts.caught_signals >> number - 1 & 1 for number in _TIMER_SIGNALS)
+    if is_signalled and target.plan is not None and not target.facts.tracer:
+        with suppress(HelperError):
+            return PendingCall(pid, tracer_process.run(target.plan))
+    return Script(pid)
+
+
 def _refused(pid: int, error: HelperError | OSError) -> Refused:
     """The rule behind the error of a step, or the error itself."""
+    if not process_facts.is_running(pid):
+        return Refused("ended", f"Process {pid} has ended before the probe was in it.")
     step = ""
     if isinstance(error, HelperError):
         rules = refusals.AT_STEP.get((error.step, error.number), ())

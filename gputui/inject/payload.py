@@ -35,7 +35,7 @@ def for_memory(linger_s: float) -> Content:
 
 
 def for_file(linger_s: float) -> Content:
-    """What a remote debugging script reads from a file; the first byte changes once the program has written to it."""
+    """What a script reads from a file; the program changes the first byte when it begins, and when it has finished."""
     modules = archive()
     parameters = {"archive": (0, len(modules)), "linger_s": linger_s}
     text = f"{bootstrap()}\n_load_from_file(path, content, {parameters!r})\n"

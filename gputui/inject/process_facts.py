@@ -46,6 +46,8 @@ class Facts:
     tracer: int
     tracer_name: str
     capabilities: int
+    caught_signals: int
+    """A bit for each signal that has a handler, the lowest for signal 1."""
     seccomp_mode: int
     has_own_filters: bool
     has_shadow_stack: bool
@@ -87,6 +89,7 @@ def read(pid: int) -> Facts:
         tracer=tracer,
         tracer_name=_text(tracer, "comm").strip() if tracer else "",
         capabilities=int(status.get("CapPrm", "0"), 16),
+        caught_signals=int(status.get("SigCgt", "0"), 16),
         seccomp_mode=int(status.get("Seccomp", "0")),
         has_own_filters=_has_own_filters(pid, status),
         has_shadow_stack="shstk" in status.get("x86_Thread_features", ""),
@@ -99,6 +102,14 @@ def read(pid: int) -> Facts:
         mapped=_mapped(pid),
         yama_scope=_yama_scope(),
     )
+
+
+def is_running(pid: int) -> bool:
+    """Whether it has not ended; one that has can still be in the table of processes."""
+    try:
+        return _status(pid).get("State", "X")[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def has_torch(mapped: list[Mapping]) -> bool:

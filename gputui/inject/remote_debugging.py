@@ -3,12 +3,16 @@
 The interpreter's debug offsets say where everything is, so gputui may run in another version. The script is a path. It
 names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp or /dev/shm
 that only its user can read, which is removed once it has been read.
+
+The script is lost if a signal handler of the program raises an exception in it: Python prints that and drops it. Such a
+request is made again.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import time
 from dataclasses import dataclass
 
 from gputui.inject import payload
@@ -35,13 +39,22 @@ _WORDS = {
 """Where `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h) has the offsets that are needed, in words."""
 _PLEASE_STOP = 1 << 5
 """The bit of a thread's eval breaker that has it look for a request."""
+_LOST_AFTER_S = 2.0
+"""How long the thread of a script that was run may take to begin, at first; it waits for its turn like others."""
+_MOST_REQUESTS = 6
+_WITHDRAWN_S = 0.3
+"""How long the emptied files of a request are kept: Python may be about to open one, and would print that it cannot."""
+_LOST = "Python dropped the script each time: an exception of a signal handler or an audit hook ended it"
 _LONGEST_OFFSET = 1 << 24
 _MAX_THREADS = 100_000
 _SCRIPT = """\
 import _thread
 def _gputui(path={path!r}, text_at={text_at}):
-    with open(path, "rb") as file:
+    with open(path, "r+b") as file:
         content = file.read()
+        if content:
+            file.seek(0)
+            file.write(b"\\1")
     if content:
         exec(compile(content[text_at:], "<gputui>", "exec", dont_inherit=True), {{"path": path, "content": content}})
 _thread.start_new_thread(_gputui, ())
@@ -104,50 +117,74 @@ def _by_id(interpreter: int, inner_pid: int, at: dict[str, int], memory: Memory)
 
 
 class Request:
-    """A request that was made. Its files are kept until it is closed."""
+    """A request to load the probe, made again if the program loses it. Its files are kept until it is withdrawn."""
 
-    def __init__(self, pid: int, debugger: Debugger, script: ScriptFile, content: ScriptFile) -> None:
-        self.pid = pid
+    def __init__(self, debugger: Debugger, facts: Facts, linger_s: float) -> None:
+        """Make it; raises OSError."""
         self.stopped_s = 0.0
         self._debugger = debugger
-        self._script = script
-        self._content = content
+        self._facts = facts
+        self._linger_s = linger_s
+        self._scripts: list[ScriptFile] = []
+        self._contents: list[ScriptFile] = []
+        self._run_at = 0.0
+        self._lost_after_s = _LOST_AFTER_S
+        self._make()
 
     def is_waiting(self) -> bool:
         """Whether the main thread has not come to it; raises OSError once the process has ended."""
-        with Memory(self.pid) as memory:
-            return memory.read(self._debugger.pending, 4) != bytes(4)
+        with Memory(self._facts.pid) as memory:
+            is_pending = memory.read(self._debugger.pending, 4) != bytes(4)
+        now = time.monotonic()
+        if is_pending or self._contents[-1].is_begun():
+            self._run_at = 0.0
+        elif not self._run_at:
+            self._run_at = now
+        elif now > self._run_at + self._lost_after_s and not self.outcome():
+            self._make_again()
+        return is_pending
 
     def outcome(self) -> str:
         """What the program has written: "loaded", a reason, or "" if nothing yet."""
-        return self._content.outcome()
+        if len(self._contents) > _MOST_REQUESTS:
+            return _LOST
+        return next(filter(None, (content.outcome() for content in self._contents)), "")
 
     def withdraw(self) -> None:
         """Have the program run nothing of what it has not run yet, and remove the files."""
-        self._script.empty()
+        is_over = bool(self.outcome())
+        self._scripts[-1].empty()
+        if not self._contents[-1].is_begun():
+            self._contents[-1].empty()
         try:
-            with Memory(self.pid, is_writable=True) as memory:
+            with Memory(self._facts.pid, is_writable=True) as memory:
                 if memory.read(self._debugger.pending, 4) != bytes(4):
                     memory.write(self._debugger.pending, bytes(4))
         except OSError:
             pass  # the process has ended
-        self._script.close()
-        self._content.close()
+        time.sleep(0.0 if is_over else _WITHDRAWN_S)
+        for file in (*self._scripts, *self._contents):
+            file.close()
 
+    def _make_again(self) -> None:
+        """Have the former script do nothing if its thread should begin after all, and wait longer for the new one."""
+        self._contents[-1].empty()
+        self._run_at = 0.0
+        self._lost_after_s *= 2
+        self._make()
 
-def request(debugger: Debugger, facts: Facts, linger_s: float) -> Request:
-    """Ask the main thread to load the probe; raises OSError."""
-    content = payload.for_file(linger_s)
-    with Memory(facts.pid, is_writable=True) as memory:
-        if memory.read(debugger.pending, 4) != bytes(4):
-            raise OSError("another debugger's request is waiting")
-        content_file = ScriptFile(facts, content.data)
-        script = _SCRIPT.format(path=content_file.path, text_at=content.text_at)
-        script_file = ScriptFile(facts, script.encode())
-        path = os.fsencode(script_file.path) + b"\0"
-        if len(path) > debugger.path_size:
-            raise OSError(f"the path of the script is too long: {script_file.path}")
-        memory.write(debugger.path, path)
-        memory.write(debugger.pending, struct.pack("<i", 1))
-        memory.write(debugger.eval_breaker, struct.pack("<Q", memory.word(debugger.eval_breaker) | _PLEASE_STOP))
-    return Request(facts.pid, debugger, script_file, content_file)
+    def _make(self) -> None:
+        content = payload.for_file(self._linger_s)
+        with Memory(self._facts.pid, is_writable=True) as memory:
+            if memory.read(self._debugger.pending, 4) != bytes(4):
+                raise OSError("another debugger's request is waiting")
+            self._contents.append(ScriptFile(self._facts, content.data))
+            script = _SCRIPT.format(path=self._contents[-1].path, text_at=content.text_at)
+            self._scripts.append(ScriptFile(self._facts, script.encode()))
+            path = os.fsencode(self._scripts[-1].path) + b"\0"
+            if len(path) > self._debugger.path_size:
+                raise OSError(f"the path of the script is too long: {self._scripts[-1].path}")
+            memory.write(self._debugger.path, path)
+            memory.write(self._debugger.pending, struct.pack("<i", 1))
+            breaker = memory.word(self._debugger.eval_breaker) | _PLEASE_STOP
+            memory.write(self._debugger.eval_breaker, struct.pack("<Q", breaker))

@@ -32,6 +32,10 @@ class ScriptFile:
         data = os.pread(self._descriptor, 4096, 0)
         return data[1 : data.find(b"\0", 1)].decode(errors="replace") if data[:1] == b"\0" else ""
 
+    def is_begun(self) -> bool:
+        """Whether the program has read it, and has said so by its first byte."""
+        return os.pread(self._descriptor, 1, 0) in (b"\0", b"\1")
+
     def empty(self) -> None:
         """Leave nothing in it."""
         os.ftruncate(self._descriptor, 0)

@@ -1,11 +1,12 @@
 """The helper processes: one stops the program's main thread for a moment, one keeps the files of a script.
 
 They are processes of their own, so that nothing that happens to gputui happens to them: a session of their own, no
-signal that a terminal sends, and a limit on each wait.
+signal that a terminal sends, and a limit on each wait and on all of their work: one that hangs ends itself.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import select
@@ -25,6 +26,9 @@ from gputui.inject.ptrace import EndedError, TooLateError
 from gputui.inject.refusals import Refused
 
 LIMIT_S = 10.0
+_OWN_LIMIT_S = 5.0
+"""After which a helper process ends itself, wherever it hangs; the program then runs on."""
+ENDED = "the process has ended"
 _POLL_S = 0.02
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
@@ -47,6 +51,7 @@ def run(plan: Plan) -> Queued:
     try:
         output, errors = process.communicate(json.dumps(asdict(plan)).encode(), LIMIT_S)
     except subprocess.TimeoutExpired as error:
+        process.kill()
         raise HelperError("released", f"the helper process did not end within {LIMIT_S:.0f} s") from error
     answer = _read_answer(output, errors)
     return Queued(**answer)
@@ -68,7 +73,7 @@ class ScriptHelper:
         self._output = self._process.stdout.fileno()
         self._unread = b""
         self._state: dict[str, Any] = {}
-        self._read_states(LIMIT_S + (by_gdb.LIMIT_S if gdb else 0.0))
+        self._read_states(LIMIT_S + (by_gdb.LONGEST_S if gdb else 0.0))
 
     def state(self) -> dict[str, Any]:
         """The newest: "outcome" is "" until the program has loaded the probe; "is_waiting" for its main thread."""
@@ -79,7 +84,10 @@ class ScriptHelper:
         """Have it withdraw what has not run yet, and end."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        self._process.wait(LIMIT_S)
+        try:
+            self._process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
     def _read_states(self, limit_s: float) -> None:
         """Take what it has written, after waiting for the first of it; raises HelperError."""
@@ -89,11 +97,13 @@ class ScriptHelper:
             for line in lines:
                 self._state = _read_answer(line, b"")
             if not data:
+                if self._state and not self._state["outcome"]:
+                    self._state["outcome"] = "its helper process ended too early"
                 break
             limit_s = 0.0
         if not self._state:
             self._process.kill()
-            raise HelperError("requested", f"the helper process failed: {_last_line(self._process.communicate()[1])}")
+            raise HelperError("requested", _failure(self._process.communicate()[1]))
 
 
 def _started(function: str) -> subprocess.Popen[bytes]:
@@ -111,14 +121,18 @@ def _read_answer(output: bytes, errors: bytes) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(output)
     except ValueError as error:
-        raise HelperError("seized", f"the helper process failed: {_last_line(errors)}") from error
+        raise HelperError("seized", _failure(errors)) from error
     if "words" in answer:
         raise HelperError(answer["step"], answer["words"], answer["number"])
     return answer
 
 
-def _last_line(errors: bytes) -> str:
-    return (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+def _failure(errors: bytes) -> str:
+    """Why a helper process has ended without an answer."""
+    if errors.startswith(b"Timeout ("):  # what faulthandler writes first
+        return "the helper process hung, so it has ended itself"
+    lines = errors.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    return f"the helper process failed: {lines[-1]}"
 
 
 def main(function: str) -> None:
@@ -128,15 +142,23 @@ def main(function: str) -> None:
     {"queue_call": _queue_call, "request_script": _request_script}[function]()
 
 
+def _end_within(limit_s: float) -> None:
+    """End this process after that time, by a thread that needs no turn of the interpreter."""
+    faulthandler.dump_traceback_later(limit_s, exit=True)
+
+
 def _queue_call() -> None:
+    _end_within(_OWN_LIMIT_S)
     with suppress(OSError):  # only root may: on a busy machine, the stop is as long as this process waits its turn
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     _say(_answer(Plan(**_with_numbers(json.load(sys.stdin))), lambda _step: None))
 
 
 def _request_script() -> None:
+    asked = json.loads(sys.stdin.readline())
+    _end_within(_OWN_LIMIT_S + (by_gdb.LONGEST_S if asked["gdb"] else 0.0))
     try:
-        request = _requested(**json.loads(sys.stdin.readline()))
+        request = _requested(**asked)
     except GdbError as error:
         _say({"step": "seized", "words": str(error), "number": error.number})
         return
@@ -145,11 +167,13 @@ def _request_script() -> None:
         return
     _say({"outcome": "", "is_waiting": True, "stopped_s": request.stopped_s})
     is_waiting = True
+    faulthandler.cancel_dump_traceback_later()
     while not select.select([sys.stdin], [], [], _POLL_S)[0]:
+        signal.alarm(int(_OWN_LIMIT_S))  # ends this process, unless the next round comes in time
         try:
             outcome, is_waiting_now = request.outcome(), request.is_waiting()
-        except OSError:
-            break  # the process has ended
+        except OSError as error:
+            outcome, is_waiting_now = str(error) if process_facts.is_running(asked["pid"]) else ENDED, False
         if outcome or is_waiting_now != is_waiting:
             is_waiting = is_waiting_now
             _say({"outcome": outcome, "is_waiting": is_waiting, "stopped_s": request.stopped_s})
@@ -164,7 +188,7 @@ def _requested(pid: int, linger_s: float, gdb: dict[str, Any] | None) -> remote_
     target = checks.examine(pid)
     if target.debugger is None:
         raise OSError("this Python has no remote debugging that gputui knows")
-    return remote_debugging.request(target.debugger, target.facts, linger_s)
+    return remote_debugging.Request(target.debugger, target.facts, linger_s)
 
 
 def _with_numbers(plan: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +214,7 @@ def _answer(plan: Plan, reached: Callable[[str], None]) -> dict[str, object]:
     except StepError as error:
         return {"step": error.step, "words": str(error), "number": error.number}
     except (EndedError, ChildProcessError, ProcessLookupError):
-        return {"step": last, "words": "the process has ended", "number": 0}
+        return {"step": last, "words": ENDED, "number": 0}
     except TooLateError:
         return {"step": last, "words": "the main thread did not stop in time", "number": 0}
     except OSError as error:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import pytest
 
+from gputui.inject import checks
 from gputui.inject.images import Memory
 from gputui.inject.pending_call import STEPS
+from gputui.inject.tracer_process import HelperError, _read_answer
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import REPOSITORY, Python, wait_until
@@ -47,6 +51,34 @@ def test_a_kill_of_the_tracer_leaves_the_program_running(python: Python, situati
         wait_until(lambda: has_probe(child.pid), "the start of the probe")
         with listing.attach(child.pid) as client:
             client.end_probe()
+    wait_until(lambda: not traces(child.pid), "the end of what was mapped")
+    assert not has_probe(child.pid)
+    ended_undisturbed(child)
+
+
+HANGS_AT = """
+import sys, time
+from gputui.inject import pending_call, tracer_process
+
+def queue(plan, machine, _reached):
+    return pending_call.queue(plan, machine, lambda step: step == {step!r} and time.sleep(1000))
+
+tracer_process.queue, tracer_process._OWN_LIMIT_S = queue, 0.5
+tracer_process.main("queue_call")
+"""
+
+
+@pytest.mark.parametrize("step", ["stopped", "started", "mapped"])
+def test_a_helper_process_that_hangs_ends_and_leaves_the_program_running(python: Python, step: str) -> None:
+    child = python.start(situations.source("computing"))
+    child.expect("ready")
+    plan = checks.examine(child.pid).plan
+    assert plan is not None
+    command = [sys.executable, "-c", HANGS_AT.format(step=step)]
+    asked = json.dumps(asdict(plan)).encode()
+    hung = subprocess.run(command, input=asked, env=ENVIRONMENT, check=False, capture_output=True, timeout=100)
+    with pytest.raises(HelperError, match="the helper process hung"):
+        _read_answer(hung.stdout, hung.stderr)
     wait_until(lambda: not traces(child.pid), "the end of what was mapped")
     assert not has_probe(child.pid)
     ended_undisturbed(child)

@@ -187,6 +187,7 @@ def facts(**changes: object) -> Facts:
         tracer=0,
         tracer_name="",
         capabilities=0,
+        caught_signals=0,
         seccomp_mode=0,
         has_own_filters=False,
         has_shadow_stack=False,

@@ -88,17 +88,6 @@ def test_python_3_14_with_remote_debugging_switched_off_is_refused(
     assert words in refusal.cause
 
 
-@pytest.mark.needs("python3.14")
-@pytest.mark.needs("strace")
-def test_python_3_14_loads_the_probe_under_strace(python: Python) -> None:
-    child = python.run([other_python("python3.14"), "-c", situations.source("computing")])
-    child.expect("ready")
-    with strace(child.pid):
-        for _ in range(3):
-            cycle(child)
-    ended_undisturbed(child)
-
-
 @pytest.mark.needs("strace")
 def test_a_tracer_that_comes_after_the_checks_is_named(python: Python) -> None:
     child = python.start(situations.source("computing"))

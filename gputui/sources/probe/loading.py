@@ -12,11 +12,11 @@ from gputui.inject.checks import Target
 from gputui.inject.loading import Loading, Phase, Progress, load
 from gputui.inject.refusals import Refused
 from gputui.sources.probe import listing
-from gputui.sources.probe.main_thread_place import LockWait, lock_wait, place_of_main_thread
+from gputui.sources.probe.main_thread_place import Wait, place_of_main_thread, wait_of_main_thread
 
 _POLL_S = 0.02
-_LOCK_AFTER_S = 0.7
-"""How far apart two readings of a wait for a lock are: no lock of the C library is held for so long."""
+_KEPT_AFTER_S = 0.7
+"""How far apart two readings of a wait are: no lock of the C library is held for so long."""
 _SAY_AFTER_S = 2.0
 _SAY_EVERY_S = 30.0
 
@@ -52,30 +52,39 @@ def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None 
 
 
 class _Attempt:
-    """The probe on its way into a process: by the main thread, or past it where that waits for a lock of Python's."""
+    """The probe on its way into a process: by the main thread, or past it where that waits for long.
+
+    Python's own protocol (3.14) waits for the main thread, but needs no stop. So where a stop is refused, it is taken.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._is_in_lock = _is_kept_in_lock(target.facts.pid)
-        self.loading = self._load(is_in_lock=self._is_in_lock)
-        self._wait: LockWait | None = None
-        self._check_at = time.monotonic() + _LOCK_AFTER_S
+        self._is_past = _is_kept_in_lock(target.facts.pid)
+        self.loading = self._past(is_in_lock=True) if self._is_past else self._by_main_thread()
+        self._wait: Wait | None = None
+        self._check_at = time.monotonic() + _KEPT_AFTER_S
 
-    def check_lock(self) -> None:
-        """Go past the main thread once it was found twice in the same wait for a lock; raises CannotLoadError."""
+    def check_wait(self) -> None:
+        """Go past the main thread once it was found twice in the same wait; raises CannotLoadError."""
         now = time.monotonic()
-        if self._is_in_lock or now < self._check_at:
+        if self._is_past or now < self._check_at:
             return
-        before, self._wait = self._wait, lock_wait(self.loading.pid)
-        self._check_at = now + _LOCK_AFTER_S
+        before, self._wait = self._wait, wait_of_main_thread(self.loading.pid)
+        self._check_at = now + _KEPT_AFTER_S
         if self._wait is not None and self._wait == before:
             self.loading.withdraw()
-            self._is_in_lock = True
-            self.loading = self._load(is_in_lock=True)
+            self._is_past = True
+            self.loading = self._past(is_in_lock=self._wait.is_for_lock)
 
-    def _load(self, *, is_in_lock: bool) -> Loading:
+    def _past(self, *, is_in_lock: bool) -> Loading:
         try:
-            return load(self._target, is_in_lock=is_in_lock)
+            return load(self._target, is_in_lock=is_in_lock, is_asleep=not is_in_lock)
+        except Refused:
+            return self._by_main_thread()
+
+    def _by_main_thread(self) -> Loading:
+        try:
+            return load(self._target)
         except Refused as refusal:
             raise _sentences(refusal) from refusal
 
@@ -85,13 +94,15 @@ def _is_kept_in_lock(pid: int) -> bool:
 
     A call that is queued there stays in the interpreter's queue of 32 until the main thread comes back.
     """
-    first = lock_wait(pid)
-    deadline = time.monotonic() + _LOCK_AFTER_S
-    while first is not None and time.monotonic() < deadline:
+    first = wait_of_main_thread(pid)
+    if first is None or not first.is_for_lock:
+        return False
+    deadline = time.monotonic() + _KEPT_AFTER_S
+    while time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        if lock_wait(pid) != first:
+        if wait_of_main_thread(pid) != first:
             return False
-    return first is not None
+    return True
 
 
 def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | None) -> None:
@@ -107,7 +118,7 @@ def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | Non
             cause = f"The probe could not start in process {loading.pid}: {progress.trouble}."
             raise CannotLoadError(cause)
         if progress.phase is Phase.WAITING:
-            attempt.check_lock()
+            attempt.check_wait()
         now = time.monotonic()
         if limit_s is not None and now > began + limit_s:
             cause = f"Process {loading.pid} did not load the probe within {limit_s:.0f} s: {_place(loading, progress)}"

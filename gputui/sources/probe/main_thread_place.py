@@ -52,31 +52,39 @@ def place_of_main_thread(pid: int, stopped_at: int) -> str:
     return f"Its main thread waits for {reading}{called_from}{at_line}."
 
 
-class LockWait(NamedTuple):
+class Wait(NamedTuple):
     """One wait of the main thread: the system call's arguments, and how often the thread has been switched."""
 
     arguments: tuple[int, ...]
     switches: tuple[bytes, ...]
+    is_for_lock: bool
 
 
-def lock_wait(pid: int) -> LockWait | None:
-    """The wait for a lock, a condition or another thread in which Python's own code is; None for anything else.
+def wait_of_main_thread(pid: int) -> Wait | None:
+    """The wait for a lock, a condition or another thread in which Python's own code is, or for anything but a lock.
 
-    Two equal ones say that the thread has not moved in between.
+    None if the main thread does not wait, or for a lock of other code. Two equal ones say that it has not moved in
+    between.
     """
     machine, proc = MACHINES.get(os.uname().machine), ProcFs()
     try:
         status = Path(f"/proc/{pid}/task/{pid}/status").read_bytes()
         system_call = proc.system_call(pid)
-        if machine is None or system_call is None or system_call.number not in machine.lock_waits:
+        if machine is None or system_call is None or system_call.number not in machine.sleeps | machine.lock_waits:
             return None
-        code = [mapping for mapping in mappings(pid) if "x" in mapping.permissions and mapping.path]
-        if not _PYTHON.match(_first_library(_stack(proc, pid), code)):
+        is_for_lock = system_call.number in machine.lock_waits
+        if is_for_lock and not _is_in_python(proc, pid):
             return None
     except (OSError, MalformedError):
         return None
     switches = tuple(line for line in status.splitlines() if b"ctxt_switches" in line)
-    return LockWait(tuple(system_call.arguments), switches)
+    return Wait(tuple(system_call.arguments), switches, is_for_lock)
+
+
+def _is_in_python(proc: ProcFs, pid: int) -> bool:
+    """Whether a waiting main thread was sent there by Python's own code."""
+    code = [mapping for mapping in mappings(pid) if "x" in mapping.permissions and mapping.path]
+    return bool(_PYTHON.match(_first_library(_stack(proc, pid), code)))
 
 
 def _python_line(proc: ProcFs, pid: int, mapped: list[Mapping]) -> str:
