@@ -185,8 +185,11 @@ def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
 
 def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
     """The container that had more elements than a look had time for, if they make up most of the nameless memory."""
-    rest = [(holder, holder.elements - len(holder.addresses)) for holder in holders if holder.addresses]
-    sizes = [(holder, holder.bytes * left // len(holder.addresses)) for holder, left in rest if left > 0]
+    sizes = [
+        (holder, holder.bytes * (holder.elements - holder.read_elements) // holder.read_elements)
+        for holder in holders
+        if 0 < holder.read_elements < holder.elements
+    ]
     holder, unread_bytes = max(sizes, key=lambda size: size[1], default=(None, 0))
     return holder if 2 * unread_bytes >= largest.bytes else None
 

@@ -28,6 +28,8 @@ LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
+RECORDS_SHARE = 0.5
+"""Of the time for a search: what it finds must be recorded, too."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
@@ -185,7 +187,7 @@ class VariableSearch:
         if not self._memory.reads_records:
             return False
         start = 0 if size == count else self._memory.starts[id(value)]
-        found = self._records.elements(value, kind, named.name, start, meter)
+        found = self._records.elements(value, kind, named.name, start, meter.part(RECORDS_SHARE))
         if size > count:
             self._memory.starts[id(value)] = start + count
         is_new = [ident not in self._seen for ident in map(id, found.tensors)]

@@ -92,9 +92,16 @@ def test_a_growing_variable_is_the_likely_holder_of_memory_without_a_name():
     assert "blocks without a known owner, most likely losses (train.py:9 in step): 900 MiB" in answer.sentence
 
 
-@pytest.mark.parametrize(("elements", "likely"), [(20_000, ", most likely table (train.py:9 in step)"), (1000, "")])
-def test_a_list_of_more_elements_than_were_read_is_the_likely_holder_too(elements: int, likely: str):
-    read = [Tensor(1, f"table[{n}] (train.py:9 in step)", X) for n in range(100)]
+LIKELY = ", most likely table (train.py:9 in step)"
+
+
+@pytest.mark.parametrize(
+    ("elements", "name", "likely"),
+    [(20_000, "table[{0}]", LIKELY), (1000, "table[{0}]", ""), (2600, "table[{1}].part{2}", LIKELY)],
+)
+def test_a_list_of_more_elements_than_were_read_is_the_likely_holder_too(elements: int, name: str, likely: str):
+    names = [name.format(n, n // 2, n % 2) for n in range(100)]
+    read = [Tensor(1, f"{name} (train.py:9 in step)", X) for name in names]
     seen = moment(row(*MODEL, Tensor(9000, "", Category.UNATTRIBUTED), *read))
     assert seen.look is not None
     assert seen.look.inventory is not None

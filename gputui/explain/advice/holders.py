@@ -57,6 +57,8 @@ class Holder:
     addresses: tuple[int, ...] = ()
     elements: int = 0
     """How many it has if it is a container."""
+    read_elements: int = 0
+    """How many of these the look has found memory in."""
 
     @property
     def label(self) -> str:
@@ -75,6 +77,7 @@ class _Group:
     members: set[str] = field(default_factory=set)
     locals: Counter[str] = field(default_factory=Counter)
     exceptions: set[str] = field(default_factory=set)
+    elements: set[str] = field(default_factory=set)
 
 
 def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tuple[Holder, ...]:
@@ -184,6 +187,8 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
 def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
     label = owner.kept_by or owner.name
     group.place = group.place or place(label)
+    if label.startswith(f"{group.name}["):
+        group.elements.add(label[len(group.name) + 1 : label.find("]", len(group.name))])
     if owner.saved_by:
         group.operations[owner.saved_by] += 1
         group.members.add(owner.kept_by)
@@ -209,7 +214,8 @@ def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) 
     addresses = tuple(address for _, address in sorted(group.blocks, reverse=True))
     is_variable = key[0] == "variable"
     shown_at = (where or group.place) if is_variable else ""
-    return Holder(key, name, group.bytes, keeps, shown_at, addresses, container.elements if container else 0)
+    elements = (container.elements, len(group.elements)) if container else (0, 0)
+    return Holder(key, name, group.bytes, keeps, shown_at, addresses, *elements)
 
 
 def _keeps(key: HolderKey, group: _Group, container: Container | None) -> str:
