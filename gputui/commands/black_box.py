@@ -86,19 +86,22 @@ def _error(box: BlackBox | str) -> str:
     asked = f"{format_bytes(failure.requested_bytes)} asked for on device {failure.device}"
     if failure.asked_by:
         asked = asked_words(failure)
-    top = _top_holder(box, analysis)
+    top = _top_holder(box, analysis, likely="most likely ")
     if analysis is None or top is None:
         return asked
     return f"{asked}; {top[0]} held {format_bytes(top[1])} of {format_bytes(analysis.reserved_bytes)}"
 
 
-def _top_holder(box: BlackBox, analysis: FailureAnalysis | None) -> tuple[str, int] | None:
-    """The name and bytes of who held most: what the first lines of Why name, or else a kind of memory."""
+def _top_holder(box: BlackBox, analysis: FailureAnalysis | None, likely: str = "") -> tuple[str, int] | None:
+    """The name and bytes of who held most: what the first lines of Why name, or else a kind of memory.
+
+    With `likely`, the variable that is likely to hold memory without a name stands for it, after this word.
+    """
     device = next((one for one in box.moment.devices if one.index == box.failure.device), None)
     answer = device and verdict(box.moment, device, looks=[look_holders(box.moment, device)])
     if answer and answer.holders:
         largest = answer.holders[0].holder
-        return largest.name, largest.bytes
+        return f"{likely}{answer.suspect}" if likely and answer.suspect else largest.name, largest.bytes
     part = next(iter(analysis.parts), None) if analysis else None
     return (part.name, part.bytes) if part else None
 

@@ -63,6 +63,8 @@ class Verdict:
     """What the largest look so far held, where that is less than the peak."""
     nameless: str = ""
     needs_look: bool = False
+    suspect: str = ""
+    """The variable that is likely to hold most memory, where that has no name."""
 
 
 def verdict(
@@ -105,6 +107,7 @@ def verdict(
         peak=_peak(device, looks),
         nameless=nameless,
         needs_look=needs_look,
+        suspect=suspect.name if suspect and largest.key[0] in _NAMELESS else "",
     )
 
 

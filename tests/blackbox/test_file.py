@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,14 +16,17 @@ from gputui import environment
 from gputui.commands.black_box import run as run_listing
 from gputui.errors import GputuiError
 from gputui.model.target import DisconnectKind
+from gputui.model.tensors import Category, Container
 from gputui.probe import blackbox_file
 from gputui.protocol import black_boxes, frames
 from gputui.sources.files import black_box
 from gputui.sources.files.black_box import NoBlackBoxError, read
 from gputui.sources.files.black_box_folder import folder_of, kept_files
+from gputui.sources.files.recording.records import plain
 from gputui.units import MIB
 from tests.attach.command import gputui
-from tests.blackbox.messages import FAILURE, look, write
+from tests.blackbox.messages import FAILURE, by_columns, look, messages, write
+from tests.explain.moments import Tensor, moment, row
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -202,6 +206,21 @@ def test_the_listing_has_the_newest_first(tmp_path: Path, capsys: pytest.Capture
     entries = json.loads(capsys.readouterr().out)["black_boxes"]
     assert entries[0]["top_holder"] == {"name": "model.weight", "bytes": 2048 * MIB}
     assert "not a black box" in entries[-1]["problem"]
+
+
+def test_the_listing_names_the_likely_holder_of_memory_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_part = [Tensor(8, f"samples[{n}] (train.py:9 in step)") for n in range(8)]
+    held = moment(row(*read_part, Tensor(2048, "", Category.UNATTRIBUTED))).look
+    assert held is not None
+    assert held.inventory is not None
+    samples = Container(7, "samples", "train.py:9 in step", "", "list", 264)
+    held = replace(held, inventory=replace(held.inventory, containers=(samples,)))
+    parts = [*messages()[:-1], {"type": "look", **by_columns(plain(held))}]
+    blackbox_file.write(str(tmp_path), "train", 1, parts)
+    assert run_listing(["--dir", str(tmp_path)]) == 0
+    assert "; most likely samples held 2.0 GiB of " in capsys.readouterr().out
 
 
 def test_a_file_in_the_home_is_listed_as_one_types_it(
