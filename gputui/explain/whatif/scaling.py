@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping
 
 from gputui.explain.whatif.operations import FOREVER, Operations, lifetimes
 
@@ -21,6 +22,8 @@ WORKSPACES_BYTES = (8_519_680, 33_554_432, 1 << 20)
 """cuBLAS's workspaces (before and on compute capability 9.0) and cuBLASLt's, which PyTorch's allocator holds."""
 FEW = 0.05
 """A share of the activations alive at the peak: so many may outlive a gradient, such as outputs that are kept."""
+FEWEST_INPUTS = 16
+"""A weight is as many times as large as its bias, at least."""
 SAME_BEFORE = 8
 """Two requests are the same one of two steps where so many before them are of the same sizes."""
 
@@ -37,9 +40,12 @@ def varying(operations: Operations) -> bytes:
     workspaces = _workspaces(births, deaths, varies, sizes, fixed)
     for number in workspaces:
         varies[number] = 0
+    casts = _casts(births, deaths, sizes, fixed)
+    for number in casts:
+        varies[number] = 0
     most_alive = _most_alive(births, deaths, varies)
     for number in _look_like_activations(births, deaths, varies, sizes, FEW * most_alive):
-        varies[number] = number not in workspaces
+        varies[number] = number not in workspaces and number not in casts
     _as_a_step_earlier(varies, renewed, deaths, sizes, fixed)
     return bytes(varies)
 
@@ -78,7 +84,9 @@ def _workspaces(
 ) -> set[int]:
     """Allocations during whose life nothing varying is made, as is true for all of their size; one is freed at once.
 
-    In a backward pass the gradients of a weight and a bias are made while a convolution's workspace is there.
+    In a backward pass the gradients of a weight and a bias are made while a convolution's workspace is there. Where
+    they are made right after it, and it is freed right after the last of them, only it itself must be quiet, and those
+    of its size that are freed at once: an activation can have that size by chance.
     """
     made = sorted(birth for birth, flag in zip(births, varies, strict=True) if flag)
     lives = [death - birth for birth, death in zip(births, deaths, strict=True)]
@@ -86,7 +94,46 @@ def _workspaces(
     columns = list(zip(sizes, lives, quiet, strict=True))
     at_once = {size for size, life, _ in columns if life == 1 and size >= SMALLEST_SCALED_BYTES}
     at_once -= {size for size, _, is_quiet in columns if not is_quiet and size not in fixed}
-    return {number for number, (size, _, is_quiet) in enumerate(columns) if is_quiet and size in at_once}
+    weights = {birth: death for birth, death, size in zip(births, deaths, sizes, strict=True) if size in fixed}
+    around = {
+        number
+        for number, (birth, death, is_quiet) in enumerate(zip(births, deaths, quiet, strict=True))
+        if varies[number] and is_quiet and birth >= 0 and birth + 1 in weights and weights.get(death - 1, 0) > death
+    }
+    by_chance = {sizes[number] for number in around}
+    return around | {
+        number
+        for number, (size, life, is_quiet) in enumerate(columns)
+        if is_quiet and (size in at_once or (life == 1 and size in by_chance))
+    }
+
+
+def _casts(births: array[int], deaths: array[int], sizes: array[int], fixed: set[int]) -> set[int]:
+    """Copies of weights in half precision, and gradients in it, as `torch.autocast` makes them.
+
+    Such a gradient is freed right after the one in single precision was made of it, of twice its size. There is one
+    for each weight, and so for each copy; where an activation has that size by chance, a copy is one that was made
+    right after that of its bias.
+    """
+    born = dict(zip(births, sizes, strict=True))
+    gradients: dict[int, list[int]] = {}
+    candidates: dict[int, list[int]] = {}
+    for number, (death, size) in enumerate(zip(deaths, sizes, strict=True)):
+        if death != FOREVER and size >= SMALLEST_SCALED_BYTES and 2 * size in fixed:
+            kind = gradients if born.get(death - 1) == 2 * size else candidates
+            kind.setdefault(size, []).append(number)
+    found = {number for numbers in gradients.values() for number in numbers}
+    for size in gradients.keys() & candidates.keys():
+        made, numbers = gradients[size], candidates[size]
+        before = sum(number < made[-1] for number in numbers)  # the trace may end between forward and backward
+        after = sum(number > numbers[0] for number in made)
+        found.update(n for n in numbers if before <= after or _is_after_its_bias(births[n], size, born, fixed))
+    return found
+
+
+def _is_after_its_bias(birth: int, size: int, born: Mapping[int, int], fixed: set[int]) -> bool:
+    before = born.get(birth - 1, size)
+    return FEWEST_INPUTS * before <= size and 2 * before in fixed
 
 
 def _most_alive(births: array[int], deaths: array[int], varies: bytearray) -> int:
