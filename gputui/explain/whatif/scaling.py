@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gputui.explain.whatif.operations import FOREVER, Operations, lifetimes
 
@@ -31,8 +31,30 @@ SAME_BEFORE = 8
 def varying(operations: Operations) -> bytes:
     """For each allocation 1 if its size is in proportion to the batch, else 0."""
     births, deaths = lifetimes(operations)
-    sizes = operations.sizes_bytes
-    renewed = _renewed(births, deaths, sizes, len(operations.kinds))
+    all_sizes = operations.sizes_bytes
+    kept = [n for n, size in enumerate(all_sizes) if size not in WORKSPACES_BYTES or deaths[n] != births[n] + 1]
+    sizes = array("Q", map(all_sizes.__getitem__, kept))
+    flags = _flags(*_places(births, deaths, kept), sizes)
+    varies = bytearray(len(all_sizes))
+    for number, flag in zip(kept, flags, strict=True):
+        varies[number] = flag
+    return bytes(varies)
+
+
+def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tuple[array[int], array[int], int]:
+    """When those allocations are made and freed, and the end, where nothing is made and freed but they.
+
+    PyTorch 2.15 takes a workspace of cuBLAS for each multiplication: as many as the batch has samples.
+    """
+    places = sorted(
+        {births[n] for n in kept if births[n] >= 0} | {deaths[n] for n in kept if deaths[n] != FOREVER}
+    )  # fmt: skip
+    new = {place: position for position, place in enumerate(places)} | {-1: -1, FOREVER: FOREVER}
+    return array("q", [new[births[n]] for n in kept]), array("q", [new[deaths[n]] for n in kept]), len(places)
+
+
+def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int]) -> bytearray:
+    renewed = _renewed(births, deaths, sizes, end)
     stays = [death == FOREVER and not is_new for death, is_new in zip(deaths, renewed, strict=True)]
     fixed = {size for size, is_lasting in zip(sizes, stays, strict=True) if is_lasting}
     fixed.update(WORKSPACES_BYTES)
@@ -47,7 +69,7 @@ def varying(operations: Operations) -> bytes:
     for number in _look_like_activations(births, deaths, varies, sizes, FEW * most_alive):
         varies[number] = number not in workspaces and number not in casts
     _as_a_step_earlier(varies, renewed, deaths, sizes, fixed)
-    return bytes(varies)
+    return varies
 
 
 def _renewed(births: array[int], deaths: array[int], sizes: array[int], end: int) -> bytes:

@@ -134,14 +134,18 @@ def table(baseline: Answer, answers: Sequence[Answer], width: int) -> list[str]:
     """The recorded case, then the others: those that take least first, those that do not fit last."""
     rows = [HEADINGS, *(_row(baseline, answer) for answer in (baseline, *by_saving(answers)))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * len(HEADINGS)))
+    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * (len(HEADINGS) - 1)))
     return [
         "  ".join(
-            text[: widths[column]].ljust(widths[column]) if column in (0, 4) else text.rjust(widths[column])
+            _cut(text, widths[column]).ljust(widths[column]) if column in (0, 4) else text.rjust(widths[column])
             for column, text in enumerate(row)
         ).rstrip()
         for row in rows
     ]
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "~"
 
 
 def by_saving(answers: Sequence[Answer]) -> list[Answer]:
