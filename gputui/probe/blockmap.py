@@ -19,6 +19,7 @@ from typing import Any
 from gputui.probe.allocator import DEFAULT_POOL, RawMap
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.pools import PoolUse
+from gputui.protocol.trace_events import NOT_PYTHON
 
 COLUMNS = ("address", "size_bytes", "requested_bytes", "state")
 """The fields of `gputui.model.allocator.Block` that every block has."""
@@ -112,12 +113,21 @@ def _torch_folder() -> str:
     return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep
 
 
+@lru_cache(maxsize=4096)
+def _is_python(file: str) -> bool:
+    return NOT_PYTHON.fullmatch(file) is None
+
+
 def _site(frames: list[dict[str, Any]] | None) -> dict[str, Any] | None:
-    """The innermost frame outside PyTorch, or the innermost of all; None without frames."""
-    if not frames:
+    """The innermost Python frame outside PyTorch, or the innermost of all; None without frames.
+
+    A history with C++ stacks, PyTorch's default, has the frames of C++ among them, and begins with PyTorch's own.
+    """
+    of_python = [frame for frame in frames or () if _is_python(frame["filename"])]
+    if not of_python:
         return None
-    outside = (frame for frame in frames if not frame["filename"].startswith(_torch_folder()))
-    site = next(outside, frames[0])
+    outside = (frame for frame in of_python if not frame["filename"].startswith(_torch_folder()))
+    site = next(outside, of_python[0])
     return {"file": site["filename"], "line": site["line"], "function": site["name"]}
 
 

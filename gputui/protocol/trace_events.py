@@ -1,6 +1,8 @@
-"""The events of PyTorch's allocator, as the probe sends them: by their place in a list of names."""
+"""The events of PyTorch's allocator, by their place in a list of names, and which frames are those of C++."""
 
 from __future__ import annotations
+
+import re
 
 ACTIONS = (
     "alloc",
@@ -14,3 +16,11 @@ ACTIONS = (
     "oom",
 )
 """PyTorch's names of the events (`TraceEntry::Action`), in the order of the numbers in `gputui.model.trace`."""
+
+NOT_PYTHON = re.compile(
+    r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|S|so[.\d]*))(:\d+)?|", re.ASCII
+)
+"""File names of C and C++ frames, which `stacks="all"` adds; "??" and "" stand for an unknown file.
+
+Newer versions of PyTorch name the library, or the interpreter's own program.
+"""

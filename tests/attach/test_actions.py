@@ -199,6 +199,24 @@ def test_new_blocks_have_a_call_site_once_memory_history_is_on(torch_python: Pyt
         assert client.run_action(ActionName.HISTORY_OFF).reason == "Memory history is off already."
 
 
+ALL_STACKS = """
+    if device == "cuda":
+        torch.cuda.memory._record_memory_history(stacks="all")
+"""
+
+
+@pytest.mark.every_torch
+def test_blocks_have_pythons_line_where_the_program_records_stacks_of_cpp_too(torch_python: Python) -> None:
+    child, has_cuda = start(torch_python, FRAGMENTS + WAITING + ALL_STACKS + MADE_LATER + STILL)
+    (torch_python.folder / "make").touch()
+    child.expect("made")
+    line = 1 + (torch_python.folder / "train.py").read_text().split("\n").index(
+        "    return torch.ones(100_000, device=device)  # the line"
+    )
+    with child.attach() as client:
+        assert sites(client) == ({f"train.py:{line} in made_later"} if has_cuda else set())
+
+
 RECORDER = """
     def report():
         if device == "cuda":

@@ -80,7 +80,9 @@ def test_the_program_can_be_attached_to_by_its_pid(python: Python) -> None:
 
 
 def test_attaching_to_a_launcher_names_its_children(python: Python) -> None:
-    (python.folder / "wait.py").write_text("import os; print('ready', os.getpid(), flush=True); input()")
+    (python.folder / "wait.py").write_text(
+        "import os, sys; sys.stdout.write(f'ready {os.getpid()}\\n'); sys.stdout.flush(); input()"  # in one write
+    )
     child = python.run([*RUN, "sh", "-c", f"{python.path} wait.py; true"])
     pid = child.expect("ready")
     with pytest.raises(listing.CannotAttachError, match=f"processes that it started .* gputui attach {pid}"):
@@ -91,7 +93,9 @@ def test_attaching_to_a_launcher_names_its_children(python: Python) -> None:
 def test_a_command_about_a_launcher_names_itself_with_its_children(
     python: Python, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    (python.folder / "wait.py").write_text("import os; print('ready', os.getpid(), flush=True); input()")
+    (python.folder / "wait.py").write_text(
+        "import os, sys; sys.stdout.write(f'ready {os.getpid()}\\n'); sys.stdout.flush(); input()"  # in one write
+    )
     child = python.run([*RUN, "sh", "-c", f"exec 3<&0; {python.path} wait.py <&3 & {python.path} wait.py; true"])
     first, second = sorted(int(child.expect("ready")) for _ in range(2))
     assert cli.main([words[0], str(child.pid), *words[1:]]) == 1

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 
 from gputui.model.allocator import CallSite
 from gputui.model.tensors import Category
+from gputui.protocol.trace_events import NOT_PYTHON
 from gputui.sources.files.torch_snapshot.fields import Entry, fail, integer, text
 
 _CATEGORIES = {category.value: category for category in Category}
-_NOT_PYTHON = re.compile(
-    r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|S|so[.\d]*))(:\d+)?|", re.ASCII
-)
-"""File names of C and C++ frames, which `stacks="all"` adds; "??" and "" stand for an unknown file.
-
-Newer versions of PyTorch name the library, or the interpreter's own program.
-"""
 _OF_TORCH = re.compile(r"(.*/)?((site|dist)-packages|pytorch)/torch/.*", re.ASCII)
 LONGEST_STACK = 10_000
 """Deeper than the deepest recursion that Python allows by default."""
@@ -43,7 +37,7 @@ class Frames:
         """None for a frame that is not Python's."""
         key = (text(frame, "filename"), integer(frame, "line", 0), text(frame, "name"))
         if key not in self._sites:
-            self._sites[key] = None if _NOT_PYTHON.fullmatch(key[0]) else CallSite(*key)
+            self._sites[key] = None if NOT_PYTHON.fullmatch(key[0]) else CallSite(*key)
         return self._sites[key]
 
 
