@@ -13,6 +13,7 @@ from gputui.commands.open import format_of
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.progress import WorkProgress
 from gputui.commands.step import recording_of
+from gputui.commands.whatif_report import whatif_report
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.whatif.ahead import recorded_ahead
 from gputui.explain.whatif.by_hand import batch_label, batch_of, bytes_of
@@ -28,7 +29,7 @@ from gputui.explain.whatif.changes import BY_NAME, label_of, names_of
 from gputui.explain.whatif.document import whatif_document
 from gputui.explain.whatif.recorded import Recorded, devices_of, recorded_from, recorded_of
 from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
-from gputui.explain.whatif.words import problems_of, report
+from gputui.explain.whatif.words import problems_of
 from gputui.model.allocator import AllocatorSettings
 from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
@@ -137,7 +138,7 @@ def _answer(recorded: Recorded, asked: Sequence[Case], device_memory: int | None
     if as_json:
         put(json.dumps(whatif_document(recorded, baseline, rest, largest, problems)) + "\n")
     else:
-        put(report(baseline, rest, largest, problems, output_width(PIPE_COLUMNS)))
+        put(whatif_report(baseline, rest, largest, problems, output_width(PIPE_COLUMNS)))
     return 0
 
 

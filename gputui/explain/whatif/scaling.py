@@ -5,7 +5,8 @@ there before the trace and after it, or is never freed, and is not what each ste
 such a size by chance: then how long it lives decides. A gradient outlives the activations that are there when it is
 made, and where an optimizer works there are hardly any; an activation dies before those made earlier. The result of an
 operation lives until another has made something of it: a size of which that is true for none, and which was freed at
-once somewhere, is that of the workspace of an operation, such as a convolution's for one sample.
+once somewhere, is that of the workspace of an operation, such as a convolution's for one sample. Copies of weights in
+half precision keep their sizes, too: a gradient of the same size shows that there are some.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def varying(operations: Operations) -> bytes:
 
 
 def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tuple[array[int], array[int], int]:
-    """When those allocations are made and freed, and the end, where nothing is made and freed but they.
+    """When each of `kept` is made and freed, counted in their own events alone, and how many such events there are.
 
     PyTorch 2.15 takes a workspace of cuBLAS for each multiplication: as many as the batch has samples.
     """
@@ -54,6 +55,7 @@ def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tupl
 
 
 def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int]) -> bytearray:
+    """The same of these allocations alone, over `end` places."""
     renewed = _renewed(births, deaths, sizes, end)
     stays = [death == FOREVER and not is_new for death, is_new in zip(deaths, renewed, strict=True)]
     fixed = {size for size, is_lasting in zip(sizes, stays, strict=True) if is_lasting}

@@ -1,18 +1,16 @@
-"""A what-if as text for people: the best answer first, then a table of all cases."""
+"""The outcome of a what-if in sentences: what would save the most, the largest batch, and what is not sure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.explain.whatif.cases import Answer, Known, LargestBatch
+from gputui.explain.whatif.cases import Answer, LargestBatch
 from gputui.explain.whatif.changes import EVALUATION
 from gputui.explain.whatif.recorded import Recorded
 from gputui.units import format_bytes
 
 WORTH_SAYING = 0.01
 """A share of what is reserved: smaller savings are not worth a change."""
-BAR_CELLS = 20
-HEADINGS = ("case", "peak reserved", "change", "peak allocated", "known")
 
 
 _HOW_BEFORE = {
@@ -109,19 +107,6 @@ def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
     return problems
 
 
-def report(
-    baseline: Answer, answers: Sequence[Answer], largest: LargestBatch | None, problems: Sequence[str], width: int
-) -> str:
-    """Lines of text: the headline, the largest batch, the table, and the problems."""
-    lines = [headline(baseline, answers)]
-    if largest is not None:
-        lines.append(largest_words(largest))
-    lines.append("")
-    lines += table(baseline, answers, width)
-    lines += ["", *problems] if problems else []
-    return "\n".join(lines) + "\n"
-
-
 def largest_words(largest: LargestBatch) -> str:
     """The largest batch that fits, in a sentence."""
     return (
@@ -130,39 +115,6 @@ def largest_words(largest: LargestBatch) -> str:
     )
 
 
-def table(baseline: Answer, answers: Sequence[Answer], width: int) -> list[str]:
-    """The recorded case, then the others: those that take least first, those that do not fit last."""
-    rows = [HEADINGS, *(_row(baseline, answer) for answer in (baseline, *by_saving(answers)))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * (len(HEADINGS) - 1)))
-    return [
-        "  ".join(
-            _cut(text, widths[column]).ljust(widths[column]) if column in (0, 4) else text.rjust(widths[column])
-            for column, text in enumerate(row)
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "~"
-
-
 def by_saving(answers: Sequence[Answer]) -> list[Answer]:
     """Those that take least first, those that run out of memory last."""
     return sorted(answers, key=lambda answer: (answer.outcome.is_out_of_memory, answer.outcome.peak_reserved_bytes))
-
-
-def _row(baseline: Answer, answer: Answer) -> tuple[str, ...]:
-    outcome = answer.outcome
-    if outcome.is_out_of_memory:
-        return answer.case.label, "out of memory", "", format_bytes(outcome.peak_allocated_bytes), answer.known.value
-    change = outcome.peak_reserved_bytes - baseline.outcome.peak_reserved_bytes
-    known = answer.known.value if answer.known is not Known.EXACT else "exact"
-    return (
-        answer.case.label,
-        format_bytes(outcome.peak_reserved_bytes),
-        f"{'+' if change > 0 else ''}{format_bytes(change)}" if change else "",
-        format_bytes(outcome.peak_allocated_bytes),
-        known,
-    )
