@@ -22,7 +22,7 @@ from gputui.settings import Settings
 from gputui.sources.procfs import ProcFs
 
 HELP = """\
-usage: gputui run [--black-box DIR | --no-black-box] PROGRAM [argument ...]
+usage: gputui run [--black-box DIR | --no-black-box] [--memory-history] PROGRAM [argument ...]
 
 Runs a program with the probe loaded, so that `gputui attach` can look inside it:
 
@@ -39,6 +39,8 @@ When the program runs out of GPU memory, the probe keeps what held it in a black
 
   --black-box DIR   keep them in this folder instead of $XDG_STATE_HOME/gputui (by default ~/.local/state/gputui)
   --no-black-box    keep none
+  --memory-history  record allocations all the time, so that a black box shows the last steps before the error, and
+                    `gputui whatif` says which settings or batch would have fitted; steps take a little longer
 """
 PRELOAD = Path(gputui.__file__).parent / "probe" / "preload"
 
@@ -57,29 +59,38 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Become the program that `arguments` name; returns only for --help."""
     if arguments[:1] not in (["--help"], ["-h"]):
         variables = _environment()
-        arguments = _with_black_box(variables, arguments)
+        arguments = _with_options(variables, arguments)
         _become(_command_line(arguments), variables)
     put(HELP)
     return 0
 
 
-def _with_black_box(variables: dict[str, str], arguments: list[str]) -> list[str]:
-    """Tell the probe where to keep black boxes, and return the arguments without the options for that."""
-    word, _, folder = arguments[0].partition("=") if arguments else ("", "", "")
-    if word == "--no-black-box":
-        variables.pop(environment.BLACK_BOX, None)
-        return arguments[1:]
-    if word == "--black-box":
-        used = 1 if folder else 2
-        folder = folder or "".join(arguments[1:2])
-        if not folder:
-            cause = "--black-box needs a folder."
-            raise UsageError(cause, "For example: gputui run --black-box out train.py.")
-        variables[environment.BLACK_BOX] = str(Path(folder).absolute())
-        return arguments[used:]
+def _with_options(variables: dict[str, str], arguments: list[str]) -> list[str]:
+    """Tell the probe where to keep black boxes and what, and return the arguments without the options for that."""
     default = black_boxes.default_folder(variables)
     if default is not None:
         variables.setdefault(environment.BLACK_BOX, default)
+    has_history = False
+    while arguments:
+        word, _, folder = arguments[0].partition("=")
+        used = 1
+        if arguments[0] == "--memory-history":
+            variables[environment.MEMORY_HISTORY], has_history = "1", True
+        elif arguments[0] == "--no-black-box":
+            variables.pop(environment.BLACK_BOX, None)
+        elif word == "--black-box":
+            used = 1 if folder else 2
+            folder = folder or "".join(arguments[1:2])
+            if not folder:
+                cause = "--black-box needs a folder."
+                raise UsageError(cause, "For example: gputui run --black-box out train.py.")
+            variables[environment.BLACK_BOX] = str(Path(folder).absolute())
+        else:
+            break
+        arguments = arguments[used:]
+    if has_history and environment.BLACK_BOX not in variables:
+        cause = "--memory-history needs a black box to keep it in."
+        raise UsageError(cause, "Leave --no-black-box out, or name a folder: --black-box DIR.")
     return arguments
 
 

@@ -29,6 +29,7 @@ BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
 _NO_TORCH = "The program has not imported PyTorch yet."
 _NO_CUDA = "The program has not initialised CUDA yet, so there is nothing for this action to do."
+_KEPT = "The program was started with --memory-history, so its history stays on."
 _IN_A_COLLECTION = "A garbage collection was already running, and Python starts none inside another: try again."
 
 
@@ -106,7 +107,7 @@ class ActionRunner:
 def _end_own_history() -> None:
     module = sys.modules.get("gputui.probe.memory_history")  # not imported: history was never switched on
     if module is not None:
-        module.memory_history.switch_off_if_ours()
+        module.memory_history.viewers_have_left()
 
 
 def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
@@ -236,7 +237,7 @@ def _begin_history(torch: ModuleType, _result: dict[str, Any]) -> str:
 def _end_history(torch: ModuleType, _result: dict[str, Any]) -> str:
     from gputui.probe.memory_history import memory_history
 
-    return memory_history.switch_off(torch)
+    return _KEPT if memory_history.is_kept else memory_history.switch_off(torch)
 
 
 class Action(NamedTuple):

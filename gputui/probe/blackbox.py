@@ -167,10 +167,12 @@ def _attach(torch: Any) -> None:  # noqa: ANN401
     # All that an error needs is imported now: then there may be no descriptor left to read a module with.
     from gputui.probe import blackbox_after, blackbox_file, blackbox_look, blackbox_thread, untraced  # noqa: F401
     from gputui.probe.mainthread import keep_from_compiling
+    from gputui.probe.memory_history import memory_history
 
     atexit.register(_say_where)  # called before what was registered earlier, which may free tensors
     keep_from_compiling(_observe, is_early=True)  # type: ignore[arg-type]
     torch._C._cuda_attach_out_of_memory_observer(_observe)
+    memory_history.keep_trace_if_asked(torch)
 
 
 def _observe(device: int, requested_bytes: int, limit_bytes: int, free_bytes: int) -> None:

@@ -10,22 +10,31 @@ from time import perf_counter, time
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gputui.probe import plain, process, stacks
+from gputui.probe import allocator, plain, process, stacks
 from gputui.probe.budget import Budget
+from gputui.probe.emptied import places_within
 from gputui.probe.look_stops import undisturbed
 from gputui.probe.looks import empty_look
+from gputui.probe.memory_history import memory_history
 from gputui.probe.meter import Meter
 from gputui.probe.torch_reader import TorchReader, attempt, device_statistics, statistics_fields
+from gputui.probe.trace_columns import describe_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gputui.probe.blackbox_after import MemoryFailure
+    from gputui.probe.emptied import Calls
 
 FRAMES_AT_MOST = 100
 READING_MS = 200.0
 """How long map and inventory may take together: what is left of a quarter of a second is for describing and writing."""
 MAP_MS = 100.0
+TENSORS_MS = 80.0
+"""How long the inventory may take at least. Where the program records its memory history, PyTorch's map alone may take
+longer than all of this: it writes out the stacks of all blocks and events."""
+EVENTS_AT_MOST = 200_000
+"""How many of a device's newest events a black box holds."""
 
 
 class Request(NamedTuple):
@@ -56,33 +65,36 @@ class Look:
         self._statistics: dict[str, Any] = {}
         self._failure: dict[str, Any] = {}
         self._greeting: dict[str, Any] = {}
+        self._calls: Calls = None
         describe = partial(_failure, torch, request, number, error)
         self._look["cost"] = undisturbed(partial(self._read, torch, describe), READING_MS)
 
     def messages(self) -> list[dict[str, Any]]:
         """The messages of a black box, as a viewer would get them."""
+        recorded = self._look["map"].traces if self._look["map"] else []
+        traces = [events[-EVENTS_AT_MOST:] for events in recorded]
+        calls = places_within(traces, self._calls)
         self._reader.describe(self._look)
         greeting = {"type": "greeting", **self._greeting}
-        return [greeting, {"type": "statistics", **self._statistics}, self._failure, self._look]
+        messages = [greeting, {"type": "statistics", **self._statistics}, self._failure, self._look]
+        return [*messages, {"type": "traces", **describe_traces(traces, calls)}] if any(traces) else messages
 
     def _read(self, torch: ModuleType, describe: Callable[[list[str]], dict[str, Any]]) -> None:
         problems = self._look["problems"]
         ends_at = perf_counter() + READING_MS / 1000
-        meter = Meter(READING_MS / 1000)
         blocks = sum(device["blocks"] for device in device_statistics(torch, problems))
         plan = Budget().plan("walk", blocks, MAP_MS, is_urgent=True)
         problems += plan.problems
         self._failure = describe(problems)
         has_stopped = threading.get_ident() == threading.main_thread().ident or _is_in_backward(torch)
-        self._reader.read(
-            torch,
-            plan.method,
-            self._look,
-            meter,
-            may_walk=False,  # PyTorch has released by now what can be released, so nobody needs to know what cannot
-            has_map=plan.has_map,
-            in_main_thread=has_stopped,
-        )
+        has_traces = allocator.is_history_enabled(torch)
+        # PyTorch has released by now what can be released, so nobody needs to know what cannot
+        self._reader.read_map(torch, self._look, has_map=plan.has_map, may_walk=False, has_traces=has_traces)
+        self._calls = memory_history.emptied.so_far(torch)
+        ends_at = max(ends_at, perf_counter() + TENSORS_MS / 1000)
+        meter = Meter(ends_at - perf_counter())
+        arguments = torch, plan.method, self._look, meter
+        self._reader.read(*arguments, may_walk=False, has_map=False, in_main_thread=has_stopped)
         self._reader.read_unnamed(torch, self._look, ends_at)
         self._statistics = statistics_fields(torch, problems)
         self._greeting = attempt("The process", problems, process.greeting, []) or _bare_greeting()

@@ -6,13 +6,19 @@ allocator's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, List, Optional, Tuple
 
 _FUNCTIONS = ("_cuda_emptyCache", "_accelerator_emptyCache")
 """What the public functions call, by name in `torch._C`."""
 CALLS_AT_MOST = 10_000
+"""The newest are kept."""
+
+
+Calls = Optional[Tuple[List[List[int]], List[int]]]
+"""How many blocks of each device were requested and freed before each call, and before the end."""
 
 
 class EmptyCacheCalls:
@@ -20,12 +26,12 @@ class EmptyCacheCalls:
 
     def __init__(self) -> None:
         self._replaced: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-        self._calls: list[list[int]] = []
+        self._calls: deque[list[int]] = deque(maxlen=CALLS_AT_MOST)
 
     def begin(self, torch: ModuleType) -> None:
         """Note the calls from now on, those before are forgotten."""
         self.end(torch)
-        self._calls = []
+        self._calls.clear()
         for name in _FUNCTIONS:
             original = getattr(torch._C, name, None)
             if original is not None:
@@ -39,28 +45,32 @@ class EmptyCacheCalls:
             if getattr(torch._C, name, None) is own:
                 setattr(torch._C, name, original)
 
-    def within(self, traces: list[list[dict[str, Any]]], counts: list[int]) -> list[list[int]]:
-        """For each device and call: how many requests and frees of the trace came before it.
-
-        `counts` are those of the moment at which the trace ends.
-        """
-        places = []
-        for device, events in enumerate(traces):
-            kept = sum(event["action"] in ("alloc", "free_requested") for event in events)
-            first = counts[device] - kept
-            places.append([call[device] - first for call in self._calls if call[device] >= first])
-        return places
+    def so_far(self, torch: ModuleType) -> Calls:
+        """The calls that were noted, and the counts of this moment, at which a trace ends; None: none are noted."""
+        return (list(self._calls), requests_and_frees(torch)) if self._replaced else None
 
     def _noting(self, torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
         def empty_cache(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
-            if len(self._calls) < CALLS_AT_MOST:
-                try:
-                    self._calls.append(requests_and_frees(torch))
-                except Exception:  # noqa: BLE001, S110 (in a forked child, say; the program's own call is what counts)
-                    pass
+            try:
+                self._calls.append(requests_and_frees(torch))
+            except Exception:  # noqa: BLE001, S110 (in a forked child, say; the program's own call is what counts)
+                pass
             return original(*arguments, **keywords)
 
         return empty_cache
+
+
+def places_within(traces: Sequence[Sequence[dict[str, Any]]], calls: Calls) -> list[list[int]] | None:
+    """For each device and call: how many requests and frees of the trace came before it; None if none were noted."""
+    if calls is None:
+        return None
+    earlier, counts = calls
+    places = []
+    for device, events in enumerate(traces):
+        kept = sum(event["action"] in ("alloc", "free_requested") for event in events)
+        first = counts[device] - kept
+        places.append([call[device] - first for call in earlier if call[device] >= first])
+    return places
 
 
 def requests_and_frees(torch: ModuleType) -> list[int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui.probe import mainthread, process
 from gputui.probe.actions import RECORD_STEP, counters, forbidden, nothing_done
-from gputui.probe.emptied import EmptyCacheCalls, requests_and_frees
+from gputui.probe.emptied import places_within
 from gputui.probe.look_stops import undisturbed
 from gputui.probe.looks import empty_look
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
@@ -43,9 +43,6 @@ PEAK_WAIT_S = 3.0
 """How often to look for such a moment, and for how long."""
 SAME_STATES = 3
 """How often the program must have come back to the same state."""
-
-emptied = EmptyCacheCalls()
-"""The only one of this process."""
 
 _INTERRUPTED = "A signal handler of the program interrupted the recording."
 _SILENT = "The program allocated and freed no GPU memory for {:.0f} s, so there is no step to show."
@@ -176,8 +173,6 @@ class _Recording:
 
         began = perf_counter()
         reason = memory_history.begin_trace(torch, MAX_EVENTS)
-        if not reason:
-            emptied.begin(torch)
         self._switch_ms = (perf_counter() - began) * 1000
         self._during = [(perf_counter(), self._before[-1][1])]
         return nothing_done(RECORD_STEP, reason) if reason else {}
@@ -196,7 +191,6 @@ class _Recording:
         self._max_events = ring_length(self._switch_ms / 1000, took_s, counts)
         if self._max_events < MAX_EVENTS:
             memory_history.restart_trace(torch, self._max_events)
-            emptied.begin(torch)
             self._during = [(perf_counter(), generation)]
         self._switch_ms = max(self._switch_ms, (perf_counter() - began) * 1000)
         return {}
@@ -241,7 +235,7 @@ class _Recording:
         look = self._look
         assert look is not None
         traces = look["map"].traces if look["map"] is not None else []
-        calls = emptied.within(traces, look.pop("requests_and_frees"))
+        calls = places_within(traces, look.pop("calls"))
         torch_reader.describe(look)
         cost = {
             "before_s": self._before[-1][0] - self._before[0][0],
@@ -272,8 +266,7 @@ def _take(torch: ModuleType, look: dict[str, Any], began: float) -> None:
     from gputui.probe.torch_reader import torch_reader
 
     look["map"] = raw_map = take_map(torch, torch_reader.pools, may_walk=False, has_traces=True)
-    look["requests_and_frees"] = requests_and_frees(torch)
-    emptied.end(torch)
+    look["calls"] = memory_history.emptied.so_far(torch)
     left_s = min(STOP_S * READ_SHARE, STOP_S * 0.8 - (perf_counter() - began))
     torch_reader.read(torch, "walk", look, Meter(max(left_s, 0.005)), may_walk=False, has_map=False)
     look["map"] = raw_map
@@ -292,5 +285,4 @@ def _switch_off() -> None:
     if torch is not None and process.has_cuda(torch):
         from gputui.probe.memory_history import memory_history
 
-        emptied.end(torch)
         memory_history.end_trace(torch)

@@ -76,15 +76,7 @@ class TorchReader:
         probe's own thread, beside which others of the program run.
         """
         problems = look["problems"]
-        began_by_clock = perf_counter()
-        look["statistics"] = look["statistics"] or device_statistics(torch, problems)
-        began = thread_time()
-        if process.has_cuda(torch):
-            if has_map:
-                look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk)
-            look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
-        self.map_ms = (thread_time() - began) * 1000
-        self.map_by_clock_ms = (perf_counter() - began_by_clock) * 1000
+        self.read_map(torch, look, has_map=has_map, may_walk=may_walk)
         self._memory.requested_bytes = _requested_bytes(look)
         frames = stacks.running() if method else []
         if stacks.is_freeing(frames):
@@ -98,6 +90,25 @@ class TorchReader:
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
+
+    def read_map(
+        self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False
+    ) -> None:
+        """Fill in counters, map (with the events of a recorded history if `has_traces`) and settings, if they are not.
+
+        The other arguments are those of `read`.
+        """
+        problems = look["problems"]
+        began_by_clock = perf_counter()
+        look["statistics"] = look["statistics"] or device_statistics(torch, problems)
+        began = thread_time()
+        if process.has_cuda(torch):
+            if has_map:
+                look["map"] = attempt(THE_MAP, problems, self._take_map, torch, may_walk, has_traces)
+            if look["settings"] is None:
+                look["settings"] = _copied(look["map"].settings) if look["map"] else _settings(torch, problems)
+        self.map_ms = (thread_time() - began) * 1000
+        self.map_by_clock_ms = (perf_counter() - began_by_clock) * 1000
 
     def read_unnamed(self, torch: ModuleType, look: dict[str, Any], ends_at: float) -> None:
         """Go on until the inventory of `look` names nearly everything, or until `ends_at` (`perf_counter`).
@@ -172,8 +183,8 @@ class TorchReader:
         """Nobody looks any more: drop what was kept for the next look."""
         self._memory = Memory()
 
-    def _take_map(self, torch: ModuleType, may_walk: bool) -> allocator.RawMap | None:  # noqa: FBT001 (see `attempt`)
-        raw_map = allocator.take_map(torch, self.pools, may_walk=may_walk)
+    def _take_map(self, torch: ModuleType, may_walk: bool, has_traces: bool) -> allocator.RawMap | None:  # noqa: FBT001 (see `attempt`)
+        raw_map = allocator.take_map(torch, self.pools, may_walk=may_walk, has_traces=has_traces)
         if raw_map is not None:
             blockmap.compact_in_stop(raw_map)
         return raw_map

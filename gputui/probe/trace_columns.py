@@ -51,15 +51,15 @@ class _Stacks:
         return number
 
 
-def describe_traces(traces: list[list[dict[str, Any]]], calls: list[list[int]]) -> dict[str, Any]:
+def describe_traces(traces: list[list[dict[str, Any]]], calls: list[list[int]] | None = None) -> dict[str, Any]:
     """The traces as `gputui.sources.probe.step_message` reads them; empties the lists.
 
-    `calls` are those of `empty_cache()`, for each device.
+    `calls` are those of `empty_cache()`, for each device; None if they were not noted.
     """
     stacks = _Stacks()
     numbers = {name: number for number, name in enumerate(ACTIONS)}
     columns = [
-        {**_columns(device, events, numbers, stacks), "empty_cache_calls": calls[device]}
+        {**_columns(device, events, numbers, stacks), "empty_cache_calls": calls[device] if calls else None}
         for device, events in enumerate(traces)
         if any(map(_is_kept, events))
     ]
@@ -71,9 +71,10 @@ def _is_kept(event: dict[str, Any]) -> bool:
 
 
 def _columns(device: int, events: list[dict[str, Any]], numbers: dict[str, int], stacks: _Stacks) -> dict[str, Any]:
-    names = ("actions", "addresses", "sizes_bytes", "streams", "times_us", "stacks")
+    names = ("actions", "addresses", "sizes_bytes", "streams", "times_us", "stacks", "pools")
     columns: dict[str, list[int]] = {name: [] for name in names}
-    actions, addresses, sizes, streams, times, places = columns.values()
+    actions, addresses, sizes, streams, times, places, pools = columns.values()
+    pool_numbers: dict[tuple[int, int], int] = {}
     events.reverse()  # popping from the end moves no other event
     count = 0
     while events:
@@ -89,4 +90,8 @@ def _columns(device: int, events: list[dict[str, Any]], numbers: dict[str, int],
         streams.append(event["stream"])
         times.append(event.get("time_us", 0))
         places.append(stacks.number(event.get("frames", ())))
-    return {"device": device, "count": count, **columns}
+        pool = event.get("pool_id")
+        pools.append(-1 if pool is None else pool_numbers.setdefault(tuple(pool), len(pool_numbers)))
+    if not pool_numbers:
+        pools.clear()
+    return {"device": device, "count": count, **columns, "pool_table": list(pool_numbers)}

@@ -44,6 +44,7 @@ def true_box_messages() -> list[dict[str, Any]]:
         *({"type": kind, **true[kind]} for kind in ("greeting", "statistics")),
         failure,
         {"type": "look", **true["look"]},
+        {"type": "traces", **{name: true["step"][name] for name in ("traces", "frames", "stacks")}},
     ]
 
 

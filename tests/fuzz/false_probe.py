@@ -22,7 +22,7 @@ from gputui.protocol import frames, places
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import plain
 from gputui.sources.files.recording.shipped import SHIPPED
-from gputui.sources.probe.step_message import _Step
+from gputui.sources.probe.step_message import _Step, _Traces
 from tests.fuzz.mutations import Mutator
 
 KINDS: dict[str, Any] = {
@@ -99,6 +99,8 @@ def _true_step(look: dict[str, Any]) -> dict[str, Any]:
             "streams": [0] * len(events),
             "times_us": [1_763_640_000_000_000 + 10 * place for place in range(len(events))],
             "stacks": [number % 3 - 1 for _, _, number in events],
+            "pools": [number % 2 for _, _, number in events],
+            "pool_table": [[0, 0], [0, 1]],
         }
         traces.append({"device": device, "count": len(events), **columns})
     sites = [plain(CallSite("/home/ana/train.py", line, "forward")) for line in range(5)]
@@ -110,7 +112,9 @@ def mutated(mutator: Mutator, kind: str, message: dict[str, Any], random: Random
     """A true message with other values that the decoder accepts."""
     if kind == "step":
         look, step = mutator.accepted(Look, message), mutator.accepted(_Step, message)
-        changed = {**look, **_with_places(step), "type": "step"}
+        changed = {**look, **step, **_with_places(mutator.accepted(_Traces, message)), "type": "step"}
+    elif kind == "traces":
+        changed = {**_with_places(mutator.accepted(_Traces, message)), "type": "traces"}
     else:
         changed = mutator.accepted(KINDS[kind], message)
     if changed.get("map") and random.random() < CONSISTENT_SHARE:
@@ -123,11 +127,14 @@ def _with_places(step: dict[str, Any]) -> dict[str, Any]:
     frames_there, stacks_there = len(step["frames"]), len(step["stacks"])
     step["stacks"] = [[number % frames_there for number in stack] if frames_there else [] for stack in step["stacks"]]
     for trace in step["traces"]:
-        length = min(len(trace[name]) for name in _COLUMNS)
-        for name in _COLUMNS:
+        columns = (*_COLUMNS, "pools") if trace["pool_table"] else _COLUMNS
+        length = min(len(trace[name]) for name in columns)
+        for name in columns:
             trace[name] = [abs(value) % _LARGEST for value in trace[name][:length]]
         trace["actions"] = [action % len(ACTIONS) for action in trace["actions"]]
         trace["stacks"] = [stack % (stacks_there + 1) - 1 for stack in trace["stacks"]]
+        pools_there = len(trace["pool_table"])
+        trace["pools"] = [pool % (pools_there + 1) - 1 for pool in trace["pools"]] if pools_there else []
     return step
 
 

@@ -31,7 +31,7 @@ class Replayed:
         """Whether a request that failed would have been met, or, where none failed, memory would have been saved."""
         before, after = self.baseline.outcome, self.expandable.outcome
         if before.unmet_requests:
-            return after.unmet_requests < before.unmet_requests
+            return not after.is_out_of_memory and after.unmet_requests < before.unmet_requests
         saved = before.peak_reserved_bytes - after.peak_reserved_bytes
         return not after.is_out_of_memory and saved >= WORTH_SAYING * before.peak_reserved_bytes
 

@@ -166,11 +166,15 @@ def without_empty_cache(operations: Operations) -> Operations:
 
 @dataclass(frozen=True, slots=True)
 class LargestBatch:
-    """The largest batch that fits, what it would reserve, and what one more sample costs at that size."""
+    """The largest batch that fits, what it would reserve, and what one more sample costs at that size.
+
+    `is_bound`: the trace ends with a request that failed, so a step with this batch may still ask for too much later.
+    """
 
     batch: int
     peak_reserved_bytes: int
     bytes_per_sample: int
+    is_bound: bool = False
 
 
 def largest_batch(
@@ -200,7 +204,8 @@ def largest_batch(
         for sizes in (recorded.scaled(now, fits), recorded.scaled(now, 2 * fits))
     )
     growth = more.peak_allocated_bytes - less.peak_allocated_bytes
-    return LargestBatch(fits, less.peak_reserved_bytes, growth // fits)
+    is_bound = recorded.operations.failure_at_end >= 0
+    return LargestBatch(fits, less.peak_reserved_bytes, growth // fits, is_bound)
 
 
 def largest_of(

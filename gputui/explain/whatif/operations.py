@@ -65,6 +65,15 @@ class Operations:
     doubtful_releases: int = 0
     """Releases before a new segment of which the trace does not say whether the program called `empty_cache()`."""
 
+    @property
+    def failure_at_end(self) -> int:
+        """The place of a request that failed and after which nothing was allocated, -1 if there is none.
+
+        Most often it has ended the program, or the part of it that is in the trace.
+        """
+        place = self.kinds.rfind(Kind.FAILED_MALLOC)
+        return place if place > self.kinds.rfind(Kind.MALLOC) else -1
+
 
 def operations_of(trace: Trace, segments: Sequence[Segment], device: Device = Device()) -> Operations:  # noqa: B008
     """The operations of a trace; `segments` is the device's map at its end, `device` where it was recorded."""

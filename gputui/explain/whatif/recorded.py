@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gputui.errors import UsageError
+from gputui.explain.owners import owners_of
 from gputui.explain.step.step import step_of
 from gputui.explain.whatif.beginning import Beginning, beginning_of
 from gputui.explain.whatif.layout import StartLayout, layout_before
@@ -18,6 +19,7 @@ from gputui.explain.whatif.parts import Parts, parts_of_step
 from gputui.explain.whatif.scaling import varying
 from gputui.explain.whatif.settings import CHANGES, DEFAULTS, Device, with_settings
 from gputui.model.allocator import AllocatorSettings, Segment
+from gputui.model.analysis import Owner
 from gputui.model.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import value_of
 from gputui.model.target import Look
@@ -99,7 +101,8 @@ def recorded_from(
     segments = [segment for segment in layout.segments if segment.device == chosen.device] if layout else []
     settings = layout.settings if layout else DEFAULTS
     with replayable():
-        ready = recorded(chosen, segments, settings, devices.get(chosen.device, Device()))
+        owners = owners_of(layout, look.inventory, chosen.device) if look and layout else {}
+        ready = recorded(chosen, segments, settings, devices.get(chosen.device, Device()), owners)
         step = step_of(chosen, look) if look else None
         parts = parts_of_step(step, ready.operations) if step else None
         return replace(ready, parts=parts, beginning=_beginning(ready.operations, parts))
@@ -116,8 +119,9 @@ def replayable() -> Iterator[None]:
 
 
 HOW_TO_RECORD = (
-    "Record one with `gputui step PID`, or in the program with torch.cuda.memory._record_memory_history() before "
-    "torch.cuda.memory._dump_snapshot(FILE)."
+    "Record one with `gputui step PID`, start the program with `gputui run --memory-history PROGRAM`, after which black"
+    " boxes hold one, or call torch.cuda.memory._record_memory_history() in it before"
+    " torch.cuda.memory._dump_snapshot(FILE)."
 )
 
 
@@ -126,8 +130,9 @@ def recorded(
     segments: Sequence[Segment],
     settings: AllocatorSettings,
     known: Device = Device(),  # noqa: B008 - it is immutable
+    owners: Mapping[int, Owner] = MappingProxyType({}),
 ) -> Recorded:
-    """The trace of one device, with the map at its end and the settings it was recorded under.
+    """The trace of one device, with the map at its end, the owners in it, and the settings it was recorded under.
 
     `known` is the device now; an out-of-memory error in the trace shows better what there was.
     """
@@ -139,7 +144,7 @@ def recorded(
     start = None if operations.earlier == 0 and not segments else layout_before(trace, segments, operations, settings)
     settings = with_order(settings, operations, device, start)
     beginning = _beginning(operations, None)
-    return Recorded(operations, settings, device, start, varying(operations), peak_bytes, beginning=beginning)
+    return Recorded(operations, settings, device, start, varying(operations, owners), peak_bytes, beginning=beginning)
 
 
 def _beginning(operations: Operations, parts: Parts | None) -> Beginning | None:

@@ -22,7 +22,8 @@ OPERATIONS_A_SLICE = 20_000
 class Outcome:
     """What the allocator would have done. `failed_at` is the event at which memory ran out, None if it never did.
 
-    `unmet_requests` are those that failed when they were recorded and fail here too; the program went on after them.
+    `unmet_requests` are those that failed when they were recorded and fail here too; the program went on after them,
+    except after one with which the trace ends.
     `reserved_curve` and `allocated_curve` (bytes) have one value for each operation until then.
     """
 
@@ -93,6 +94,7 @@ class Run:
         self.blocks: dict[int, Block] = {}
         self._reserved, self._allocated = array("Q"), array("Q")
         self._unmet = self.done = 0
+        self._last_unmet = -1
         self._steps: dict[int, Callable[[int], bool]] = {
             Kind.MALLOC: self._malloc,
             Kind.FREE: self._free,
@@ -162,6 +164,7 @@ class Run:
         if self._malloc(number):
             return self._free(number)
         self._unmet += 1
+        self._last_unmet = number
         return True
 
     def _malloc(self, number: int) -> bool:
@@ -176,6 +179,9 @@ class Run:
     def outcome(self, failed: int | None) -> Outcome:
         """What came of it, with the place at which memory ran out."""
         allocator, operations = self.allocator, self._operations
+        at_end = operations.failure_at_end
+        if failed is None and at_end >= 0 and operations.numbers[at_end] == self._last_unmet:
+            failed = at_end
         return Outcome(
             allocator.peak_reserved_bytes,
             allocator.peak_allocated_bytes,

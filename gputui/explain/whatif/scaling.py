@@ -14,8 +14,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
 
 from gputui.explain.whatif.operations import FOREVER, Operations, lifetimes
+from gputui.model.analysis import Owner
+from gputui.model.tensors import Category
 
 SMALLEST_SCALED_BYTES = 4096
 """Requests below this do not matter: losses, counters, norms."""
@@ -29,17 +33,37 @@ SAME_BEFORE = 8
 """Two requests are the same one of two steps where so many before them are of the same sizes."""
 
 
-def varying(operations: Operations) -> bytes:
-    """For each allocation 1 if its size is in proportion to the batch, else 0."""
+OF_A_STEP = {Category.ACTIVATION, Category.KV_CACHE}
+
+
+def varying(operations: Operations, owners: Mapping[int, Owner] = MappingProxyType({})) -> bytes:
+    """For each allocation 1 if its size is in proportion to the batch, else 0.
+
+    `owners` are those of the blocks at the end, by address. They tell the activations of an unfinished step from what
+    stays where no step before had such sizes.
+    """
+    passing = _passing(operations, owners)
     births, deaths = lifetimes(operations)
     all_sizes = operations.sizes_bytes
     kept = [n for n, size in enumerate(all_sizes) if size not in WORKSPACES_BYTES or deaths[n] != births[n] + 1]
     sizes = array("Q", map(all_sizes.__getitem__, kept))
-    flags = _flags(*_places(births, deaths, kept), sizes)
+    flags = _flags(*_places(births, deaths, kept), sizes, [n in passing for n in kept])
     varies = bytearray(len(all_sizes))
     for number, flag in zip(kept, flags, strict=True):
         varies[number] = flag
     return bytes(varies)
+
+
+def _passing(operations: Operations, owners: Mapping[int, Owner]) -> set[int]:
+    """What is alive at the end and belongs to an unfinished step, according to its owner.
+
+    Where a request has failed, this includes what has none: gradients on their way through the backward pass.
+    """
+    of_a_step = OF_A_STEP | ({Category.UNATTRIBUTED} if operations.failure_at_end >= 0 else set())
+    at_end = dict(zip(operations.addresses, count()))  # the newest at an address
+    return {at_end[a] for a, owner in owners.items() if owner.category in of_a_step and a in at_end} - {
+        *range(operations.earlier)
+    }
 
 
 def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tuple[array[int], array[int], int]:
@@ -54,10 +78,11 @@ def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tupl
     return array("q", [new[births[n]] for n in kept]), array("q", [new[deaths[n]] for n in kept]), len(places)
 
 
-def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int]) -> bytearray:
+def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int], passing: Sequence[bool]) -> bytearray:
     """The same of these allocations alone, over `end` places."""
     renewed = _renewed(births, deaths, sizes, end)
-    stays = [death == FOREVER and not is_new for death, is_new in zip(deaths, renewed, strict=True)]
+    known = zip(deaths, renewed, passing, strict=True)
+    stays = [death == FOREVER and not is_new and not is_passing for death, is_new, is_passing in known]
     fixed = {size for size, is_lasting in zip(sizes, stays, strict=True) if is_lasting}
     fixed.update(WORKSPACES_BYTES)
     varies = bytearray(size >= SMALLEST_SCALED_BYTES and size not in fixed for size in sizes)

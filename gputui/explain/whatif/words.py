@@ -11,8 +11,9 @@ from gputui.units import format_bytes
 
 WORTH_SAYING = 0.01
 """A share of what is reserved: smaller savings are not worth a change."""
-
-
+ENDS_WITH_A_FAILURE = (
+    "The trace ends with the request that failed: what the program would have asked for after it is not known."
+)
 _HOW_BEFORE = {
     False: "allocates them first, one after the other",
     True: "comes there by steps like the recorded one",
@@ -71,16 +72,25 @@ def _about_room(baseline: Answer, best: Answer | None) -> str:
 
 
 def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
-    """Whether a setting makes room for the requests that failed when they were recorded."""
+    """Whether a setting makes room for the requests that failed when they were recorded, or else a change."""
     unmet = baseline.outcome.unmet_requests
     requests = "the request" if unmet == 1 else f"the {unmet} requests"
-    settings = [answer for answer in answers if answer.case.settings and not answer.case.batch]
-    best = min(settings, key=lambda answer: answer.outcome.unmet_requests, default=None)
+    fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory]
+    best = _meeting_most([answer for answer in fitting if answer.case.settings and not answer.case.batch])
     if best is None or best.outcome.unmet_requests >= unmet:
-        return f"No setting here makes room for {requests} that failed."
+        nothing = f"No setting here makes room for {requests} that failed."
+        changes = [answer for answer in fitting if answer.case.changes and EVALUATION not in answer.case.changes]
+        change = _meeting_most([answer for answer in changes if not answer.outcome.unmet_requests])
+        return f"{nothing} {_capital(change.case.label)} would ({change.known.value})." if change else nothing
     left = best.outcome.unmet_requests
     rest = f" for all but {left} of" if left else " for"
     return f"{best.case.label} would have made room{rest} {requests} that failed ({best.known.value})."
+
+
+def _meeting_most(answers: Sequence[Answer]) -> Answer | None:
+    """The one in which the fewest requests fail, and of several the one that takes least."""
+    order = [(answer.outcome.unmet_requests, answer.outcome.peak_reserved_bytes) for answer in answers]
+    return answers[order.index(min(order))] if answers else None
 
 
 def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
@@ -88,6 +98,8 @@ def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
     if recorded.is_ahead:
         return list(recorded.doubts)
     problems = []
+    if recorded.operations.failure_at_end >= 0:
+        problems.append(ENDS_WITH_A_FAILURE)
     assert recorded.recorded_peak_bytes is not None
     if baseline.outcome.peak_reserved_bytes != recorded.recorded_peak_bytes and not baseline.outcome.is_out_of_memory:
         problems.append(
@@ -109,8 +121,13 @@ def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
 
 def largest_words(largest: LargestBatch) -> str:
     """The largest batch that fits, in a sentence."""
+    fits = (
+        f"At most a batch of {largest.batch} fits"
+        if largest.is_bound
+        else f"The largest batch that fits is {largest.batch}"
+    )
     return (
-        f"The largest batch that fits is {largest.batch}: it would reserve"
+        f"{fits}: it would reserve"
         f" {format_bytes(largest.peak_reserved_bytes)}; one more sample costs {format_bytes(largest.bytes_per_sample)}."
     )
 

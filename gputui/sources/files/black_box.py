@@ -17,11 +17,13 @@ from gputui.model.moment import HostMoment, OpenedFile, TargetMoment
 from gputui.model.reading import Absent
 from gputui.model.target import Disconnect, DisconnectKind, Ending, Greeting, Look, Statistics
 from gputui.model.tensors import HOST
+from gputui.model.trace import Trace
 from gputui.protocol.black_boxes import FIRST_LINE, FIRST_WORDS, VERSION
 from gputui.protocol.frames import MAX_REPLY_BYTES, FrameError, Unpacker
 from gputui.protocol.frames import decode as message_in
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.probe.step_message import traces_in
 
 KIND = "black box"
 LONGEST_FIRST_LINE = 64
@@ -61,6 +63,7 @@ class _Content:
     failure: Failure | None = None
     look: Look | None = None
     ending: Ending | None = None
+    traces: tuple[Trace, ...] = ()
     damage: str = ""
 
 
@@ -106,7 +109,8 @@ def _moment(content: _Content, greeting: Greeting, failure: Failure) -> TargetMo
     ending = content.ending
     ended = Disconnect(DisconnectKind.ERROR, ending.error) if ending and ending.is_exit else None
     moment = moment_of(failure.time, state, {failure.device: _driver_facts(failure)}, host, ended)
-    return replace(moment, failure=failure)
+    traces = content.traces if look is not None and look.map is not None else ()
+    return replace(moment, failure=failure, traces=traces)
 
 
 def _driver_facts(failure: Failure) -> DriverFacts:
@@ -187,6 +191,8 @@ def _take(content: _Content, message: dict[str, object]) -> None:
         if min(failure.requested_bytes, failure.device_free_bytes, failure.device_total_bytes) < 0:
             raise _DamagedError("it has a negative size")
         content.failure = failure
+    elif kind == "traces":
+        content.traces = traces_in(message)
     elif kind == "ended":
         content.ending = decode(Ending, message)
     else:

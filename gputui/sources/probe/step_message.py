@@ -27,13 +27,19 @@ class _Columns:
     times_us: tuple[int, ...]
     stacks: tuple[int, ...]
     empty_cache_calls: tuple[int, ...] | None = None
+    pools: tuple[int, ...] = ()
+    pool_table: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    traces: tuple[_Columns, ...]
+    frames: tuple[CallSite, ...]
+    stacks: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    traces: tuple[_Columns, ...]
-    frames: tuple[CallSite, ...]
-    stacks: tuple[tuple[int, ...], ...]
     recording: RecordingCost
     max_events: int
 
@@ -41,20 +47,26 @@ class _Step:
 def recorded_traces(message: dict[str, object]) -> RecordedTraces:
     """The traces and the look of a message; raises DecodeError if it is malformed."""
     step, look = decode(_Step, message), without_faulty_map(decode(Look, message))
-    if sum(map(len, step.stacks)) > MAX_FRAMES:
+    return RecordedTraces(traces_in(message), look, step.max_events, step.recording)
+
+
+def traces_in(message: dict[str, object]) -> tuple[Trace, ...]:
+    """The traces of a message, which end at the moment of a look; raises DecodeError if they are malformed."""
+    recorded = decode(_Traces, message)
+    if sum(map(len, recorded.stacks)) > MAX_FRAMES:
         cause = f"more than {MAX_FRAMES} frames"
         raise DecodeError(cause)
     try:
-        table = tuple(tuple(step.frames[_natural(number)] for number in stack) for stack in step.stacks)
+        table = tuple(tuple(recorded.frames[_natural(number)] for number in stack) for stack in recorded.stacks)
     except IndexError:
         cause = "a stack with a frame that is not in the table"
         raise DecodeError(cause) from None
-    traces = tuple(_trace(columns, table) for columns in step.traces)
+    traces = tuple(_trace(columns, table) for columns in recorded.traces)
     fault = fault_of_traces(traces)
     if fault:
         cause = f"a trace that cannot be: {fault}"
         raise DecodeError(cause)
-    return RecordedTraces(traces, look, step.max_events, step.recording)
+    return traces
 
 
 def _natural(number: int) -> int:
@@ -74,6 +86,12 @@ def _trace(columns: _Columns, table: tuple[tuple[CallSite, ...], ...]) -> Trace:
     if not all(-1 <= stack < len(table) for stack in columns.stacks):
         cause = "an event with a stack that is not in the table"
         raise DecodeError(cause)
+    if columns.pools and len(columns.pools) != len(columns.actions):
+        cause = "columns of different lengths"
+        raise DecodeError(cause)
+    if not all(-1 <= pool < len(columns.pool_table) for pool in columns.pools):
+        cause = "an event with a pool that is not in the table"
+        raise DecodeError(cause)
     try:
         return Trace(
             device=columns.device,
@@ -85,7 +103,9 @@ def _trace(columns: _Columns, table: tuple[tuple[CallSite, ...], ...]) -> Trace:
             stacks=array("q", columns.stacks),
             stack_table=table,
             empty_cache_calls=columns.empty_cache_calls,
+            pools=array("h", columns.pools),
+            pool_table=columns.pool_table,
         )
     except OverflowError:
-        cause = "a negative number in an event"
+        cause = "a negative or too large number in an event"
         raise DecodeError(cause) from None

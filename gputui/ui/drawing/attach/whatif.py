@@ -66,7 +66,9 @@ def _peak(row: CaseRow) -> Piece:
 
 
 def _change(row: CaseRow) -> Piece:
-    if row.answer is None or row.baseline is None or row.answer is row.baseline or row.answer.outcome.is_out_of_memory:
+    if row.answer is None or row.baseline is None or row.answer is row.baseline:
+        return ("", "plain")
+    if row.answer.outcome.is_out_of_memory or row.baseline.outcome.is_out_of_memory:
         return ("", "plain")
     change = row.answer.outcome.peak_reserved_bytes - row.baseline.outcome.peak_reserved_bytes
     if not change:
