@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gputui.explain.whatif.operations import operations_of
 from gputui.explain.whatif.replay import replay
 from gputui.explain.whatif.settings import Device, with_settings
+from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.units import MIB
 from tests.scale import SCALE
 from tests.whatif.conftest import settings_of, trace_of
@@ -34,14 +37,17 @@ def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, 
     count = COUNT * SCALE
     report = run("random_requests.py", FIRST_SEED, count, 1, "trace")
     recorded = report["programs"]
-    real = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)["programs"]
+    really = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)
+    real = really["programs"]
+    read = snapshot_settings(
+        {"allocator_settings": really["settings"]}, ()
+    ).roundup_divisions  # PyTorch 2.4 reads others
     record_property("count", f"{count} programs")
     device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
     for trace, measured in zip(recorded, real, strict=True):
         operations = operations_of(trace_of(trace), ())
-        outcome = replay(
-            operations, with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings), device
-        )
+        asked = with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings)
+        outcome = replay(operations, replace(asked, roundup_divisions=read), device)
         expected = {name: measured[name] for name in ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")}
         assert {name: getattr(outcome, name) for name in expected} == expected, f"seed {trace['seed']}"
         assert outcome.retries == measured["retries"]
