@@ -75,11 +75,11 @@ def trace_of(report: dict[str, Any]) -> Trace:
 
 def recorded_in(report: dict[str, Any], settings: str = "") -> Recorded:
     """What a report holds, ready for a replay; recorded under `settings`."""
-    segments = [_segment(entry) for entry in report["segments"]]
+    segments = [segment_of(entry) for entry in report["segments"]]
     return recorded(trace_of(report), segments, with_settings(DEFAULTS, settings))
 
 
-def _segment(entry: dict[str, Any]) -> Segment:
+def segment_of(entry: dict[str, Any]) -> Segment:
     blocks = tuple(
         Block(block["address"], block["size"], block["requested_size"], BlockState(block["state"]))
         for block in entry["blocks"]

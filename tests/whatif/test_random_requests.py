@@ -39,9 +39,7 @@ def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, 
     recorded = report["programs"]
     really = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)
     real = really["programs"]
-    read = snapshot_settings(
-        {"allocator_settings": really["settings"]}, ()
-    ).roundup_divisions  # PyTorch 2.4 reads others
+    read = snapshot_settings({"allocator_settings": really["settings"]}, ()).roundup_divisions  # 2.4 has others
     record_property("count", f"{count} programs")
     device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
     for trace, measured in zip(recorded, real, strict=True):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gputui.explain.whatif.cases import AS_RECORDED, Case, Known, answer, largest_batch
+from gputui.explain.whatif.operations import operations_of
+from gputui.explain.whatif.scaling import varying
 from gputui.units import MIB
-from tests.whatif.conftest import recorded_in
+from tests.whatif.conftest import recorded_in, segment_of, trace_of
 
 TOLERANCE = 0.01
 """How far a peak for another batch may be from the real one."""
@@ -41,6 +45,22 @@ def test_another_batch_takes_what_a_real_run_takes(run, model, batch):
     assert outcome.known is Known.SCALED
     assert outcome.outcome.peak_reserved_bytes == pytest.approx(real["peak_reserved_bytes"], rel=TOLERANCE)
     assert outcome.outcome.peak_allocated_bytes == pytest.approx(real["peak_allocated_bytes"], rel=TOLERANCE)
+
+
+def test_what_scales_does_not_depend_on_where_in_a_step_the_trace_begins(run):
+    """What was freed first was not made right before, so it is no workspace."""
+    report = run("training_steps.py", "resnet", 4, "whole", "trace")
+    trace, segments = trace_of(report), [segment_of(entry) for entry in report["segments"]]
+    of_whole = varying(operations_of(trace, segments))
+    begins = range(len(trace) // 3, len(trace) // 2, 5)
+    for begin in begins:
+        names = ("actions", "addresses", "sizes_bytes", "streams", "times_us", "stacks")
+        rest = replace(trace, **{name: getattr(trace, name)[begin:] for name in names}, empty_cache_calls=None)
+        operations = operations_of(rest, segments)
+        flags = varying(operations)[operations.earlier :]
+        sizes = operations.sizes_bytes[operations.earlier :]
+        pairs = zip(sizes, flags, of_whole[-len(flags) :], strict=True)
+        assert not [size for size, flag, expected in pairs if flag != expected and size >= MIB], f"from event {begin}"
 
 
 def test_the_largest_batch_that_fits_is_the_true_one(run):

@@ -45,7 +45,8 @@ def varying(operations: Operations, owners: Mapping[int, Owner] = MappingProxyTy
     passing = _passing(operations, owners)
     births, deaths = lifetimes(operations)
     all_sizes = operations.sizes_bytes
-    kept = [n for n, size in enumerate(all_sizes) if size not in WORKSPACES_BYTES or deaths[n] != births[n] + 1]
+    at_once = [birth >= 0 and death == birth + 1 for birth, death in zip(births, deaths, strict=True)]
+    kept = [n for n, size in enumerate(all_sizes) if size not in WORKSPACES_BYTES or not at_once[n]]
     sizes = array("Q", map(all_sizes.__getitem__, kept))
     flags = _flags(*_places(births, deaths, kept), sizes, [n in passing for n in kept])
     varies = bytearray(len(all_sizes))
@@ -138,7 +139,7 @@ def _workspaces(
     of its size that are freed at once: an activation can have that size by chance.
     """
     made = sorted(birth for birth, flag in zip(births, varies, strict=True) if flag)
-    lives = [death - birth for birth, death in zip(births, deaths, strict=True)]
+    lives = [death - birth if birth >= 0 else FOREVER for birth, death in zip(births, deaths, strict=True)]
     quiet = [bisect_left(made, d) == bisect_right(made, b) for b, d in zip(births, deaths, strict=True)]
     columns = list(zip(sizes, lives, quiet, strict=True))
     at_once = {size for size, life, _ in columns if life == 1 and size >= SMALLEST_SCALED_BYTES}
