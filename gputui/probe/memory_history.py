@@ -26,7 +26,7 @@ _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy"
 _STATE = {"enabled": "state", "context": "state", "stacks": "python"}
 _TRACE = {"enabled": "all", "context": "alloc", "stacks": "python"}
 KEPT_EVENTS = 100_000
-"""How many events are kept for black boxes: the last steps of most programs; reading them takes 0.1 to 0.3 s."""
+"""How many events are kept for black boxes: the last steps of most programs; reading them takes 0.1 to 0.5 s."""
 
 
 class MemoryHistory:
