@@ -186,6 +186,28 @@ def test_what_an_earlier_step_has_left_is_named_with_its_remedy() -> None:
     )
 
 
+def test_after_a_failed_request_the_step_is_the_one_in_which_it_failed() -> None:
+    recording = training(3)
+    begins = len(recording.rows)
+    for mib in (8, 16, 8):
+        recording.alloc(mib, "forward")
+    recording.rows.append(("oom", 100 * MIB, 512 * MIB, "forward"))
+    step = stepped(recording)
+    assert step.is_unfinished
+    assert (step.first, step.end) == (pytest.approx(begins, abs=8), len(recording.rows))
+    assert extent(step).startswith("the step that failed: ")
+    assert ", after 2 whole steps, " in extent(step)
+    assert step.peak == len(recording.rows) - 2
+
+
+def test_a_request_that_failed_before_the_last_step_changes_nothing() -> None:
+    recording = training(2)
+    recording.rows.append(("oom", 100 * MIB, 512 * MIB, "forward"))
+    for _ in range(2):
+        recording.step()
+    assert stepped(recording).is_whole
+
+
 def test_columns_show_the_largest_event_of_each() -> None:
     step = stepped(training())
     for width in (1, 7, 80):

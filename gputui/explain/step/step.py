@@ -15,7 +15,7 @@ from gputui.explain.step.timeline import BEFORE, Timeline, timeline_of
 from gputui.explain.tensor_paths import module_of
 from gputui.model.allocator import CallSite
 from gputui.model.target import Look
-from gputui.model.trace import ALLOC, Trace
+from gputui.model.trace import ALLOC, OUT_OF_MEMORY, Trace
 
 FROM_BEFORE = "from before the recording"
 NO_LINE = {
@@ -58,7 +58,8 @@ class Holders:
 class Step:
     """A trace with all that can be known about it; `first` and `end` are the events of the step that is shown.
 
-    `steps` are all whole steps that were found; if there are none, the step is the whole trace.
+    `steps` are all whole steps that were found; if there are none, the step is the whole trace. Where the trace ends
+    with a request that failed, it is the step in which that happened, which `is_unfinished`.
     """
 
     timeline: Timeline
@@ -68,6 +69,7 @@ class Step:
     first: int
     end: int
     peak: int
+    is_unfinished: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -182,7 +184,19 @@ def step_of(trace: Trace, look: Look) -> Step | None:
     steps = steps_of(timeline, phases)
     naming = Naming(timeline, phases, steps, owners_of(look.map, look.inventory, trace.device))
     first, end = steps[-1] if steps else (0, len(timeline))
-    return Step(timeline, phases, steps, naming, first, end, timeline.peak(first, end))
+    begin = _begin_of_failed(trace, phases, steps)
+    if begin > 0:
+        first, end = begin, len(timeline)
+    return Step(timeline, phases, steps, naming, first, end, timeline.peak(first, end), begin > 0)
+
+
+def _begin_of_failed(trace: Trace, phases: Sequence[PhaseRun], steps: Sequence[tuple[int, int]]) -> int:
+    """Where the step began in which the last request of the trace failed; 0 if none did, or nothing was before it."""
+    failed = trace.actions.rfind(OUT_OF_MEMORY)
+    if failed <= trace.actions.rfind(ALLOC):
+        return 0
+    ends = [run.end for run in phases if run.phase is Phase.OPTIMIZER and run.end <= failed]
+    return max(ends or (end for _, end in steps if end <= failed), default=0)
 
 
 def line_of_stack(stack: Sequence[CallSite]) -> CallSite | None:

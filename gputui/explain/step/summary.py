@@ -37,7 +37,7 @@ def largest_line(step: Step) -> str:
         return "the step itself holds nothing at its peak"
     top = groups[0]
     blocks = f" in {top.count:,} blocks" if top.count > 1 else ""
-    whole = "the step itself" if step.is_whole else "the recording"
+    whole = "the step itself" if step.is_whole or step.is_unfinished else "the recording"
     return f"{top.name}: {format_bytes(top.bytes)}{blocks}, most of what {whole} allocated"
 
 
@@ -47,6 +47,9 @@ def extent(step: Step) -> str:
     reserved = max(step.timeline.reserved[step.first : step.end], default=0)
     duration = f" in {step.duration_s * 1000:.0f} ms" if step.duration_s else ""
     count, upto = len(step.steps), f"up to {format_bytes(reserved)} reserved"
+    if step.is_unfinished:
+        after = f", after {count} whole step{'s' if count > 1 else ''}" if count else ""
+        return f"the step that failed: {events}{duration}{after}, {upto}{_beyond(step)}"
     if not count:
         return f"no step found, because nothing repeats: all {events}{duration}, {upto}"
     if not step.is_whole:

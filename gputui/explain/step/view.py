@@ -67,7 +67,7 @@ class StepView:
         self.is_building, self._step = False, step
         if step is not None:
             end = len(step.timeline)
-            self._whole = replace(step, first=0, end=end, peak=step.timeline.peak(0, end))
+            self._whole = replace(step, first=0, end=end, peak=step.timeline.peak(0, end), is_unfinished=False)
             self.is_whole_trace = False
             self.go(step.peak)
 
@@ -79,7 +79,7 @@ class StepView:
 
     def toggle_whole_trace(self) -> None:
         """Show the whole trace instead of the step, or the step again."""
-        if self._step is not None and self._step.is_whole:
+        if self._step is not None and (self._step.is_whole or self._step.is_unfinished):
             self.is_whole_trace = not self.is_whole_trace
             self.go(self.cursor)
 

@@ -72,19 +72,24 @@ def _about_room(baseline: Answer, best: Answer | None) -> str:
 
 
 def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
-    """Whether a setting makes room for the requests that failed when they were recorded, or else a change."""
+    """Whether a case makes room for the requests that failed when they were recorded: a setting, or else another."""
     unmet = baseline.outcome.unmet_requests
-    requests = "the request" if unmet == 1 else f"the {unmet} requests"
+    requests = "the request that failed" if unmet == 1 else f"the {unmet} requests that failed"
     fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory]
-    best = _meeting_most([answer for answer in fitting if answer.case.settings and not answer.case.batch])
-    if best is None or best.outcome.unmet_requests >= unmet:
-        nothing = f"No setting here makes room for {requests} that failed."
-        changes = [answer for answer in fitting if answer.case.changes and EVALUATION not in answer.case.changes]
-        change = _meeting_most([answer for answer in changes if not answer.outcome.unmet_requests])
-        return f"{nothing} {_capital(change.case.label)} would ({change.known.value})." if change else nothing
-    left = best.outcome.unmet_requests
-    rest = f" for all but {left} of" if left else " for"
-    return f"{best.case.label} would have made room{rest} {requests} that failed ({best.known.value})."
+    settings = [answer for answer in answers if answer.case.settings and not answer.case.batch]
+    best = _meeting_most([answer for answer in settings if answer in fitting])
+    if best is not None and best.outcome.unmet_requests < unmet:
+        left = best.outcome.unmet_requests
+        rest = f" for all but {left} of" if left else " for"
+        return f"{best.case.label} would have made room{rest} {requests} ({best.known.value})."
+    nothing = f"No {'setting' if settings else 'case'} here makes room for {requests}."
+    others = [answer for answer in fitting if answer not in settings and EVALUATION not in answer.case.changes]
+    other = _meeting_most([answer for answer in others if answer.case.changes] or others)
+    if other is None or other.outcome.unmet_requests:
+        return nothing
+    if settings:
+        return f"{nothing} {_capital(other.case.label)} would ({other.known.value})."
+    return f"{_capital(other.case.label)} would have made room for {requests} ({other.known.value})."
 
 
 def _meeting_most(answers: Sequence[Answer]) -> Answer | None:
