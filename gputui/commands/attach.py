@@ -10,7 +10,7 @@ from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands import attach_lines as text
 from gputui.commands.attach_follow import follow_in_documents, follow_in_lines
-from gputui.commands.attach_loading import ONCE_WAITS_S, end_probes, put_probes_in
+from gputui.commands.attach_loading import ONCE_WAITS_S, end_probes, put_probes_in, ranks_in_place_of
 from gputui.commands.attach_report import report
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
@@ -44,6 +44,7 @@ def run(arguments: list[str], settings: Settings) -> int:
         pids += _ranks(pid_of(parsed.job), with_probe=parsed.detach)
     if not pids:
         return _list(parsed)
+    pids = [rank for pid in pids for rank in ranks_in_place_of(pid)]
     if parsed.detach:
         return end_probes(pids)
     if parsed.once and parsed.record:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from gputui.errors import GputuiError
+from gputui.inject.process_facts import ranks_of
 from gputui.output import narrate
 from gputui.sources.probe import listing, loading, never_programs
 
@@ -22,6 +23,23 @@ def put_probes_in(pids: list[int], *, is_assumed: bool, limit_s: float | None) -
         raise next(iter(missing.values()))
     for pid in programs:
         loading.put_probe_in(pid, narrate, limit_s)
+
+
+def ranks_in_place_of(pid: int) -> list[int]:
+    """The process, or the ranks that it has launched if it cannot be attached to itself."""
+    ranks = ranks_of(pid)
+    if ranks and not _can_attach(pid):
+        narrate(f"Process {pid} has launched {len(ranks)} ranks: these are attached to in its place.")
+        return ranks
+    return [pid]
+
+
+def _can_attach(pid: int) -> bool:
+    try:
+        listing.attach(pid).close()
+    except listing.CannotAttachError:
+        return False
+    return True
 
 
 def _missing_probe(pid: int) -> listing.NoProbeError | None:

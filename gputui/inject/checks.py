@@ -57,6 +57,9 @@ def examine(pid: int) -> Target:
 
 
 def _check_launcher(facts: Facts) -> None:
+    if process_facts.ranks_of(facts.pid):
+        cause = f"Process {facts.pid} ({facts.name}) has only launched the ranks of a job, which hold the GPU memory."
+        raise Refused("launcher", cause, (f"gputui attach --job {facts.pid}",))
     if not facts.has_torch and process_facts.workers_of(facts.pid):
         cause = f"Process {facts.pid} ({facts.name}) has no PyTorch in it, but processes that it started have."
         raise Refused("launcher", cause, (f"gputui attach --job {facts.pid}",))

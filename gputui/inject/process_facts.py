@@ -136,6 +136,13 @@ def workers_of(pid: int) -> list[int]:
     return [worker for worker in workers if worker not in below]
 
 
+def ranks_of(pid: int) -> list[int]:
+    """The ranks of the job that a process has launched, as torchrun does, which loads PyTorch and trains nothing."""
+    if "LOCAL_RANK" in _environment(pid):
+        return []
+    return [worker for worker in workers_of(pid) if "LOCAL_RANK" in _environment(worker)]
+
+
 def may_attach() -> tuple[str, str]:
     """Why this process may not attach to other programs of its user, and a remedy; two empty texts if it may."""
     scope = _yama_scope() or 0

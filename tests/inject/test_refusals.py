@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gputui.inject import checks, refusals
-from gputui.inject.process_facts import Caller, Facts
+from gputui.inject.process_facts import Caller, Facts, ranks_of
 from gputui.inject.refusals import Refused
 from gputui.sources.probe.loading import CannotLoadError, check
 from tests.attach.children import REPOSITORY, Python, as_another_user, wait_until
@@ -105,6 +105,22 @@ def test_a_launcher_is_refused_with_the_command_for_its_workers(torch_python: Py
     launcher.expect("ready")
     refusal = refused(launcher.pid)
     assert (refusal.rule, refusal.remedies) == ("launcher", (f"gputui attach --job {launcher.pid}",))
+
+
+def test_a_launcher_with_pytorch_is_refused_while_its_ranks_run(torch_python: Python) -> None:
+    """As torchrun: it imports PyTorch, and trains nothing."""
+    launcher = torch_python.start(
+        """
+        import os, subprocess, sys, torch
+        worker = "import torch; print('ready', flush=True); input()"
+        subprocess.run([sys.executable, "-c", worker], env={**os.environ, "LOCAL_RANK": "0"})
+        """
+    )
+    launcher.expect("ready")
+    refusal = refused(launcher.pid)
+    assert (refusal.rule, refusal.remedies) == ("launcher", (f"gputui attach --job {launcher.pid}",))
+    (rank,) = ranks_of(launcher.pid)
+    assert ranks_of(rank) == []
 
 
 @pytest.mark.root

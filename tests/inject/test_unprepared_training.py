@@ -47,5 +47,11 @@ def test_one_answer_puts_the_probe_into_all_ranks_of_a_job(torch_python: Python)
     assert (status, errors) == (0, "")
     assert all(f"rank {rank} of 2" in output for rank in (0, 1))
     assert attach(*job, "--detach")[::2] == (0, "")
+    status, output, errors = attach(str(launcher.pid), "--once", "--yes")
+    assert status == 0
+    assert f"Process {launcher.pid} has launched 2 ranks: these are attached to in its place." in errors
+    assert all(f"rank {rank} of 2" in output for rank in (0, 1))
+    status, _, errors = attach(str(launcher.pid), "--detach")
+    assert (status, errors.count("\n")) == (0, 1), errors
     (torch_python.folder / "done").touch()
     assert launcher.ended() == 0
