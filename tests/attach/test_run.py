@@ -149,6 +149,7 @@ KEPT_IN = {
     "in a folder after =": (["--black-box=/kept"], {}, "/kept"),
     "nowhere": (["--no-black-box"], {"GPUTUI_BLACK_BOX": "/elsewhere"}, ""),
     "where the environment says": ([], {"GPUTUI_BLACK_BOX": "/elsewhere"}, "/elsewhere"),
+    "in a folder, with the history": (["--memory-history", "--black-box", "/boxes"], {}, "/boxes"),
     "nowhere without a home": ([], {"XDG_STATE_HOME": "", "HOME": ""}, ""),
 }
 
@@ -167,6 +168,11 @@ NOT_RUN = {
     "a folder": (["."], 126, "it is a folder without a __main__.py"),
     "nothing": ([], 2, "gputui run needs a program"),
     "a missing folder": (["--black-box"], 2, "--black-box needs a folder"),
+    "a history that nothing keeps": (
+        ["--memory-history", "--no-black-box", "train.py"],
+        2,
+        "--memory-history needs a black box",
+    ),
 }
 
 

@@ -57,6 +57,17 @@ def test_under_the_verdict_stands_what_to_do_or_else_what_it_is_about(owners, li
     assert text_of(draw_advice((replace(FINDING, owners=owners),), answer, 80)).startswith(line)
 
 
+def test_under_the_verdict_the_cure_of_its_holder_comes_before_what_helps_in_general():
+    seen = moment(row(Tensor(400, "batch")), used_mib=600)
+    answer = verdict(seen, seen.devices[0], looks=[look_holders(seen, seen.devices[0])])
+    failed = replace(FINDING, kind="out_of_memory", owners=(), remedy="Use a smaller batch.")
+    cure = replace(FINDING, owners=("batch",), remedy="del batch")
+    other = replace(FINDING, owners=("losses",))
+    assert text_of(draw_advice((failed, cure), answer, 80)).startswith(" > del batch")
+    assert text_of(draw_advice((failed, other), answer, 80)).startswith(" > Use a smaller batch.")
+    assert text_of(draw_advice((failed,), answer, 80)).startswith(" > Use a smaller batch.")
+
+
 def test_weights_have_distinct_signs_and_colours():
     signs = [draw_finding(replace(FINDING, weight=weight), 60, is_current=False)[0][0] for weight in Weight]
     assert [(text.strip()[0], role) for text, role in signs] == [("!", "poor"), ("*", "fair"), ("-", "title")]

@@ -23,6 +23,8 @@ NO_ANSWER = "PyTorch holds no memory on this device."
 NOTHING_TO_DO = "Nothing to do: no finding about this program."
 VERDICT_LINES = 3
 _WORD = re.compile(r"\w+")
+WITHOUT_CURE = frozenset(("out_of_memory", "retries"))
+"""Kinds of findings that say what happened, and only in general what helps."""
 ONE_LINE_FROM = 100
 """From this width on, a holder is one line."""
 
@@ -40,15 +42,25 @@ def draw_verdict(verdict: Verdict | None, width: int, most: int) -> list[Line]:
 
 
 def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int) -> list[Line]:
-    """What to do about the first finding of weight, in one line; its title if the verdict does not name its owner."""
-    first = next((one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy), None)
-    if first is None:
+    """What to do about the first finding of weight, in one line; its title if the verdict does not name its owner.
+
+    An allocation that failed is not all that can be said where another finding is about the holder in the verdict.
+    """
+    ready = [one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy]
+    if not ready:
         return []
     named = set(_WORD.findall(verdict.sentence)) if verdict else set()
-    if first.owners and named.isdisjoint(word[0] for owner in first.owners if (word := _WORD.match(owner))):
+    about = [one for one in ready if not named.isdisjoint(map(_first_word, one.owners))]
+    first = about[0] if about and ready[0].kind in WITHOUT_CURE else ready[0]
+    if first.owners and first not in about:
         sign, role = LOOKS[first.weight]
         return [((fit(f" {sign} {first.title}", width), role),)]
     return [((fit(f" > {first.remedy}", width), "good"),)]
+
+
+def _first_word(owner: str) -> str:
+    word = _WORD.match(owner)
+    return word[0] if word else ""
 
 
 def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int) -> list[Line]:
