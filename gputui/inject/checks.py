@@ -82,15 +82,21 @@ def _target(facts: Facts, memory: Memory) -> Target:
         debugger = remote_debugging.find(python.version, python.runtime, facts.inner_pid, memory)
     except Disabled:
         raise _remote_debugging_is_off(facts) from None
+    except NoInterpreterError:
+        raise _not_alive(facts) from None
     refusal = refusals.refusal(refusals.BEFORE_A_STOP, facts)
     if refusal and debugger is None:
         raise refusal
     if not is_alive(python.lives, memory):
-        cause = f"The Python in process {facts.pid} is starting or ending, so it cannot load anything."
-        raise Refused("not alive", cause)
+        raise _not_alive(facts)
     plan = _plan(facts, python, memory)
     by_gdb_plan = None if plan or debugger else _gdb_plan(facts, python, memory)
     return Target(facts, python, debugger, plan, by_gdb_plan)
+
+
+def _not_alive(facts: Facts) -> Refused:
+    cause = f"The Python in process {facts.pid} is starting or ending, so it cannot load anything."
+    return Refused("not alive", cause)
 
 
 def _remote_debugging_is_off(facts: Facts) -> Refused:

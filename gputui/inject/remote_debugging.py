@@ -66,6 +66,10 @@ class Disabled(Exception):  # noqa: N818 - not an error of the program
     """The interpreter was built or started without remote debugging."""
 
 
+class NoInterpreterError(Exception):
+    """Python is about to make its interpreter, or has ended it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Debugger:
     """Addresses in a process: of its main thread's eval breaker, of the flag of a request, and of the script's path."""
@@ -77,7 +81,7 @@ class Debugger:
 
 
 def find(version: tuple[int, int], runtime: int, inner_pid: int, memory: Memory) -> Debugger | None:
-    """Where to write; None for a version whose layout is not known. Raises Disabled, and OSError."""
+    """Where to write; None for a version whose layout is not known. Raises Disabled, NoInterpreterError, OSError."""
     words = _WORDS.get(version)
     if words is None:
         return None
@@ -87,6 +91,8 @@ def find(version: tuple[int, int], runtime: int, inner_pid: int, memory: Memory)
     if not 0 < at["path_size"] <= 4096 or max(at.values()) > _LONGEST_OFFSET:
         return None
     interpreter = _main_interpreter(runtime + at["interpreters_head"], at["interpreter_next"], memory)
+    if not interpreter:
+        raise NoInterpreterError
     if struct.unpack("<i", memory.read(interpreter + at["enabled"], 4))[0] != 1:
         raise Disabled
     thread = memory.word(interpreter + at["threads_main"]) or _by_id(interpreter, inner_pid, at, memory)
@@ -97,9 +103,9 @@ def find(version: tuple[int, int], runtime: int, inner_pid: int, memory: Memory)
 
 
 def _main_interpreter(head: int, next_at: int, memory: Memory) -> int:
-    """The last of the list: newer ones are put in front."""
+    """The last of the list: newer ones are put in front. 0 if there is none."""
     interpreter = memory.word(head)
-    for _ in range(_MAX_THREADS):
+    for _ in range(_MAX_THREADS if interpreter else 0):
         following = memory.word(interpreter + next_at)
         if not following:
             break
