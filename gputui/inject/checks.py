@@ -14,7 +14,7 @@ from gputui.inject.machine_code import FUNCTIONS, MACHINES
 from gputui.inject.pending_call import Plan, is_alive
 from gputui.inject.process_facts import Facts
 from gputui.inject.refusals import START_WITH_PROBE, Refused
-from gputui.inject.remote_debugging import Debugger, Disabled
+from gputui.inject.remote_debugging import Debugger, Disabled, NoInterpreterError
 
 OLDEST = (3, 8)
 
