@@ -20,8 +20,18 @@ from tests.attach.children import Python
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "python_path" in metafunc.fixturenames:
-        paths = [sys.executable, *filter(None, os.environ.get("GPUTUI_TEST_PYTHON", "").split(":"))]
-        metafunc.parametrize("python_path", paths, ids=["this", *(Path(path).parents[1].name for path in paths[1:])])
+        with_paths(metafunc, python_paths())
+
+
+def python_paths() -> list[str]:
+    """This interpreter, and those that are named."""
+    return [sys.executable, *filter(None, os.environ.get("GPUTUI_TEST_PYTHON", "").split(":"))]
+
+
+def with_paths(metafunc: pytest.Metafunc, paths: list[str]) -> None:
+    """Run a test with each of these interpreters."""
+    names = ["this" if path == sys.executable else Path(path).parents[1].name for path in paths]
+    metafunc.parametrize("python_path", paths, ids=names)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,20 @@ import pytest
 
 from tests import torches
 from tests.attach.children import Python
-from tests.attach.conftest import pytest_generate_tests, sockets
+from tests.attach.conftest import python_paths, sockets, with_paths
 
-__all__ = ["pytest_generate_tests", "python", "sockets", "torch_python"]
+__all__ = ["python", "sockets", "torch_python"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "python_path" in metafunc.fixturenames:
+        paths = python_paths()
+        with_paths(metafunc, list(filter(is_stopped, paths)) if "stopped_python" in metafunc.fixturenames else paths)
+
+
+def is_stopped(path: str) -> bool:
+    code = "import sys; sys.exit(sys.version_info >= (3, 14))"
+    return subprocess.run([path, "-c", code], check=False).returncode == 0
 
 
 def unprepared(path: str, folder: Path, environment: dict[str, str]) -> Iterator[Python]:
@@ -24,6 +36,12 @@ def unprepared(path: str, folder: Path, environment: dict[str, str]) -> Iterator
 def python(python_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
     """A Python without PyTorch."""
     yield from unprepared(python_path, tmp_path, {})
+
+
+@pytest.fixture
+def stopped_python(python: Python) -> Python:
+    """A Python that is stopped to put the probe in: 3.14 takes it by itself, whatever forbids a stop."""
+    return python
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ def test_a_stopped_process_is_refused_with_the_command_that_continues_it(python:
     assert refusal.file == f"/proc/{child.pid}/status (State)"
 
 
-def test_a_traced_process_is_refused_with_the_name_of_its_tracer(python: Python) -> None:
-    child = python.start(WAITING)
+def test_a_traced_process_is_refused_with_the_name_of_its_tracer(stopped_python: Python) -> None:
+    child = stopped_python.start(WAITING)
     child.expect("ready")
     code = "from gputui.inject import machine_code, ptrace; "
     code += f"ptrace.Thread({child.pid}, machine_code.X86_64); print(flush=True); input()"

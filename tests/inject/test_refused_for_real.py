@@ -89,8 +89,8 @@ def test_python_3_14_with_remote_debugging_switched_off_is_refused(
 
 
 @pytest.mark.needs("strace")
-def test_a_tracer_that_comes_after_the_checks_is_named(python: Python) -> None:
-    child = python.start(situations.source("computing"))
+def test_a_tracer_that_comes_after_the_checks_is_named(stopped_python: Python) -> None:
+    child = stopped_python.start(situations.source("computing"))
     child.expect("ready")
     target = checks.examine(child.pid)
     with strace(child.pid) as tracer, pytest.raises(Refused) as caught:
@@ -155,8 +155,8 @@ except Refused as refusal:
 """
 
 
-def test_a_jail_of_gputuis_own_that_forbids_ptrace_is_named(python: Python) -> None:
-    child = python.start(situations.source("computing"))
+def test_a_jail_of_gputuis_own_that_forbids_ptrace_is_named(stopped_python: Python) -> None:
+    child = stopped_python.start(situations.source("computing"))
     child.expect("ready")
     code = IN_A_JAIL.format(pid=child.pid, jail=jails.jail("as a container's"))
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -168,8 +168,10 @@ def test_a_jail_of_gputuis_own_that_forbids_ptrace_is_named(python: Python) -> N
 @pytest.mark.root
 @pytest.mark.needs("unshare")
 @pytest.mark.parametrize("jail", ["no executable memory, by an error", "no executable memory, by a signal"])
-def test_a_container_without_executable_memory_is_named_and_its_program_runs_on(python: Python, jail: str) -> None:
-    launcher = python.run([*jails.container(python.path, jail), "-c", situations.source("computing")])
+def test_a_container_without_executable_memory_is_named_and_its_program_runs_on(
+    stopped_python: Python, jail: str
+) -> None:
+    launcher = stopped_python.run([*jails.container(stopped_python.path, jail), "-c", situations.source("computing")])
     launcher.expect("ready")
     pid = child_of(child_of(launcher.pid))
     for _ in range(2):
@@ -189,13 +191,13 @@ def test_the_probe_starts_in_a_containers_jail(python: Python) -> None:
     ended_undisturbed(launcher)
 
 
-def test_a_program_at_its_limit_of_address_space_is_refused_and_runs_on(python: Python) -> None:
+def test_a_program_at_its_limit_of_address_space_is_refused_and_runs_on(stopped_python: Python) -> None:
     limit = """
     import resource
     mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + 4096, mapped + 4096))
     """
-    child = python.start(limit + WAITING.replace("\n", "\n    "))
+    child = stopped_python.start(limit + WAITING.replace("\n", "\n    "))
     child.expect("ready")
     refusal = refused_when_tried(child.pid)
     assert (refusal.rule, refusal.remedies[0]) == ("no room", f"prlimit --pid {child.pid} --as=unlimited")
