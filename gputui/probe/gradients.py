@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputui.probe.stacks import another_thread_sets_attribute
 from gputui.probe.storages import UNREADABLE, tensor_base
 from gputui.probe.torch_types import Node, Tensor, Torch
 
@@ -45,8 +46,11 @@ class GradientReader:
         return None
 
     def of_leaves(self, tensors: list[Tensor]) -> list[Tensor | None] | None:
-        """The gradient of each of these tensors; None unless all are leaves."""
-        return list(map(self._grad, tensors)) if all(map(self._is_leaf, tensors)) else None
+        """The gradient of each of these tensors; None unless all are leaves, [] if one may be being replaced."""
+        if not all(map(self._is_leaf, tensors)):
+            return None
+        reading = map(self._grad, tensors)  # made before the check: no other thread runs between that and the list
+        return [] if another_thread_sets_attribute() else list(reading)
 
     def node(self, tensor: Tensor) -> Node:
         """The node that made the tensor, None for a leaf.

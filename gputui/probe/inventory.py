@@ -125,7 +125,7 @@ class _InventoryRun:
             self._gradients,
             meter,
             Batches() if is_scan else memory.batches,
-            reads_gradients=self._is_graph_at_rest,
+            reads_gradients=self._is_graph_at_rest and not stacks.another_thread_sets_attribute(),
         )
         self._saved = SavedTensors(
             torch,

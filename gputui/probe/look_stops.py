@@ -18,6 +18,7 @@ MAX_PARTS = 10
 """How many stops one look on request may make."""
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+LONGEST_TURN_S = 0.02
 THREADS_AT_MOST = 16
 """How many waiting threads are woken after a stop."""
 _SEGMENTS = 64
@@ -89,17 +90,20 @@ def let_map_go(look: dict[str, Any]) -> None:
         sleep(PAUSE_S)
 
 
-def undisturbed(read: Callable[[], None], pause_ms: float) -> dict[str, float]:
+def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = False) -> dict[str, float]:
     """Call `read` for one stop of at most `pause_ms`, and return what it cost.
 
     No garbage is collected meanwhile, no signal handler of the program runs, and no other thread runs Python, except
-    one that waits for its turn already.
+    one that waits for its turn already: with `in_turn` those have their turn first.
     """
     began, began_cpu = perf_counter(), thread_time()
     was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
     try:
         gc.disable()
         sys.setswitchinterval(2 * pause_ms / 1000)
+        if in_turn:
+            sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
+            began, began_cpu = perf_counter(), thread_time()
         _without_handlers(read)
     finally:
         try:  # a signal handler of the program may raise an exception after each call

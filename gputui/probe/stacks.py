@@ -15,6 +15,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, repeat
+from opcode import opmap
 from struct import unpack
 from types import (
     CellType,
@@ -34,6 +35,8 @@ CO_OPTIMIZED, CO_VARARGS = 0x1, 0x4
 PROBE = "gputui.probe"
 NOTEBOOK_LIBRARIES = frozenset({"IPython", "ipykernel", "traitlets"})
 """What runs the cells of a notebook: its variables lead to the program's by names that nobody has written."""
+_SETTING = frozenset(opmap[name] for name in ("STORE_ATTR", "DELETE_ATTR"))
+_SETTERS = frozenset(("setattr", "delattr", "__setattr__", "__delattr__"))
 
 
 class Namespace(NamedTuple):
@@ -158,6 +161,22 @@ def is_in_backward(top: FrameType) -> bool:
         or plain.text_in(frame.f_globals, "__name__") == "torch.autograd"
         for frame in _upwards(top)
     )
+
+
+def another_thread_sets_attribute() -> bool:
+    """Whether another thread is in the middle of setting or deleting an attribute, such as a gradient.
+
+    PyTorch releases the interpreter's lock while it frees the gradient that `p.grad = None` drops, and `p.grad` still
+    leads to it then: to read it would end the program by SIGSEGV.
+    """
+    me = threading.get_ident()
+    return any(_sets_attribute(top) for thread, top in sys._current_frames().items() if thread != me)
+
+
+def _sets_attribute(frame: FrameType) -> bool:
+    instructions, at = frame.f_code.co_code, frame.f_lasti
+    is_set = 0 <= at < len(instructions) and instructions[at] in _SETTING
+    return is_set or not _SETTERS.isdisjoint(frame.f_code.co_names)
 
 
 def is_freeing(frames: list[Running]) -> bool:

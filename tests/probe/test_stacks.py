@@ -1,7 +1,10 @@
 """Reading the variables of running functions, without the dictionary that `frame.f_locals` leaves in a frame."""
 
+import ctypes
 import gc
 import sys
+import threading
+import time
 import weakref
 
 from gputui.probe import stacks
@@ -122,3 +125,28 @@ def test_reading_stacks_leaves_no_garbage():
     garbage = gc.collect()
     gc.enable()
     assert garbage == 0
+
+
+class Pause(ctypes.Structure):
+    """Setting `now` sleeps for so long without the interpreter's lock, as PyTorch does while it frees a gradient."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def test_a_thread_that_sets_an_attribute_is_seen() -> None:
+    sleep = ctypes.CDLL(None).nanosleep
+    sleep.argtypes = [ctypes.POINTER(Pause), ctypes.c_void_p]
+    Pause.now = property(None, sleep)
+
+    def set_attribute() -> None:
+        Pause(0, 400_000_000).now = None
+
+    assert not stacks.another_thread_sets_attribute()
+    thread = threading.Thread(target=set_attribute)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not stacks.another_thread_sets_attribute() and thread.is_alive() and time.monotonic() < deadline:
+        pass
+    assert stacks.another_thread_sets_attribute()
+    thread.join()
+    assert not stacks.another_thread_sets_attribute()
