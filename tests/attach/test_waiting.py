@@ -334,3 +334,33 @@ def test_the_main_thread_is_found_in_a_forked_process(torch_python: Python) -> N
     assert child.expect("moved") == "True"
     child.say("end")
     assert child.ended() == 0
+
+
+REPLACING = """
+    import gputui.probe, threading, time, torch
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def train():
+        parameters = [torch.nn.Parameter(torch.zeros(64, 64, device=device)) for _ in range(20)]
+        while True:
+            for parameter in parameters:
+                parameter.grad = torch.zeros_like(parameter)
+            for parameter in parameters:
+                parameter.grad = None
+
+    threading.Thread(target=train, daemon=True).start()
+    print("ready", flush=True)
+    threading.Event().wait()
+"""
+LOOKS_WHILE_REPLACED = 60
+
+
+@pytest.mark.every_torch
+def test_a_program_that_replaces_gradients_in_a_thread_survives_looks(torch_python: Python) -> None:
+    """PyTorch lets other threads run while it frees a gradient, to which the parameter then still leads."""
+    child = torch_python.fork(REPLACING)
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(LOOKS_WHILE_REPLACED):
+            client.look()
+    assert child.process.poll() is None
