@@ -99,11 +99,11 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     began, began_cpu = perf_counter(), thread_time()
     was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
     try:
-        gc.disable()
         sys.setswitchinterval(2 * pause_ms / 1000)
         if in_turn:
             sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
             began, began_cpu = perf_counter(), thread_time()
+        gc.disable()
         _without_handlers(read)
     finally:
         try:  # a signal handler of the program may raise an exception after each call

@@ -60,8 +60,12 @@ class MemoryHistory:
         return reason
 
     def keep_trace_if_asked(self, torch: ModuleType) -> None:
-        """Keep the last events for black boxes, whoever looks, if the environment says so and nobody else records."""
-        if os.environ.get(environment.MEMORY_HISTORY) == "1" and not self._why_not(torch):
+        """Keep the last events for black boxes, whoever looks, if the environment says so and nobody else records.
+
+        Called while PyTorch initialises CUDA: the program may have begun to record before, which takes effect now.
+        """
+        is_asked = os.environ.get(environment.MEMORY_HISTORY) == "1"
+        if is_asked and not torch._C._cuda_isHistoryEnabled() and not self._why_not(torch):
             self._begin(torch, {**_TRACE, "max_entries": KEPT_EVENTS})
             self.is_kept = True
 

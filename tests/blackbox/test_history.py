@@ -73,8 +73,9 @@ def test_without_a_history_there_is_no_trace(cuda_python: Python) -> None:
 
 
 @pytest.mark.every_torch
-def test_the_programs_own_history_takes_the_place_of_ours(cuda_python: Python) -> None:
-    box = fail(cuda_python, "short").box
+@pytest.mark.parametrize("when", ["", "early"])
+def test_the_programs_own_history_takes_the_place_of_ours(cuda_python: Python, when: str) -> None:
+    box = fail(cuda_python, "short", when).box
     (trace,) = box.moment.traces
     assert len(trace) <= 30
 

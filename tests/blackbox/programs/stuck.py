@@ -16,8 +16,10 @@ def blocks(count: int, size_mib: int) -> list[torch.Tensor]:
     return [torch.empty(size_mib * MIB, dtype=torch.uint8, device="cuda") for _ in range(count)]
 
 
+if "early" in sys.argv[2:]:  # before CUDA is initialised
+    torch.cuda.memory._record_memory_history(**HISTORIES[sys.argv[1]])
 first = blocks(1, 2)
-if sys.argv[1:] and sys.argv[1]:
+if sys.argv[1:] and sys.argv[1] and "early" not in sys.argv[2:]:
     torch.cuda.memory._record_memory_history(**HISTORIES[sys.argv[1]])
 warm = blocks(40, 60)
 del warm
