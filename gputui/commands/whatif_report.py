@@ -43,8 +43,8 @@ def _row(baseline: Answer, answer: Answer) -> tuple[str, ...]:
     outcome = answer.outcome
     if outcome.is_out_of_memory:
         return answer.case.label, "out of memory", "", format_bytes(outcome.peak_allocated_bytes), answer.known.value
-    has_change = not baseline.outcome.is_out_of_memory
-    change = has_change and outcome.peak_reserved_bytes - baseline.outcome.peak_reserved_bytes
+    is_comparable = not baseline.outcome.is_out_of_memory
+    change = outcome.peak_reserved_bytes - baseline.outcome.peak_reserved_bytes if is_comparable else 0
     return (
         answer.case.label,
         format_bytes(outcome.peak_reserved_bytes),
