@@ -207,13 +207,10 @@ def _why_not_emptied(torch: ModuleType, result: dict[str, Any]) -> str:
 
 
 def _has_expandable_leftovers(raw_map: RawMap) -> bool:
-    from gputui.probe.allocator import DEFAULT_POOL
+    from gputui.probe.allocator import DEFAULT_POOL, pools_of
 
-    pools = {
-        (entry["device"], tuple(entry.get("segment_pool_id", DEFAULT_POOL)))
-        for entry in raw_map.segments
-        if entry.get("is_expandable", False)
-    }
+    expandable = [entry for entry in raw_map.segments if entry.get("is_expandable", False)]
+    pools = {(entry["device"], pool) for entry, pool in zip(expandable, pools_of(expandable))}
     private = sorted(key for key in pools if key[1] != DEFAULT_POOL)
     return bool(private) and not all(raw_map.use.holders_of(private).values())
 

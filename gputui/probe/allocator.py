@@ -9,15 +9,19 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
+from itertools import repeat
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gputui.probe.pools import PoolUse, PoolWatch
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
+
+if TYPE_CHECKING:
+    from gputui.probe.blockmap import Columns
 
 CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """The environment variables PyTorch reads: the first that is set wins."""
@@ -105,12 +109,12 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
     }
 
 
-@dataclass(frozen=True)
+@dataclass
 class RawMap:
     """What must be read at one moment; `blockmap.describe_map` makes the map of it later, in another thread.
 
     `segments` and `traces` (one list of events for each device) are as in PyTorch's snapshot; what describes them
-    empties the lists.
+    empties the lists. A small map has `columns` in place of segments.
     """
 
     settings: dict[str, Any]
@@ -118,6 +122,12 @@ class RawMap:
     segments: list[dict[str, Any]]
     routed_devices: list[int]
     traces: list[list[dict[str, Any]]] = field(default_factory=list)
+    columns: Columns | None = None
+
+
+def pools_of(segments: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """The id of the pool of each of these segments of PyTorch's snapshot."""
+    return map(tuple, map(dict.get, segments, repeat("segment_pool_id"), repeat(DEFAULT_POOL)))
 
 
 def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True, has_traces: bool = False) -> RawMap | None:
@@ -131,7 +141,7 @@ def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True, has_
         return None
     snapshot = _snapshot(torch, has_traces=has_traces)
     segments = snapshot["segments"]
-    has_pools = any(tuple(entry.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL for entry in segments)
+    has_pools = not {DEFAULT_POOL}.issuperset(pools_of(segments))
     use = watch.look(torch, has_pools=has_pools, may_walk=may_walk)
     routed_devices = sorted(use.capturing if _is_routing_apart(torch) else use.capturing | use.routing)
     settings_now = _settings_now(settings, snapshot.get("allocator_settings", {}))

@@ -1,8 +1,8 @@
 """Makes the block map from PyTorch's snapshot, by columns and in C loops: a map may have 100,000 blocks.
 
-Of small maps the blocks are compacted in the stop itself: PyTorch's dictionaries are gone before Python's garbage
-collector is switched on again, which would otherwise begin with a collection. For large ones, this is done in the
-probe's thread, a few segments at a time.
+A small map is read into columns in the stop itself: PyTorch's dictionaries are gone before Python's garbage collector
+is switched on again, which would otherwise begin with a collection. For a large one, this is done in the probe's
+thread, some hundred blocks at a time.
 """
 
 from __future__ import annotations
@@ -11,101 +11,136 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain, compress, groupby, repeat
 from operator import itemgetter
 from time import sleep
 from typing import Any
 
-from gputui.probe.allocator import DEFAULT_POOL, RawMap
+from gputui.probe.allocator import DEFAULT_POOL, RawMap, pools_of
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.pools import PoolUse
 from gputui.protocol.trace_events import NOT_PYTHON
 
+SEGMENT_COLUMNS = ("device", "address", "size_bytes", "stream", "is_small", "is_expandable", "pool_id", "blocks")
+"""The fields of `gputui.model.allocator.Segment`, with the number of blocks in place of these."""
 COLUMNS = ("address", "size_bytes", "requested_bytes", "state")
 """The fields of `gputui.model.allocator.Block` that every block has."""
 SITE = "site"
 """The field of those that were allocated while a history was recorded."""
 LIVE = "active_allocated"
 COMPACTED_IN_STOP = 8192
-"""Of a map with more blocks, they are compacted in the probe's thread: 5 ms of work."""
+"""A map with more blocks is read into columns in the probe's thread: 5 ms of work."""
 
-_KEYS = ("address", "size", "requested_size", "state")
-"""The same in PyTorch's snapshot."""
 _BLOCKS_IN_TURN = 512
-"""How many blocks are compacted between two pauses in which other threads run."""
-_SEGMENTS_IN_TURN = 128
-"""How many segments are described between two pauses, if their blocks are compacted already."""
-_READERS = tuple(map(itemgetter, _KEYS))
+"""How many blocks are read into columns between two pauses in which other threads run."""
+_segment_row = itemgetter("device", "address", "total_size", "stream", "segment_type")
+_block_row = itemgetter("address", "size", "requested_size", "state")
 _blocks = itemgetter("blocks")
 _FRAMES = "frames"
 
 
+class Columns:
+    """Segments and their blocks as columns of equal length, in the order of `SEGMENT_COLUMNS` and `COLUMNS`."""
+
+    def __init__(self) -> None:
+        self.segments: list[list[Any]] = [[] for _ in SEGMENT_COLUMNS]
+        self.blocks: list[list[Any]] = [[] for _ in COLUMNS]
+        self.sites: list[dict[str, Any] | None] = []
+        """Where each block was allocated; empty if no history was recorded."""
+
+    def add_segments(self, entries: list[dict[str, Any]]) -> None:
+        """Add these segments of PyTorch's snapshot; their blocks are added separately."""
+        devices, addresses, sizes, streams, types = zip(*map(_segment_row, entries))
+        are_expandable = map(dict.get, entries, repeat("is_expandable"), repeat(False))
+        counts = map(len, map(_blocks, entries))
+        are_small = map("small".__eq__, types)
+        values = (devices, addresses, sizes, streams, are_small, are_expandable, pools_of(entries), counts)
+        for column, part in zip(self.segments, values):
+            column.extend(part)
+
+    def add_blocks(self, blocks: list[dict[str, Any]]) -> None:
+        """Add the blocks of the segments that were added last, or some of them."""
+        for column, part in zip(self.blocks, zip(*map(_block_row, blocks))):
+            column.extend(part)
+
+    def add_sites(self, blocks: list[dict[str, Any]]) -> None:
+        """Add where these blocks were allocated."""
+        self.sites += map(_site, map(dict.get, blocks, repeat(_FRAMES)))
+
+
 def compact_in_stop(raw_map: RawMap) -> None:
-    """Compact the blocks of a map unless there are too many, or any has a site: then the probe's thread does it."""
-    parts = list(map(_blocks, raw_map.segments))
-    sizes = list(map(len, parts))
-    if sum(sizes) > COMPACTED_IN_STOP:
+    """Read a map into columns unless it has too many blocks, or any has a site: then the probe's thread does it."""
+    entries = raw_map.segments
+    if sum(map(len, map(_blocks, entries))) > COMPACTED_IN_STOP:
         return
-    blocks = list(chain.from_iterable(parts))
-    if any(map(dict.get, blocks, repeat(_FRAMES))):
+    blocks = list(chain.from_iterable(map(_blocks, entries)))
+    if not entries or any(map(dict.get, blocks, repeat(_FRAMES))):
         return
-    columns = [list(map(read, blocks)) for read in _READERS]
-    end = 0
-    for entry, size in zip(raw_map.segments, sizes):
-        start, end = end, end + size
-        entry["blocks"] = tuple([column[start:end] for column in columns])
+    raw_map.columns = columns = Columns()
+    columns.add_segments(entries)
+    columns.add_blocks(blocks)
+    entries.clear()
 
 
 def describe_map(raw_map: RawMap) -> dict[str, Any]:
-    """The fields of `gputui.model.allocator.AllocatorMap`, with a table of blocks; empties the list of raw segments."""
-    segments = [_segment(entry) for entry in _in_turns(raw_map.segments)]
+    """The fields of `gputui.model.allocator.AllocatorMap`, with a table of segments; empties what is raw."""
+    columns = raw_map.columns or _compact_in_turns(raw_map.segments)
+    raw_map.columns = None
+    has_sites = any(columns.sites)
+    values = [*columns.blocks, columns.sites] if has_sites else columns.blocks
+    blocks = {"columns": [*COLUMNS, SITE] if has_sites else [*COLUMNS], "values": values}
+    devices, *_, pools, _ = columns.segments
     return {
-        "segments": segments,
-        "private_pools": _private_pools(segments, raw_map.use),
+        "segments": {"columns": [*SEGMENT_COLUMNS], "values": columns.segments, "blocks": blocks},
+        "private_pools": _private_pools(set(zip(devices, pools)), raw_map.use),
         "routed_devices": raw_map.routed_devices,
         "settings": raw_map.settings,
         "problems": raw_map.use.problems,
     }
 
 
-def _segment(entry: dict[str, Any]) -> dict[str, Any]:
-    blocks = entry["blocks"]
-    values = blocks if type(blocks) is tuple else _compact_in_turns(blocks)
-    return {
-        "device": entry["device"],
-        "address": entry["address"],
-        "size_bytes": entry["total_size"],
-        "stream": entry["stream"],
-        "is_small": entry["segment_type"] == "small",
-        "is_expandable": entry.get("is_expandable", False),
-        "pool_id": list(entry.get("segment_pool_id", DEFAULT_POOL)),
-        "blocks": {"columns": [*COLUMNS, SITE][: len(values)], "values": [*values]},
-    }
+def live_blocks(described_map: dict[str, Any], at_once: int) -> Iterator[tuple[int, list[Any], list[Any], list[Any]]]:
+    """A device, with the addresses, sizes and requested bytes of live blocks on it; of `at_once` blocks at a time."""
+    table = described_map["segments"]
+    devices, *_, counts = table["values"]
+    columns = table["blocks"]["values"][: len(COLUMNS)]
+    first = 0
+    for device, group in groupby(zip(devices, counts), itemgetter(0)):
+        last = first + sum(map(itemgetter(1), group))
+        for start in range(first, last, at_once):
+            *numbers, states = (column[start : min(start + at_once, last)] for column in columns)
+            is_live = list(map(LIVE.__eq__, states))
+            addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
+            yield device, addresses, size_bytes, requested_bytes
+        first = last
 
 
-def _in_turns(segments: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    segments.reverse()  # popping from the end moves no other entry
-    number = 0
-    while segments:
-        number += 1
-        if number % _SEGMENTS_IN_TURN == 0:
+def _compact_in_turns(entries: list[dict[str, Any]]) -> Columns:
+    """Read a map into columns, some blocks at a time; empties the list of raw segments."""
+    columns = Columns()
+    entries.reverse()  # popping from the end moves no other entry
+    while entries:
+        part = list(_next_in_turn(entries))
+        columns.add_segments(part)
+        blocks = list(chain.from_iterable(map(_blocks, part)))
+        part.clear()
+        blocks.reverse()
+        while blocks:
+            some = blocks[: -_BLOCKS_IN_TURN - 1 : -1]
+            del blocks[-_BLOCKS_IN_TURN:]
+            columns.add_blocks(some)
+            columns.add_sites(some)
+            del some
             sleep(PAUSE_S)
-        yield segments.pop()
+    return columns
 
 
-def _compact_in_turns(blocks: list[dict[str, Any]]) -> list[list[Any]]:
-    """The columns of one segment's blocks, which are freed, a few at a time."""
-    columns: list[list[Any]] = [[] for _ in _READERS]
-    sites: list[dict[str, Any] | None] = []
-    blocks.reverse()
-    while blocks:
-        part = blocks[: -_BLOCKS_IN_TURN - 1 : -1]
-        del blocks[-_BLOCKS_IN_TURN:]
-        for column, read in zip(columns, _READERS):
-            column.extend(map(read, part))
-        sites += map(_site, map(dict.get, part, repeat(_FRAMES)))
-        sleep(PAUSE_S)
-    return [*columns, sites] if any(sites) else columns
+def _next_in_turn(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Segments taken from the end of the list, until they have `_BLOCKS_IN_TURN` blocks."""
+    blocks = 0
+    while entries and blocks < _BLOCKS_IN_TURN:
+        blocks += len(entries[-1]["blocks"])
+        yield entries.pop()
 
 
 @lru_cache(maxsize=None)
@@ -131,9 +166,8 @@ def _site(frames: list[dict[str, Any]] | None) -> dict[str, Any] | None:
     return {"file": site["filename"], "line": site["line"], "function": site["name"]}
 
 
-def _private_pools(segments: list[dict[str, Any]], use: PoolUse) -> list[dict[str, Any]]:
-    private = sorted({(s["device"], tuple(s["pool_id"])) for s in segments if s["pool_id"] != list(DEFAULT_POOL)})
-    holders = use.holders_of(private)
+def _private_pools(pools: set[tuple[int, tuple[int, int]]], use: PoolUse) -> list[dict[str, Any]]:
+    holders = use.holders_of(sorted(key for key in pools if key[1] != DEFAULT_POOL))
     return [
         {"device": device, "pool_id": list(pool), "is_freeable": not holder, "holder": holder}
         for (device, pool), holder in holders.items()

@@ -217,7 +217,7 @@ class _InventoryRun:
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)
-        self._record_modules([known for known in modules[start:] + modules[:start] if id(known) not in kept])
+        self._record_modules([known for known in modules if id(known) not in kept], start=start)
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)
@@ -228,9 +228,10 @@ class _InventoryRun:
                 attributes = self._attributes.read(optimizer.value)
                 self._model_states.record_optimizer(optimizer.name, attributes, variables, memory.trees.version)
 
-    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
+    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
+        """Record what these modules own and their attributes, from module number `start` on."""
         where, keeper = (root.where, root.keeper) if root else ("", "")
-        for known, module in self._model_states.record_modules(modules, self._memory.trees.version):
+        for known, module in self._model_states.record_modules(modules, self._memory.trees.version, start):
             if self._meter.is_over:
                 return
             self._search.attributes_of(known, module, where, keeper, self._meter)

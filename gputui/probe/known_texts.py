@@ -1,6 +1,6 @@
-"""The JSON of what was sent before: of parameters, optimizer states and whole segments, most of which stay the same.
+"""The JSON of what was sent before: of parameters, optimizer states and segments, most of which stay the same.
 
-A storage is recognised by its entry, the very object that the last look had; a segment by all that is said of it.
+A storage is recognised by its entry, the very object that the last look had; segments by a whole column of their table.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gputui.probe.encoding import Encoded
 LASTING = frozenset({"parameter", "gradient", "buffer", "optimizer_state"})
 """The categories whose entries do not change once a look is over; their entries are the same in the next look."""
 STORAGES_AT_MOST = 20_000
-BLOCKS_AT_MOST = 20_000
-"""How many texts are kept, by the blocks in them for segments: some 5 MB of host memory each."""
+SEGMENTS_AT_MOST = 2_000
+"""How many texts are kept: some 5 MB of host memory for storages."""
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
-_BLOCKS_AT_ONCE = 512
+_VALUES_AT_ONCE = 2048
 
 RowOf = Callable[[Dict[str, Any]], Any]
 _encode = JSONEncoder(separators=(",", ":")).encode
@@ -33,8 +33,8 @@ class KnownTexts:
         self._entries: dict[int, dict[str, Any]] = {}
         """Those that have a text, by their id: as long as they are kept, no other entry gets it."""
         self._rows: dict[int, bytes] = {}
-        self._segments: dict[tuple[int, int], tuple[dict[str, Any], bytes]] = {}
-        """By device and address."""
+        self._segments: dict[str, tuple[list[Any], bytes]] = {}
+        """The columns of the last table of segments, by name."""
 
     def storages(self, storages: list[dict[str, Any]]) -> Encoded | list[dict[str, Any]]:
         """A table of storages, those with a known text first; the list itself if their fields differ."""
@@ -45,9 +45,9 @@ class KnownTexts:
             self._columns, self._entries, self._rows = columns, {}, {}
         return Encoded(self._table(storages, itemgetter(*columns)))
 
-    def segments(self, segments: list[dict[str, Any]]) -> Encoded:
-        """All segments, as `blockmap.describe_map` returns them; empties the list."""
-        return Encoded(self._list(segments))
+    def segments(self, table: dict[str, Any]) -> Encoded:
+        """All segments, as `blockmap.describe_map` returns them; empties the columns of blocks."""
+        return Encoded(self._map(table))
 
     def _table(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
         texts = list(map(self._rows.get, map(id, storages)))
@@ -80,52 +80,46 @@ class KnownTexts:
         self._entries = {ident: self._entries[ident] for ident in idents}
         self._rows = {ident: self._rows[ident] for ident in idents}
 
-    def _list(self, segments: list[dict[str, Any]]) -> Iterator[bytes]:
-        before, self._segments, left = self._segments, {}, BLOCKS_AT_MOST
-        separator = b"["
-        texts: list[bytes] = []
-        is_empty = not segments
-        segments.reverse()  # popping from the end moves no other segment
-        while segments:
-            segment = segments.pop()
-            key = segment["device"], segment["address"]
-            known, text = before.get(key, (None, b""))
-            blocks = len(segment["blocks"]["values"][0])
-            if known != segment:
-                if texts:
-                    yield separator + b",".join(texts)
-                    separator, texts = b",", []
-                if blocks > _BLOCKS_AT_ONCE:
-                    yield separator
-                    yield from _large_segment(segment)
-                    separator = b","
-                    continue
-                text = _encode(segment).encode()
+    def _map(self, table: dict[str, Any]) -> Iterator[bytes]:
+        blocks = table["blocks"]
+        yield b'{"columns":' + _encode(table["columns"]).encode() + b',"values":'
+        yield from self._values(table["columns"], table["values"])
+        yield b',"blocks":{"columns":' + _encode(blocks["columns"]).encode() + b',"values":'
+        yield from _values(blocks["values"])
+        yield b"}}"
+
+    def _values(self, names: list[str], values: list[list[Any]]) -> Iterator[bytes]:
+        """The columns of a table of segments, most of which are the same in the next look."""
+        if len(values[0]) > SEGMENTS_AT_MOST:
+            self._segments = {}
+            yield from _values(values)
+            return
+        texts = []
+        for name, column in zip(names, values):
+            known, text = self._segments.get(name, (None, b""))
+            if known != column:
+                text = b"[" + _encode(column)[1:-1].encode() + b"]"
+                self._segments[name] = column, text
             texts.append(text)
-            left -= blocks
-            if left >= 0:
-                self._segments[key] = segment, text
-        yield separator + b",".join(texts) + b"]" if texts else b"[]" if is_empty else b"]"
+        yield b"[" + b",".join(texts) + b"]"
 
 
-def _large_segment(segment: dict[str, Any]) -> Iterator[bytes]:
-    """A segment as one JSON object, whose columns of values are emptied a few at a time."""
-    values, hole = segment["blocks"]["values"], b'"values":[]'
-    start, _, end = _encode({**segment, "blocks": {**segment["blocks"], "values": []}}).encode().partition(hole)
-    yield start + hole[:-1]
+def _values(values: list[list[Any]]) -> Iterator[bytes]:
+    """Columns as JSON, which are emptied some values at a time."""
     for number, column in enumerate(values):
-        yield b",[" if number else b"["
-        column.reverse()
+        yield b"],[" if number else b"[["
+        separator = b""
+        column.reverse()  # deleting from the end moves no other value
         while column:
-            part = column[: -_BLOCKS_AT_ONCE - 1 : -1]
-            del column[-_BLOCKS_AT_ONCE:]
-            yield _encode(part)[1:-1].encode() + b"," * bool(column)
-        yield b"]"
-    yield b"]" + end
+            part = column[: -_VALUES_AT_ONCE - 1 : -1]
+            del column[-_VALUES_AT_ONCE:]
+            yield separator + _encode(part)[1:-1].encode()
+            separator = b","
+    yield b"]]"
 
 
 def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict[str, Any]:
-    """The message with the long lists of its inventory and its map as JSON already; the segments are emptied."""
+    """The message with the long lists of its inventory and its map as JSON already; the blocks are emptied."""
     known = known or KnownTexts()
     inventory, layout = message.get("inventory"), message.get("map")
     if inventory:

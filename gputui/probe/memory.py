@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate, chain, compress, groupby
+from itertools import compress
 from operator import itemgetter, not_
 from time import sleep
 from typing import Any
 
 from gputui.probe.batches import Batches
-from gputui.probe.blockmap import COLUMNS, LIVE
+from gputui.probe.blockmap import live_blocks
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.modules import ModuleTrees
@@ -114,7 +113,8 @@ class Memory:
             return
         known_sizes = {(known["device"], known["size_bytes"]) for known in inventory["known_sizes"]}
         allocated_bytes = unnamed_bytes = 0
-        for device, addresses, size_bytes, requested_bytes in _live_blocks(described_map):
+        for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
+            sleep(PAUSE_S)  # lets the program's threads run
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
@@ -126,21 +126,3 @@ class Memory:
                     unnamed_bytes += size
         self.entries = found
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
-
-
-def _live_blocks(described_map: dict[str, Any]) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
-    """A device, with the addresses, sizes and requested bytes of live blocks on it; a part of them at a time."""
-    for device, segments in groupby(described_map["segments"], itemgetter("device")):
-        for part in _parts([segment["blocks"]["values"] for segment in segments]):
-            *numbers, states = (list(chain.from_iterable(map(itemgetter(at), part))) for at in range(len(COLUMNS)))
-            is_live = list(map(LIVE.__eq__, states))
-            addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
-            yield device, addresses, size_bytes, requested_bytes
-            sleep(PAUSE_S)  # lets the program's threads run
-
-
-def _parts(tables: list[list[list[Any]]]) -> Iterator[list[list[list[Any]]]]:
-    """The tables in parts of about `_BLOCKS_IN_TURN` rows; the columns of one are not cut."""
-    ends = accumulate(len(table[0]) for table in tables)
-    for _, part in groupby(zip(ends, tables), lambda entry: entry[0] // _BLOCKS_IN_TURN):
-        yield list(map(itemgetter(1), part))

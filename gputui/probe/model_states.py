@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, repeat
 from operator import is_
-from typing import Any
+from typing import Any, Tuple
 
 from gputui.probe import plain
 from gputui.probe.batches import Batch, Batches, add_missing
@@ -20,6 +20,8 @@ from gputui.probe.variables import NamedValue
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 HALF_BYTES = 2
+Owner = Tuple[KnownModule, Module]
+"""A known module with the module itself."""
 RECALLED_PER_STEP = 8
 """So many tensors of the last look are recognised in the time of one step."""
 
@@ -53,24 +55,27 @@ class ModelStates:
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
-    def record_modules(self, modules: Iterable[KnownModule], version: object) -> list[tuple[KnownModule, Module]]:
+    def record_modules(self, modules: list[KnownModule], version: object, start: int = 0) -> list[Owner]:
         """Record what the modules own, as far as the meter allows; returns those that were alive.
 
-        `version` changes with the names of the modules.
+        What has changed since the last look is read one by one, from module number `start` on. `version` changes with
+        the names of the modules.
         """
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
         owners = [(known, module) for known, module in alive if known.has_tensors]
-        self._record_gradients(self._record_all_parameters(owners, version), version)
+        in_turn = alive[start:] + alive[:start]
+        owners_in_turn = [(known, module) for known, module in in_turn if known.has_tensors] if start else owners
+        self._record_gradients(self._record_all_parameters(owners, owners_in_turn, version), version)
         buffers = all_registered([module for _, module in owners], "_buffers")
         if self._recall("buffers", version, buffers) is None:
-            for known, module in owners:
+            for known, module in owners_in_turn:
                 for key, tensor in registered(module, "_buffers"):
                     if tensor is not None and self._meter.spend():
                         self._ledger.record_again(tensor, BUFFER, known.name_of(key))
             self._remember("buffers", version, buffers)
-        return alive
+        return in_turn
 
-    def _record_all_parameters(self, owners: list[tuple[KnownModule, Module]], version: object) -> list[Tensor]:
+    def _record_all_parameters(self, owners: list[Owner], in_turn: list[Owner], version: object) -> list[Tensor]:
         """Record the parameters of these modules; returns each once."""
         tensors = all_registered([module for _, module in owners], "_parameters")
         batch = self._recall("parameters", version, tensors)
@@ -80,7 +85,7 @@ class ModelStates:
             self._modules.update(modules)
             self._half_shapes |= half_shapes
             return list(dict(zip(map(id, tensors), tensors)).values())
-        parameters = [tensor for known, module in owners for tensor in self._record_parameters(known, module)]
+        parameters = [tensor for known, module in in_turn for tensor in self._record_parameters(known, module)]
         self._remember("parameters", version, tensors, (dict(self._names), dict(self._modules), set(self._half_shapes)))
         return parameters
 

@@ -45,12 +45,17 @@ def messages(**changes: Any) -> list[dict[str, Any]]:
 
 
 def by_columns(message: dict[str, Any]) -> dict[str, Any]:
-    """The look with the blocks of each segment as a table by columns, as the probe describes them."""
-    for segment in message["map"]["segments"]:
-        blocks = segment["blocks"]
-        names = list(blocks[0])
-        segment["blocks"] = {"columns": names, "values": [[block[name] for block in blocks] for name in names]}
+    """The look with its segments and their blocks as tables by columns, as the probe describes them."""
+    segments = message["map"]["segments"]
+    blocks = [block for segment in segments for block in segment["blocks"]]
+    counted = [{**segment, "blocks": len(segment["blocks"])} for segment in segments]
+    message["map"]["segments"] = {**_table(counted), "blocks": _table(blocks)}
     return message
+
+
+def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
+    names = list(items[0])
+    return {"columns": names, "values": [[item[name] for item in items] for name in names]}
 
 
 def write(folder: Path, number: int = 1, program: str = "train", **changes: Any) -> Path:

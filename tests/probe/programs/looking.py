@@ -23,7 +23,7 @@ from gputui.model.reading import Problem
 from gputui.probe.allocator import read_statistics, take_map
 from gputui.probe.blockmap import describe_map
 from gputui.probe.pools import PoolWatch
-from gputui.protocol.tables import items_of
+from gputui.protocol.tables import without_tables
 from gputui.sources.probe.decode import decode
 
 WATCH = PoolWatch()
@@ -47,13 +47,13 @@ def _settings(fields: dict[str, Any]) -> AllocatorSettings:
 
 
 def _segment(entry: dict[str, Any]) -> Segment:
-    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in items_of(entry["blocks"]))
+    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in entry["blocks"])
     return Segment(**entry | {"pool_id": tuple(entry["pool_id"]), "blocks": blocks})
 
 
 def read_map(*, may_walk: bool = True) -> dict[str, Any] | None:
     taken = take_map(torch, WATCH, may_walk=may_walk)
-    return describe_map(taken) if taken else None
+    return without_tables({"map": describe_map(taken)})["map"] if taken else None
 
 
 def look() -> AllocatorMap:
