@@ -6,9 +6,10 @@ A length is exact even in a look that has time for a few of the elements only: b
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress, islice, repeat
+from operator import itemgetter, not_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -34,14 +35,17 @@ DESCRIBED_AT_MOST = 256
 SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
 
+_value, _name, _name_and_place = itemgetter(0), itemgetter(1), itemgetter(1, 2)
+"""Of a `NamedValue`."""
 
-class Root(NamedTuple):
-    """A tensor in a container: its label, the place and the name by which the container leads to it, and its graph."""
 
-    label: str
-    where: str
-    name: str
-    has_graph: bool
+class Roots(NamedTuple):
+    """The tensors in containers, by columns: the name and the variable's place of each, those by which the container
+    leads to it, and whether it has a graph."""
+
+    labels: list[tuple[str, str]]
+    elements: list[tuple[str, str]]
+    have_graphs: list[bool]
 
 
 class Container(NamedTuple):
@@ -106,30 +110,28 @@ def _nearest_functions(container: Container, module: dict[str, Any] | None, vari
 
 
 def roots(
-    tensors: Iterable[NamedValue],
-    exceptions: Iterable[NamedValue],
-    have_graphs: Callable[[list[Any]], list[bool]],
-) -> Iterator[Root]:
+    tensors: list[NamedValue], exceptions: Iterable[NamedValue], have_graphs: Callable[[list[Any]], list[bool]]
+) -> Roots:
     """The tensors that are in containers, also as locals that an exception in a container keeps.
 
     There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
     """
     by_label = {keepers.label_of(exception): exception for exception in exceptions if "[" in exception.name}
-    elements = []
-    for tensor in tensors:
-        exception = by_label.get(tensor.where.partition(", ")[0]) if tensor.keeper == keepers.EXCEPTION else None
-        element = exception or tensor
-        if "[" in element.name:
-            elements.append((tensor, element))
-    with_graphs = have_graphs([tensor.value for tensor, _ in elements])
-    names = [(tensor.name, tensor.where) for tensor, _ in elements]
-    places = [(element.where, element.name) for _, element in elements]
-    return (Root(label_of(*own), *place, graph) for own, place, graph in zip(names, places, with_graphs))
+    elements = tensors
+    if by_label:
+        elements = [
+            by_label.get(tensor.where.partition(", ")[0], tensor) if tensor.keeper == keepers.EXCEPTION else tensor
+            for tensor in tensors
+        ]
+    are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
+    inside = list(compress(tensors, are_inside))
+    places = list(map(_name_and_place, compress(elements, are_inside)))
+    return Roots(list(map(_name_and_place, inside)), places, have_graphs(list(map(_value, inside))))
 
 
 def add_graphs(
     described: list[dict[str, Any]],
-    roots: Iterable[Root],
+    roots: Roots,
     nodes: Mapping[str, int],
     sizes: dict[tuple[int, str], tuple[int, int]],
 ) -> list[dict[str, Any]]:
@@ -139,29 +141,42 @@ def add_graphs(
     looks, with the number of graphs, by the id and the name of the container. Works on names alone, in the
     probe's thread, after the look.
     """
+    counts = _count_elements(described, roots, nodes)
+    with_tensors = []
+    for container in described:
+        elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
+        growth = container.pop("growth")
+        read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
+        if read:
+            container["grown_at"] = line_of_growth(*growth)
+            operations, walked = _size_of_graphs(container, elements, sizes)
+            counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
+            with_tensors.append({**container, **counted})
+    with_tensors.sort(key=lambda container: -container["read"])
+    return with_tensors[:SENT_AT_MOST]
+
+
+def _count_elements(
+    described: list[dict[str, Any]], roots: Roots, nodes: Mapping[str, int]
+) -> dict[tuple[str, str], _Elements]:
+    """The elements of each container that lead to tensors, by the place and the name of the container."""
     counts: dict[tuple[str, str], _Elements] = {}
     for container in described:
         counts.setdefault((container["variable"], container["name"]), _Elements())
-    for label, where, name, has_graph in roots:
-        visited = nodes.get(label, 0) if has_graph else 0
+    plain_elements = list(map(_is_plain, roots.elements, roots.have_graphs))
+    for (name, where), number in Counter(compress(map(_container, roots.elements), plain_elements)).items():
+        if (where, name) in counts:
+            counts[where, name].plain += number
+    others = compress(zip(*roots), map(not_, plain_elements))
+    for label, (name, where), has_graph in others:
+        visited = nodes.get(label_of(*label), 0) if has_graph else 0
         start = name.find("[")
         while start >= 0:
             elements = counts.get((where, name[:start]))
             if elements is not None:
                 elements.add(name[start : name.find("]", start)], visited, has_graph=has_graph)
             start = name.find("[", start + 1)
-    with_tensors = []
-    for container in described:
-        elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
-        growth = container.pop("growth")
-        if elements.read:
-            container["grown_at"] = line_of_growth(*growth)
-            operations, walked = _size_of_graphs(container, elements, sizes)
-            read, graphs = len(elements.read), len(elements.with_graph)
-            counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
-            with_tensors.append({**container, **counted})
-    with_tensors.sort(key=lambda container: -container["read"])
-    return with_tensors[:SENT_AT_MOST]
+    return counts
 
 
 def _size_of_graphs(
@@ -176,11 +191,26 @@ def _size_of_graphs(
     return sizes.get(key, (0, 0))
 
 
+def _is_plain(element: tuple[str, str], has_graph: bool) -> bool:  # noqa: FBT001 (called by `map`)
+    """Whether a tensor without a graph is itself an element of one container."""
+    name, _ = element
+    return not has_graph and name[-1] == "]" and name.find("[") == name.rfind("[")
+
+
+def _container(element: tuple[str, str]) -> tuple[str, str]:
+    """The name of the container that an element with this name is in, and the variable's place."""
+    name, where = element
+    return name[: name.find("[")], where
+
+
 class _Elements:
     """The elements of one container that lead to tensors, by their key."""
 
     def __init__(self) -> None:
+        self.plain = 0
+        """How many are tensors themselves, without a graph."""
         self.read: set[str] = set()
+        """The keys of the others."""
         self.with_graph: set[str] = set()
         self.nodes = self.walked = 0
 

@@ -8,7 +8,7 @@ run, none of its objects is kept alive, and CUDA is not initialised.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -95,7 +95,7 @@ class _InventoryRun:
         self._memory = memory
         self._problems: list[str] = []
         self._containers: list[dict[str, Any]] = []
-        self._roots: Iterable[containers.Root] = ()
+        self._roots = containers.Roots([], [], [])
         self._lines: lines.Wanted | None = None
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
@@ -109,8 +109,6 @@ class _InventoryRun:
         """Tensors among Python's objects, whether or not a variable leads to them."""
         self._kept_ids: set[int] = set()
         """The ids of the tensors that only keepers lead to."""
-        self._by_objects_bytes = 0
-        """The size of the storages to which only those lead."""
         self._ledger = Ledger(
             torch,
             self._attributes,
@@ -259,10 +257,8 @@ class _InventoryRun:
         self._walk_graphs_of_objects()
 
     def _walk_graphs_of_objects(self) -> None:
-        recorded = len(self._ledger.entries)
         tensors = [tensor for tensor in self._loose if id(tensor) not in self._kept_ids]
         self._saved.record("objects", tensors, search=self._search, memory=self._memory)
-        self._by_objects_bytes += self._ledger.bytes_from(recorded)
 
     def _record_variables(self) -> None:
         starts = self._memory.roots_starts
@@ -272,15 +268,11 @@ class _InventoryRun:
         self._others.record_leaves(self._torch)
 
     def _record_loose(self) -> None:
-        if self._method != SCAN and self._memory.must_read_young(self._ledger.bytes_from(0)):
+        if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
             self._loose = self._heap.young()[TENSOR]
             if self._saved.is_readable and self._is_graph_at_rest:
                 self._walk_graphs_of_objects()
-        recorded = len(self._ledger.entries)
         unnamed = self._others.record_objects(self._loose)
-        if self._loose:
-            self._by_objects_bytes += self._ledger.bytes_from(recorded)
-            self._memory.learn_from_objects(self._by_objects_bytes, self._ledger.bytes_from(0))
         if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
             self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
 

@@ -14,6 +14,8 @@ from gputui.probe.encoding import Encoded
 
 LASTING = frozenset({"parameter", "gradient", "buffer", "optimizer_state"})
 """The categories whose entries do not change once a look is over; their entries are the same in the next look."""
+OTHER = "other"
+"""The category whose entries do not change either, but only some are the same in the next look."""
 STORAGES_AT_MOST = 20_000
 SEGMENTS_AT_MOST = 2_000
 """How many texts are kept: some 5 MB of host memory for storages."""
@@ -33,6 +35,9 @@ class KnownTexts:
         self._entries: dict[int, dict[str, Any]] = {}
         """Those that have a text, by their id: as long as they are kept, no other entry gets it."""
         self._rows: dict[int, bytes] = {}
+        self._others: dict[int, dict[str, Any]] = {}
+        """Those of this look that may come again, by their id."""
+        self._last_others: dict[int, dict[str, Any]] = {}
         self._segments: dict[str, tuple[list[Any], bytes]] = {}
         """The columns of the last table of segments, by name."""
 
@@ -50,6 +55,7 @@ class KnownTexts:
         return Encoded(self._map(table))
 
     def _table(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
+        self._last_others, self._others = self._others, {}
         texts = list(map(self._rows.get, map(id, storages)))
         known = list(filter(None, texts))
         unknown = [storage for storage, text in zip(storages, texts) if text is None]
@@ -66,7 +72,9 @@ class KnownTexts:
         """The rows of storages without a text, which is kept where it lasts."""
         passing = []
         for storage in storages:
-            if storage["category"] in LASTING and len(self._rows) < STORAGES_AT_MOST:
+            category = storage["category"]
+            is_lasting = category in LASTING or (category == OTHER and self._is_again(storage))
+            if is_lasting and len(self._rows) < STORAGES_AT_MOST:
                 text = self._rows[id(storage)] = _encode(row_of(storage)).encode()
                 self._entries[id(storage)] = storage
                 yield text
@@ -74,6 +82,11 @@ class KnownTexts:
                 passing.append(storage)
         if passing:
             yield _encode(list(map(row_of, passing)))[1:-1].encode()
+
+    def _is_again(self, storage: dict[str, Any]) -> bool:
+        """Whether the last look had this entry, too."""
+        self._others[id(storage)] = storage
+        return self._last_others.get(id(storage)) is storage
 
     def _keep_only(self, storages: list[dict[str, Any]]) -> None:
         idents = self._rows.keys() & set(map(id, storages))

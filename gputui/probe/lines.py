@@ -6,7 +6,8 @@ What to read is collected in the stop; the bytecode is read in the probe's threa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import itemgetter
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -124,16 +125,16 @@ def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
                     yield from mentioning(plain.namespace_of(cls), EMPTY_CACHE)
 
 
-def name_assignments(storages: Iterable[dict[str, Any]], wanted: Wanted) -> None:
+def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
     """Have the owners' names say where a variable is assigned, not where its function is now."""
     labels = {}
     for variable in wanted.variables:
         lines = variable.lines(wanted.files)
         if lines:
             labels[variable.label] = f"{variable.label.partition(' (')[0]} ({lines})"
-    for storage in storages if labels else ():
-        for field in ("owner", "kept_by"):
-            storage[field] = labels.get(storage[field], storage[field])
+    for field in ("owner", "kept_by") if labels else ():
+        for storage in compress(storages, map(labels.__contains__, map(itemgetter(field), storages))):
+            storage[field] = labels[storage[field]]
 
 
 def calls_of_empty_cache(wanted: Wanted) -> list[str] | None:

@@ -20,8 +20,8 @@ NAMED_WELL = 0.99
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
-YOUNG_EVERY = 3
-"""How often a look goes through the objects that were made lately, where they lead to nothing of weight."""
+YOUNG_EVERY = 4
+"""How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
 CALLERS_EVERY = 16
 """How often a look searches the program's functions for calls of `empty_cache()`."""
 COUNT_GRAPH_EVERY = 8
@@ -55,8 +55,6 @@ class Memory:
         """Where the program calls `torch.cuda.empty_cache()`."""
         self.requested_bytes = 0
         """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
-        self.young_rest_until = 0
-        """Until which look (`SearchMemory.number`) the young objects are passed over, as they led to little."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = named_share
@@ -79,16 +77,11 @@ class Memory:
     @property
     def are_young_due(self) -> bool:
         """Whether the next look should go through the objects that were made lately."""
-        return self._named_share < NAMED_WELL or self.search.number >= self.young_rest_until
+        return self._named_share < NAMED_WELL or self.search.number % YOUNG_EVERY == 1
 
     def must_read_young(self, named_bytes: int) -> bool:
         """Whether a look that has passed the young objects over needs them: a result of an operation has no name."""
         return not self.are_young_due and named_bytes < NAMED_WELL * self.requested_bytes
-
-    def learn_from_objects(self, found_bytes: int, all_bytes: int) -> None:
-        """Let the young objects rest for some looks if nothing of weight was found through them alone."""
-        if found_bytes <= (1 - NAMED_WELL) * all_bytes:
-            self.young_rest_until = self.search.number + YOUNG_EVERY
 
     @property
     def is_scan_due(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, repeat
 from operator import is_
@@ -246,6 +246,11 @@ class ModelStates:
         elif plain.is_one_of(type(value), (list, tuple)):
             for number, element in enumerate(value):
                 self._record_state(element, f"{name}[{number}]")
+
+    @property
+    def is_named(self) -> Callable[[int], bool]:
+        """Says whether the tensor with this id is a parameter."""
+        return self._names.__contains__
 
     def name_of(self, parameter: Tensor) -> str | None:
         return self._names.get(id(parameter))

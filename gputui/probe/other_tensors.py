@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import groupby, repeat
+from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_
 
 from gputui.probe.attributes import AttributeReader
@@ -102,6 +102,7 @@ class OtherTensors:
 
     def _record_some(self, tensors: list[NamedValue]) -> bool:
         """Record these tensors of variables; returns whether there was time for all."""
+        tensors = self._without_known(tensors)
         values = [named.value for named in tensors]
         need_none = map(not_, self._gradients.require_grad(values))
         are_simple = map(and_, need_none, self._ledger.are_plain(values))
@@ -118,6 +119,11 @@ class OtherTensors:
                     return False
                 self._record_variable(named)
         return True
+
+    def _without_known(self, tensors: list[NamedValue]) -> list[NamedValue]:
+        """Those of which something is left to record: no parameters, whose gradients have owners as well."""
+        is_parameter = map(self._model_states.is_named, map(id, [named.value for named in tensors]))
+        return list(compress(tensors, map(not_, is_parameter)))
 
     def _record_variable(self, named: NamedValue) -> None:
         entry = self._ledger.record(named.value, self._category(named.value), named.label)

@@ -11,6 +11,7 @@ One case remains: a name that is no plain string but has the hash of one that a 
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from itertools import chain, repeat
@@ -19,6 +20,7 @@ from typing import Any
 
 from gputui.probe.torch_types import AnyObject
 
+_referent: Callable[[Any], object] = weakref.ref.__call__
 _subclasses: Callable[[type], list[type]] = type.__subclasses__
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
@@ -31,6 +33,10 @@ text: Callable[[Any], str] = str.__str__
 """A plain string of the same characters, also for an object of a subclass of `str`."""
 
 
+READ_AGAIN_EVERY = 8
+"""How often metaclasses are read again although there are no others: a program may change one."""
+
+
 class _Metaclasses:
     """The metaclasses of the process that say themselves how their classes are hashed and compared."""
 
@@ -38,10 +44,17 @@ class _Metaclasses:
         self.own_way: AbstractSet[type] = frozenset()
         self.are_plain = True
         """Whether the metaclasses themselves can be hashed."""
+        self._known: list[weakref.ref[type]] = []
+        self._looks = 0
 
     def look(self) -> None:
         """Find them again: the program may have made others."""
         metaclasses = _below(type)
+        self._looks += 1
+        is_known = len(metaclasses) == len(self._known) and all(map(is_, metaclasses, map(_referent, self._known)))
+        if is_known and self._looks % READ_AGAIN_EVERY:
+            return
+        self._known = list(map(weakref.ref, metaclasses))
         lines = list(map(mro_of, metaclasses))
         bases = list(chain(*lines))
         deciding = {ident for ident, base in dict(zip(map(id, bases), bases)).items() if _decides(base)}

@@ -110,6 +110,10 @@ class Trail:
         self._leads_somewhere.append(False)
         return len(self._values) - 1
 
+    def note_container(self, named: NamedValue, size: int) -> None:
+        """The object that was added last is a container of this many elements."""
+        self.containers.append((Container(named, size, self.value_at(self._holders[-1])), self.last))
+
     def value_at(self, place: int) -> AnyObject:
         """The object at this place; at -1 that which has the first values as attributes, None for variables."""
         return self._values[place][0] if place >= 0 else self._holder_of_roots

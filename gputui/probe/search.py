@@ -5,10 +5,11 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, compress, islice, repeat
+from operator import not_
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +23,7 @@ from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
-from gputui.probe.variables import ContentReader, Contents, NamedValue, join, size_of
+from gputui.probe.variables import ContentReader, Contents, NamedValue, named_inside, size_of
 
 LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
@@ -30,6 +31,10 @@ LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
 """Of the time for a search: what it finds must be recorded, too."""
+MANY = 8
+"""From so many values on, tensors are taken in loops of C."""
+TAKEN_PER_STEP = 8
+"""So many tensors are then taken in the time of one step."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
@@ -87,7 +92,7 @@ class VariableSearch:
         """Search these values and what they hold, level by level; `holder` has them as attributes."""
         trail = Trail(holder)
         kinds = self._classifier.kinds_of(named.value for named in roots)
-        level = [(named, -1) for named in compress(roots, kinds)]
+        level = [(list(compress(roots, kinds)), -1)]
         for depth in range(levels + 1):
             level = self._explore_level(level, trail, meter, is_last=depth == levels)
         trail.let_rest(self._memory)
@@ -122,19 +127,47 @@ class VariableSearch:
         return held
 
     def _explore_level(
-        self, level: list[tuple[NamedValue, int]], trail: Trail, meter: Meter, *, is_last: bool
-    ) -> list[tuple[NamedValue, int]]:
-        """Take these values, each with the place of its holder on the trail; returns what they hold."""
+        self, level: list[tuple[list[NamedValue], int]], trail: Trail, meter: Meter, *, is_last: bool
+    ) -> list[tuple[list[NamedValue], int]]:
+        """Take these values, each group with the place of its holder on the trail; returns what they hold."""
+        deeper: list[tuple[list[NamedValue], int]] = []
+        for values, holder in level:
+            if len(values) < MANY or not self._take_tensors(values, holder, trail, meter):
+                deeper += self._explore_values(values, holder, trail, meter, is_last=is_last)
+        return deeper
+
+    def _take_tensors(self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter) -> bool:
+        """Take these values in loops of C if all are tensors, each once; False if they are left to be taken singly."""
+        tensors = [named.value for named in values]
+        idents = list(map(id, tensors))
+        if set(self._classifier.kinds_of(tensors)) != {TENSOR} or len(set(idents)) < len(idents):
+            return False
+        is_new = map(not_, map(self._seen.__contains__, idents))
+        found = list(compress(values, is_new))
+        affordable = meter.affordable_steps()  # each must be recorded later
+        if len(found) > affordable or not meter.spend(1 + len(found) // TAKEN_PER_STEP):
+            del found[affordable:]
+            meter.leave_out()
+            trail.cut(holder)
+        self._seen.update((id(named.value), named.value) for named in found)
+        self.tensors += found
+        if found:
+            trail.find(holder)
+        return True
+
+    def _explore_values(
+        self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, is_last: bool
+    ) -> Iterator[tuple[list[NamedValue], int]]:
+        """Take these values one by one; yields what each of them holds, with its place."""
         seen, kind_of = self._seen, self._classifier.kind_of
-        deeper: list[tuple[NamedValue, int]] = []
-        for named, holder in level:
+        for named in values:
             value = named.value
             if id(value) in seen:
                 continue
             kind = kind_of(value)
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
-            if not is_find and (is_last or (not self._is_thorough and self._memory.led_to_nothing(value, size))):
+            if not is_find and (is_last or self._is_resting(value, size)):
                 continue
             if not meter.spend():
                 trail.cut(holder)
@@ -145,11 +178,10 @@ class VariableSearch:
                 trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
-                inside = self._inside(named, kind, size, meter, trail)
-                deeper += [(element, place) for element in inside]
-                if size >= SHORTEST and inside and not named.keeper:
-                    trail.containers.append((Container(named, size, trail.value_at(holder)), place))
-        return deeper
+                yield self._inside(named, kind, size, meter, trail), place
+
+    def _is_resting(self, value: AnyObject, size: int) -> bool:
+        return not self._is_thorough and self._memory.led_to_nothing(value, size)
 
     def _take(self, named: NamedValue, kind: int) -> None:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
@@ -173,8 +205,9 @@ class VariableSearch:
             trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
-        _, name, where, keeper = named
-        inside = [NamedValue(element, join(name, key), where, keeper) for key, element in contents.items]
+        inside = named_inside(named, contents.items)
+        if size >= SHORTEST and inside and not named.keeper:
+            trail.note_container(named, size)
         if not contents.is_whole:
             self._memory.starts[id(named.value)] = contents.next_start
             if not self._read_records(named, kind, size, meter, trail):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import compress, islice
-from operator import not_
+from itertools import chain, compress, repeat
+from operator import is_, itemgetter, not_
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
@@ -27,6 +27,11 @@ DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
+
+
+_device, _size_bytes = itemgetter("device"), itemgetter("size_bytes")
+_described = itemgetter("device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype")
+"""All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
 
 
 class Ledger:
@@ -113,19 +118,13 @@ class Ledger:
         for number, (is_cuda, address, device, size_bytes, shape, dtype, cls) in enumerate(rows):
             if not is_cuda or not address or not size_bytes or address in self.entries:
                 left.append(number)
-            else:
-                self.entries[address] = _entry(
-                    device,
-                    address,
-                    size_bytes,
-                    category,
-                    self._owner(owners[number]),
-                    self.keeper,
-                    cls.__name__,
-                    shape,
-                    self._dtype_name(dtype),
-                    is_pinned=False,
-                )
+                continue
+            owner, dtype_name = self._owner(owners[number]), self._dtype_name(dtype)
+            values = (device, address, size_bytes, category, owner, self.keeper, cls.__name__, shape, dtype_name)
+            earlier = self._earlier.get(address)
+            if earlier is None or _described(earlier) != values:
+                earlier = _entry(*values, is_pinned=False)
+            self.entries[address] = earlier
         return left
 
     def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
@@ -165,12 +164,28 @@ class Ledger:
         try:
             addresses = list(map(self._address, tensors))
             if not all(addresses):
-                wrapped = [self._parts(tensor) for tensor, address in zip(tensors, addresses) if not address]
-                inner = iter([self._address(part) for (part,) in wrapped])
+                wrappers = list(compress(tensors, map(not_, addresses)))
+                inner = map(self._address, self._wrapped(wrappers))
                 addresses = [address or next(inner) for address in addresses]
         except UNREADABLE:  # a ValueError where there are several parts
             return None
         return addresses if all(addresses) else None
+
+    def _wrapped(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The one tensor inside each of these; raises ValueError if one has none or several."""
+        cls = type(tensors[0])
+        if self._dispatches(cls) and all(map(is_, map(type, tensors), repeat(cls))):
+            others = list(chain.from_iterable(map(dict.values, self._attributes.dicts_of(tensors))))
+            columns = [*self._attributes.slots_of(tensors)[1], others]
+            kinds = [self._are_tensors(column) for column in columns]
+            if kinds[-1] <= {False} and sorted(map(sorted, kinds[:-1])) == [[False]] * (len(kinds) - 2) + [[True]]:
+                return columns[kinds.index({True})]
+        return [part for tensor in tensors for (part,) in [self._parts(tensor)]]
+
+    def _are_tensors(self, values: list[Any]) -> set[bool]:
+        """Whether some of these values are tensors, and whether some are not."""
+        classes = list(map(type, values))
+        return {issubclass(cls, self._tensor) for cls in dict(zip(map(id, classes), classes)).values()}
 
     def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those of these tensors whose storage has no owner yet."""
@@ -180,10 +195,11 @@ class Ledger:
             return tensors
         return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
 
-    def bytes_from(self, number: int) -> int:
-        """The size of the storages on devices that were recorded from this number on."""
-        entries = list(islice(self.entries.values(), number, None))
-        return sum(entry["size_bytes"] for entry in entries if entry["device"] >= 0)
+    def device_bytes(self) -> int:
+        """The size of the storages on devices."""
+        entries = list(self.entries.values())
+        on_device = map(HOST.__ne__, map(_device, entries))
+        return sum(compress(map(_size_bytes, entries), on_device))
 
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from itertools import compress, islice
+from functools import partial
+from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 from gputui.probe import plain
@@ -165,6 +166,16 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     SAVED: ContentReader.saved,
     OBJECT: ContentReader.object,
 }
+
+
+def named_inside(holder: NamedValue, items: list[tuple[str, Any]]) -> list[NamedValue]:
+    """What a value holds, each with its name: that of the holder and its part of it."""
+    _, name, where, keeper = holder
+    keys = [key for key, _ in items]
+    if all(map(str.startswith, keys, repeat("["))):
+        rows = zip([element for _, element in items], map(name.__add__, keys), repeat(where), repeat(keeper))
+        return list(map(partial(tuple.__new__, NamedValue), rows))
+    return [NamedValue(element, join(name, key), where, keeper) for key, element in items]
 
 
 def join(prefix: str, key: str) -> str:

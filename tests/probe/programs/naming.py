@@ -524,7 +524,6 @@ def a_result_without_a_variable_is_found_while_young_objects_are_passed_over():
     memory = Memory()
     held = zeros(180, 4000)
     look(memory=memory)
-    assert not memory.are_young_due
     _, passed_over = zeros(181, 4), look(memory=memory)
     assert (181, 4) not in passed_over
     memory.requested_bytes = 2**40  # far more than what has a name
