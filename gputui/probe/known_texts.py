@@ -6,6 +6,7 @@ A storage is recognised by its entry, the very object that the last look had; se
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from json import JSONEncoder
 from operator import itemgetter
 from typing import Any, Callable, Dict
@@ -19,6 +20,8 @@ OTHER = "other"
 STORAGES_AT_MOST = 20_000
 SEGMENTS_AT_MOST = 2_000
 """How many texts are kept: some 5 MB of host memory for storages."""
+SHORT = ("statistics", "settings")
+"""The fields of a message that one call encodes in no time."""
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
@@ -132,11 +135,23 @@ def _values(values: list[list[Any]]) -> Iterator[bytes]:
 
 
 def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict[str, Any]:
-    """The message with the long lists of its inventory and its map as JSON already; the blocks are emptied."""
+    """The message with its statistics, inventory and map as JSON already; the blocks of the map are emptied."""
     known = known or KnownTexts()
     inventory, layout = message.get("inventory"), message.get("map")
+    for name in SHORT:
+        if name in message:
+            message[name] = Encoded([_encode(message[name]).encode()])
     if inventory:
-        message["inventory"] = {**inventory, "storages": known.storages(inventory["storages"])}
+        message["inventory"] = _with_long(inventory, "storages", known.storages(inventory["storages"]))
     if layout:
-        message["map"] = {**layout, "segments": known.segments(layout["segments"])}
+        message["map"] = _with_long(layout, "segments", known.segments(layout["segments"]))
     return message
+
+
+def _with_long(fields: dict[str, Any], name: str, long: Encoded | list[dict[str, Any]]) -> Encoded | dict[str, Any]:
+    """These fields with a long one among them as JSON; the others are encoded in one call."""
+    if not isinstance(long, Encoded):
+        return fields
+    short = {field: value for field, value in fields.items() if field != name}
+    start = _encode({**short, name: None}).rpartition("null")[0].encode()
+    return Encoded(chain([start], long.pieces, [b"}"]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, repeat
 from operator import is_
-from typing import Any, Tuple
+from typing import Any, NamedTuple, Tuple
 
 from gputui.probe import plain
 from gputui.probe.batches import Batch, Batches, add_missing
@@ -22,8 +22,21 @@ PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer"
 HALF_BYTES = 2
 Owner = Tuple[KnownModule, Module]
 """A known module with the module itself."""
+PARTS, LEAST_PART = 8, 8
+"""Modules are recognised in so many parts, of at least so many: FSDP replaces the parameters of one block at a time."""
 RECALLED_PER_STEP = 8
 """So many tensors of the last look are recognised in the time of one step."""
+
+
+class Learned(NamedTuple):
+    """What some modules' parameters are, by id: their names, and the names of the modules that own each.
+
+    `half_shapes` are the shapes of 16-bit parameters.
+    """
+
+    names: dict[int, str]
+    modules: dict[int, list[str]]
+    half_shapes: set[tuple[int, ...]]
 
 
 class ModelStates:
@@ -56,38 +69,50 @@ class ModelStates:
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
     def record_modules(self, modules: list[KnownModule], version: object, start: int = 0) -> list[Owner]:
-        """Record what the modules own, as far as the meter allows; returns those that were alive.
+        """Record what the modules own, as far as the meter allows; returns those that were alive, from `start` on.
 
-        What has changed since the last look is read one by one, from module number `start` on. `version` changes with
-        the names of the modules.
+        `version` changes with the names of the modules. What a look has had time for is recognised by the next one.
         """
         alive = [(known, module) for known in modules if (module := known.reference()) is not None]
         owners = [(known, module) for known, module in alive if known.has_tensors]
-        in_turn = alive[start:] + alive[:start]
-        owners_in_turn = [(known, module) for known, module in in_turn if known.has_tensors] if start else owners
-        self._record_gradients(self._record_all_parameters(owners, owners_in_turn, version), version)
-        buffers = all_registered([module for _, module in owners], "_buffers")
-        if self._recall("buffers", version, buffers) is None:
-            for known, module in owners_in_turn:
-                for key, tensor in registered(module, "_buffers"):
-                    if tensor is not None and self._meter.spend():
-                        self._ledger.record_again(tensor, BUFFER, known.name_of(key))
-            self._remember("buffers", version, buffers)
-        return in_turn
+        size = max(LEAST_PART, -(-len(owners) // PARTS))
+        parts = [owners[first : first + size] for first in range(0, len(owners), size)]
+        parameters: dict[int, Tensor] = {}
+        for number, part in enumerate(parts):
+            parameters.update(self._record_parameters(part, number, version))
+        self._record_gradients(list(parameters.values()), version)
+        for number, part in enumerate(parts):
+            self._record_buffers(part, number, version)
+        return alive[start:] + alive[:start]
 
-    def _record_all_parameters(self, owners: list[Owner], in_turn: list[Owner], version: object) -> list[Tensor]:
-        """Record the parameters of these modules; returns each once."""
+    def _record_parameters(self, owners: list[Owner], number: int, version: object) -> dict[int, Tensor]:
+        """Record the parameters of these modules; returns them by their ids."""
         tensors = all_registered([module for _, module in owners], "_parameters")
-        batch = self._recall("parameters", version, tensors)
-        if batch is not None:
-            names, modules, half_shapes = batch.learned
-            self._names.update(names)
-            self._modules.update(modules)
-            self._half_shapes |= half_shapes
-            return list(dict(zip(map(id, tensors), tensors)).values())
-        parameters = [tensor for known, module in in_turn for tensor in self._record_parameters(known, module)]
-        self._remember("parameters", version, tensors, (dict(self._names), dict(self._modules), set(self._half_shapes)))
-        return parameters
+        kind = f"parameters {number}"
+        batch = self._recall(kind, version, tensors)
+        if batch is None:
+            learned = Learned({}, {}, self._half_shapes)
+            for known, module in owners:
+                self._read_parameters(known, module, learned)
+            self._remember(kind, version, tensors, learned._replace(half_shapes=set(self._half_shapes)))
+        else:
+            learned = batch.learned
+        for ident, names in learned.modules.items():
+            self._modules.setdefault(ident, []).extend(names)
+        self._names = {**learned.names, **self._names}
+        self._half_shapes |= learned.half_shapes
+        return {ident: tensor for ident, tensor in zip(map(id, tensors), tensors) if ident in self._names}
+
+    def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
+        kind = f"buffers {number}"
+        buffers = all_registered([module for _, module in owners], "_buffers")
+        if not buffers or self._recall(kind, version, buffers) is not None:
+            return
+        for known, module in owners:
+            for key, tensor in registered(module, "_buffers"):
+                if tensor is not None and self._meter.spend():
+                    self._ledger.record_again(tensor, BUFFER, known.name_of(key))
+        self._remember(kind, version, buffers)
 
     def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
         if not self._reads_gradients:
@@ -143,17 +168,17 @@ class ModelStates:
         addresses = self._ledger.addresses(tensors)
         return None if addresses is None else (list(map(id, tensors)) if has_own_objects else [], addresses)
 
-    def _record_parameters(self, known: KnownModule, module: Module) -> Iterator[Tensor]:
-        """Record the parameters of one module; yields those that no other module had."""
+    def _read_parameters(self, known: KnownModule, module: Module, learned: Learned) -> None:
+        """Record the parameters of one module that no other module had."""
         if not self._meter.spend():
             return
         for key, tensor in registered(module, "_parameters"):
             if tensor is None or not self._meter.spend():
                 continue
-            self._modules.setdefault(id(tensor), []).append(known.name)
+            learned.modules.setdefault(id(tensor), []).append(known.name)
             if id(tensor) not in self._names:
-                self._record_parameter(tensor, known.name_of(key), PARAMETER)
-                yield tensor
+                name = learned.names[id(tensor)] = known.name_of(key)
+                self._record_parameter(tensor, name, PARAMETER)
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
         gradient = self._gradients.gradient(tensor) if self._reads_gradients else None
