@@ -25,6 +25,8 @@ SHORT = ("statistics", "settings")
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
+_GONE_AT_MOST = 16
+"""How many texts of storages that are gone may stay in a small program, so that not every look sorts them out."""
 
 RowOf = Callable[[Dict[str, Any]], Any]
 _encode = JSONEncoder(separators=(",", ":")).encode
@@ -62,7 +64,7 @@ class KnownTexts:
         texts = list(map(self._rows.get, map(id, storages)))
         known = list(filter(None, texts))
         unknown = [storage for storage, text in zip(storages, texts) if text is None]
-        if len(self._rows) > 2 * len(known) + _TEXTS_AT_ONCE:
+        if len(self._rows) > 2 * len(known) + _GONE_AT_MOST:
             self._keep_only(storages)
         yield b'{"columns":' + _encode(self._columns).encode() + b',"rows":['
         for start in range(0, len(known), _TEXTS_AT_ONCE):

@@ -28,7 +28,6 @@ SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
-
 _device, _size_bytes = itemgetter("device"), itemgetter("size_bytes")
 _described = itemgetter("device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype")
 """All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
@@ -203,10 +202,7 @@ class Ledger:
 
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""
-        try:
-            return self._address(tensor) in self.entries
-        except UNREADABLE:
-            return False
+        return self.entry_of(tensor) is not None
 
     def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
         storage = self._storage(tensor)

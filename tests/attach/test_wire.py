@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import struct
@@ -249,6 +250,36 @@ def test_a_message_that_does_not_fit_the_model_is_refused(name: str) -> None:
     cls, value, expected = WRONG[name]
     with pytest.raises(DecodeError, match=expected):
         decode(cls, value)
+
+
+SEGMENT_COLUMNS = {"columns": ["device", "blocks"], "values": [[0, 0], [1, 2]]}
+BLOCKS = {"columns": ["size_bytes"], "values": [[1, 2, 3]]}
+TABLES = {
+    "too few blocks": {**SEGMENT_COLUMNS, "blocks": {**BLOCKS, "values": [[1, 2]]}},
+    "too many blocks": {**SEGMENT_COLUMNS, "blocks": {**BLOCKS, "values": [[1, 2, 3, 4]]}},
+    "no blocks": SEGMENT_COLUMNS,
+    "a negative number": {**SEGMENT_COLUMNS, "values": [[0, 0], [4, -1]], "blocks": BLOCKS},
+    "a number that is a text": {**SEGMENT_COLUMNS, "values": [[0, 0], [1, "2"]], "blocks": BLOCKS},
+    "columns of different lengths": {**SEGMENT_COLUMNS, "values": [[0], [1, 2]], "blocks": BLOCKS},
+}
+
+
+def test_segments_come_with_their_blocks() -> None:
+    look = frames.decode(payload_of({**SEGMENT_COLUMNS, "blocks": BLOCKS}))
+    assert look["map"]["segments"] == [
+        {"device": 0, "blocks": [{"size_bytes": 1}]},
+        {"device": 0, "blocks": [{"size_bytes": 2}, {"size_bytes": 3}]},
+    ]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_segments_that_do_not_fit_their_blocks_are_refused(name: str) -> None:
+    with pytest.raises(frames.FrameError, match="rows do not fit its columns"):
+        frames.decode(payload_of(TABLES[name]))
+
+
+def payload_of(segments: dict[str, object]) -> bytes:
+    return json.dumps({"type": "look", "map": {"segments": segments}}).encode()
 
 
 def test_control_characters_in_texts_are_replaced() -> None:
