@@ -95,7 +95,7 @@ def test_many_looks_leak_no_references_or_memory(torch_python: Python, record_pr
         after = child.expect("done").split()
         anonymous_after = child.anonymous_bytes()
     drift = [abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)]
-    assert max(drift) < max(250, LOOKS / 20), drift  # texts of storages that are gone hold up to 200
+    assert max(drift) < max(100, LOOKS / 20), drift
     assert anonymous_after - anonymous_before < 4 * 1024**2
     assert child.ended() == 0
 
