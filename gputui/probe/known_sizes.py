@@ -8,6 +8,8 @@ from typing import Any
 
 from gputui.probe.torch_types import Torch
 
+WORKSPACE = "workspace"
+"""The category of a block that PyTorch takes for cuBLAS."""
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB
 HOPPER_CUBLAS = 8 * 4096 * KIB
@@ -22,8 +24,8 @@ def known_sizes(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[dict[s
     on_devices = [storage for storage in storages if storage["device"] >= 0]
     sizes = autocast_copies(torch, on_devices)
     for device in sorted({storage["device"] for storage in on_devices}):
-        sizes.append(_known(device, _cublas_bytes(torch, device), "workspace", "cuBLAS workspace"))
-        sizes.append(_known(device, _cublaslt_bytes(), "workspace", "cuBLASLt workspace"))
+        sizes.append(_known(device, _cublas_bytes(torch, device), WORKSPACE, "cuBLAS workspace"))
+        sizes.append(_known(device, _cublaslt_bytes(), WORKSPACE, "cuBLASLt workspace"))
     return [known for known in sizes if known["size_bytes"]]
 
 

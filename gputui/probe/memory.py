@@ -11,6 +11,7 @@ from gputui.probe.batches import Batches
 from gputui.probe.blockmap import live_blocks
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.known_sizes import WORKSPACE
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.program_modules import ProgramModules
 from gputui.probe.rests import SearchMemory
@@ -58,6 +59,8 @@ class Memory:
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = named_share
+        self._workspace_bytes = 0
+        """What the workspaces of the last look were requested with: no tensor leads to them."""
 
     @property
     def is_thorough_due(self) -> bool:
@@ -81,7 +84,8 @@ class Memory:
 
     def must_read_young(self, named_bytes: int) -> bool:
         """Whether a look that has passed the young objects over needs them: a result of an operation has no name."""
-        return not self.are_young_due and named_bytes < NAMED_WELL * self.requested_bytes
+        readable_bytes = self.requested_bytes - self._workspace_bytes
+        return not self.are_young_due and named_bytes < NAMED_WELL * readable_bytes
 
     @property
     def is_scan_due(self) -> bool:
@@ -104,8 +108,8 @@ class Memory:
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             return
-        known_sizes = {(known["device"], known["size_bytes"]) for known in inventory["known_sizes"]}
-        allocated_bytes = unnamed_bytes = 0
+        known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
+        allocated_bytes = unnamed_bytes = workspace_bytes = 0
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             sleep(PAUSE_S)  # lets the program's threads run
             allocated_bytes += sum(size_bytes)
@@ -117,5 +121,8 @@ class Memory:
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:
                     unnamed_bytes += size
+                elif known_sizes[device, requested] == WORKSPACE:
+                    workspace_bytes += requested
         self.entries = found
+        self._workspace_bytes = workspace_bytes
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from gputui.probe import known_sizes
+from gputui.probe.blockmap import COLUMNS, LIVE, SEGMENT_COLUMNS
+from gputui.probe.memory import Memory
 
 MIB = 1 << 20
 
@@ -79,3 +81,22 @@ def test_autocast_copies_have_half_the_bytes_of_parameters():
 
 def test_there_are_no_known_sizes_before_cuda_is_initialised():
     assert known_sizes.known_sizes(torch_with(is_initialized=False), [parameter(-1, 2)]) == []
+
+
+@pytest.mark.parametrize(("category", "must_read"), [("workspace", False), ("activation", True)])
+def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read):
+    workspace = {"device": 0, "size_bytes": 8 * MIB, "category": category, "owner": "cuBLAS workspace"}
+    parameters = {"address": 0, "device": 0, "size_bytes": 2 * MIB, "keeper": ""}
+    memory = Memory()
+    memory.requested_bytes = 10 * MIB
+    assert memory.must_read_young(2 * MIB)
+    blocks = [[0, 2 * MIB], [2 * MIB, 8 * MIB], [2 * MIB, 8 * MIB], [LIVE, LIVE]]
+    segments = {
+        "columns": SEGMENT_COLUMNS,
+        "values": [[0], [0], [10 * MIB], [0], [False], [False], [[0, 0]], [2]],
+        "blocks": {"columns": COLUMNS, "values": blocks},
+    }
+    inventory = {"storages": [parameters], "is_complete": True, "known_sizes": [workspace]}
+    memory.complete(inventory, {"segments": segments})
+    assert memory.must_read_young(2 * MIB) is must_read
+    assert memory.must_read_young(MIB)
