@@ -12,6 +12,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from gputui.probe import plain
+from gputui.probe.kinds import is_lasting
 from gputui.probe.torch_types import AnyObject, Module
 
 
@@ -29,10 +30,10 @@ def module_dict_getter() -> Callable[[Module], Any]:
 
 
 class AttributeReader:
-    """Reads `__dict__` and filled slots. What it learns about types is kept for one inventory only."""
+    """Reads `__dict__` and filled slots. What it learns about types of the program's is kept for one inventory only."""
 
     def __init__(self) -> None:
-        self._plans: dict[int, _Plan] = {}
+        self._plans = _lasting_plans.copy()
         """By the id of the type, as its metaclass may say how it is hashed."""
 
     def read(self, owner: AnyObject) -> dict[str, Any]:
@@ -69,6 +70,8 @@ class AttributeReader:
         plan = self._plans.get(id(cls))
         if plan is None:
             plan = self._plans[id(cls)] = _plan(cls)
+            if is_lasting(cls):
+                _lasting_plans[id(cls)] = plan
         return plan
 
 
@@ -81,6 +84,8 @@ class _Plan(NamedTuple):
 
 
 EMPTY = object()
+_lasting_plans: dict[int, _Plan] = {}
+"""By the id of the type, for types that last."""
 
 
 def _slot(get: Callable[[AnyObject], AnyObject], owner: AnyObject) -> AnyObject:

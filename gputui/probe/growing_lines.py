@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from gputui.probe import plain
-from gputui.probe.kinds import HEAP_TYPE
+from gputui.probe.plain import HEAP_TYPE
 from gputui.probe.stacks import place
 from gputui.probe.torch_types import AnyObject
 

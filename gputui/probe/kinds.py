@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections import deque
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Dict
 
 from gputui.probe import plain
+from gputui.probe.stacks import is_library, is_of_package
 from gputui.probe.torch_types import AnyObject, Torch
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
@@ -21,10 +23,20 @@ ATOMS = (
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, types.GetSetDescriptorType),
     *(types.MappingProxyType, types.GeneratorType, types.CoroutineType, types.TracebackType),
 )
-HEAP_TYPE = 1 << 9
-"""CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 
 _second = itemgetter(1)
+
+
+def is_lasting(cls: type) -> bool:
+    """Whether a class stays as long as the process: one made in C, or a variable of an installed module."""
+    if not plain.flags_of(cls) & plain.HEAP_TYPE:
+        return True
+    module = dict.get(sys.modules, plain.module_name(cls))
+    if not issubclass(type(module), types.ModuleType):
+        return False
+    variables = plain.module_variables(module)
+    is_its = dict.get(variables, plain.class_name(cls)) is cls
+    return is_its and (is_library(variables) or is_of_package(variables))
 
 
 class _Kinds:
@@ -42,7 +54,7 @@ class _Kinds:
         if known is not None:
             return known[1]
         ranks = [rank for base in plain.mro_of(cls) if (rank := self._ranks.get(id(base))) is not None]
-        without_rank = OBJECT if plain.flags_of(cls) & HEAP_TYPE else ATOM
+        without_rank = OBJECT if plain.flags_of(cls) & plain.HEAP_TYPE else ATOM
         kind = self._kinds[min(ranks)] if ranks else without_rank
         self._known[id(cls)] = cls, kind
         return kind
@@ -51,21 +63,28 @@ class _Kinds:
 class _PlainKinds(Dict[type, int]):
     """The same by type, for types that can be hashed: a lookup that C code can do for a million objects.
 
-    What is above `highest` counts as an atom.
+    What is above `highest` counts as an atom. The kinds of classes that last go into `lasting`, for the next look.
     """
 
-    def __init__(self, kinds: _Kinds, highest: int = OBJECT) -> None:
-        super().__init__()
-        self._kinds, self._highest = kinds, highest
+    def __init__(self, kinds: _Kinds, highest: int, lasting: dict[type, int]) -> None:
+        super().__init__(lasting)
+        self._kinds, self._highest, self._lasting = kinds, highest, lasting
 
     def __missing__(self, cls: type) -> int:
         self[cls] = kind = self.of(cls)
+        if is_lasting(cls):
+            self._lasting[cls] = kind
         return kind
 
     def of(self, cls: type) -> int:
         """For any type."""
         kind = self._kinds.of(cls)
         return kind if kind <= self._highest else ATOM
+
+
+_lasting_kinds: dict[type, int] = {}
+_lasting_finds: dict[type, int] = {}
+"""What earlier looks have decided of classes that last."""
 
 
 class TypeClassifier:
@@ -87,8 +106,8 @@ class TypeClassifier:
                 (ATOM, ATOMS),
             ]
         )
-        self._plain = _PlainKinds(self._kinds)
-        self._plain_finds = _PlainKinds(self._kinds, OPTIMIZER)
+        self._plain = _PlainKinds(self._kinds, OBJECT, _lasting_kinds)
+        self._plain_finds = _PlainKinds(self._kinds, OPTIMIZER, _lasting_finds)
 
     def kind_of(self, value: AnyObject) -> int:
         """TENSOR, MODULE and so on; ATOM, which is false, if the value holds nothing of interest."""

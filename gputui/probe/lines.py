@@ -20,8 +20,8 @@ from gputui.probe.growing_lines import (
     mentioning,
 )
 from gputui.probe.keepers import Keepers
-from gputui.probe.kinds import HEAP_TYPE
 from gputui.probe.meter import Meter
+from gputui.probe.plain import HEAP_TYPE
 from gputui.probe.stacks import Namespace
 from gputui.probe.variables import NamedValue
 

@@ -25,6 +25,8 @@ _subclasses: Callable[[type], list[type]] = type.__subclasses__
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
+HEAP_TYPE = 1 << 9
+"""CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 _name_of = type.__dict__["__name__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 module_variables: Callable[[AnyObject], Any] = namespace_of(types.ModuleType)["__dict__"].__get__

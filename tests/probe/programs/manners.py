@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.kinds import TypeClassifier, is_lasting  # noqa: E402
 from gputui.probe.mainthread import keep_from_compiling  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
 
@@ -63,6 +64,42 @@ def a_local_variable_dies_when_it_is_deleted():
         take_inventory(torch, how)
         del tensor
         assert alive() is None
+
+
+@check
+def a_class_of_the_program_dies_when_it_is_deleted():
+    for how in WAYS:
+
+        class Own(torch.nn.Linear):
+            pass
+
+        class Holder:
+            __slots__ = ("model",)
+
+        held = Holder()
+        held.model = Own(3, 3, device=DEVICE)
+        known = TypeClassifier(torch)
+        known.kinds_of([held, held.model, held.model.weight, 1])
+        take_inventory(torch, how)
+        gone = [weakref.ref(Own), weakref.ref(Holder)]
+        del held, Own, Holder, known
+        gc.collect()
+        assert [ref() for ref in gone] == [None, None], gone
+
+
+@check
+def classes_of_installed_modules_are_remembered():
+    class Linear(torch.nn.Linear):
+        """Has the name and module of another."""
+
+        __module__ = "torch.nn.modules.linear"
+
+    assert all(map(is_lasting, (torch.nn.Linear, torch.Tensor, dict, weakref.ref, torch.optim.AdamW, Path)))
+    assert not any(map(is_lasting, (Linear, OfTheProgram)))
+
+
+class OfTheProgram:
+    """A class of a program's own module."""
 
 
 @check
