@@ -14,6 +14,8 @@ from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE
 
 LOOKS = 500 * SCALE
+LOOKS_LEAVE_AT_MOST = 250
+"""References: kept are the texts of some storages that are gone. A leak of one in each look would be 500."""
 
 BROKEN = """
     from gputui.probe import inventory
@@ -95,7 +97,7 @@ def test_many_looks_leak_no_references_or_memory(torch_python: Python, record_pr
         after = child.expect("done").split()
         anonymous_after = child.anonymous_bytes()
     drift = [abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)]
-    assert max(drift) < max(100, LOOKS / 20), drift
+    assert max(drift) < max(LOOKS_LEAVE_AT_MOST, LOOKS / 20), drift
     assert anonymous_after - anonymous_before < 4 * 1024**2
     assert child.ended() == 0
 
