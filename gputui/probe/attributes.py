@@ -30,7 +30,7 @@ def module_dict_getter() -> Callable[[Module], Any]:
 
 
 class AttributeReader:
-    """Reads `__dict__` and filled slots. What it learns about types of the program's is kept for one inventory only."""
+    """Reads `__dict__` and filled slots. What it learns about the program's types is kept for one look only."""
 
     def __init__(self) -> None:
         self._plans = _lasting_plans.copy()

@@ -84,7 +84,7 @@ class _PlainKinds(Dict[type, int]):
 
 _lasting_kinds: dict[type, int] = {}
 _lasting_finds: dict[type, int] = {}
-"""What earlier looks have decided of classes that last."""
+"""The kinds of classes that stay as long as the process, from earlier looks."""
 
 
 class TypeClassifier:

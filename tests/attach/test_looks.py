@@ -15,7 +15,7 @@ from tests.scale import SCALE
 
 LOOKS = 500 * SCALE
 LOOKS_LEAVE_AT_MOST = 250
-"""References: kept are the texts of some storages that are gone. A leak of one in each look would be 500."""
+"""References that the probe may hold in texts of freed storages; a leak of one a look would be 500."""
 
 BROKEN = """
     from gputui.probe import inventory
