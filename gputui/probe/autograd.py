@@ -46,6 +46,32 @@ class Saved(NamedTuple):
     argument: str
 
 
+class Inputs:
+    """The ids of the nodes that each node has its inputs from, made of `Graph.edges`.
+
+    There is no list for each node: objects that outlive a stop bring Python's next garbage collection nearer.
+    """
+
+    def __init__(self, edges: list[int]) -> None:
+        self._edges = edges
+        self._places: dict[int, int] = {}
+        place = 0
+        while place < len(edges):
+            self._places[edges[place]] = place + 2
+            place += 2 + edges[place + 1]
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def of(self, node: int) -> list[int]:
+        """Those of one node; [] if it has none or was not visited."""
+        place = self._places.get(node)
+        return [] if place is None else self._edges[place : place + self._edges[place - 1]]
+
+
 class Packed(NamedTuple):
     """Objects that stand in place of tensors in one node.
 
@@ -68,8 +94,8 @@ class Graph:
     def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
         self.leaves: dict[int, Any] = {}
         """The parameters and other leaves, by the id of their node."""
-        self.inputs: dict[int, list[int]] = {}
-        """The ids of the nodes that each visited node has its inputs from."""
+        self.edges: list[int] = []
+        """Of each visited node: its id, the number of nodes that it has its inputs from, and their ids."""
         self.views: set[int] = set()
         """The ids of nodes that only cast or view their input."""
         self.abandoned: set[int] = set()
@@ -93,7 +119,7 @@ class Graph:
         Unless it is thorough, a walk ends where the first nodes have released everything.
         """
         released = 0
-        seen, spend, plans, inputs_of = self._seen, meter.spend, self._plans, self.inputs
+        seen, spend, plans, edges = self._seen, meter.spend, self._plans, self.edges
         stack = [] if root is None else [root]
         while stack:
             node = stack.pop()
@@ -115,7 +141,8 @@ class Graph:
             if plan.is_special:
                 self._note(node, plan)
             inputs = [source for source, _ in plan.edges(node) if source is not None]
-            inputs_of[ident] = list(map(id, inputs))
+            edges += ident, len(inputs)
+            edges += map(id, inputs)
             stack += inputs
 
     def _saved(self, node: Node, plan: _Plan) -> Iterator[Saved]:

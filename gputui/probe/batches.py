@@ -6,19 +6,49 @@ their storages are those of the last look, so are their names. Numbers are kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Dict, Mapping, NamedTuple
+from collections.abc import Iterable, Mapping
+from itertools import chain, compress
+from operator import itemgetter
+from typing import Any, Dict, List, Tuple
 
-Entries = Mapping[int, Dict[str, Any]]
+HOST = -1
+Entry = Dict[str, Any]
+"""The fields of `gputui.model.tensors.Storage`."""
+_device, _size_bytes = itemgetter("device"), itemgetter("size_bytes")
 
 
-class Batch(NamedTuple):
+class Batch:
     """The tensors of one kind: their ids and addresses, the entries of their storages, and what else was learned."""
 
-    ids: list[int]
-    addresses: list[int]
-    entries: dict[int, dict[str, Any]]
-    learned: Any
+    __slots__ = ("_rest", "_shared", "addresses", "device_bytes", "devices", "entries", "ids", "learned", "text")
+
+    def __init__(self, ids: list[int], addresses: list[int], entries: dict[int, Entry], learned: object = None) -> None:
+        self.ids = ids
+        self.addresses = addresses
+        self.entries = entries
+        self.learned: Any = learned
+        own = list(entries.values())
+        self.devices = devices_of(own)
+        self.device_bytes = bytes_on_devices(own)
+        self.text = b""
+        """The entries as JSON, once a look has sent them."""
+        self._shared: set[int] = set()
+        """The addresses that `_rest` is without."""
+        self._rest: Batch | None = None
+
+    def beside(self, others: Mapping[int, Entry]) -> Batch:
+        """The part of it whose storages are not among the others: all of it but for tied weights."""
+        if others.keys().isdisjoint(self.entries):
+            return self
+        shared = others.keys() & self.entries.keys()
+        if self._rest is None or shared != self._shared:
+            self._shared = shared
+            self._rest = Batch([], [], {at: entry for at, entry in self.entries.items() if at not in shared})
+        return self._rest
+
+
+Placed = List[Tuple[int, Batch]]
+"""Batches in the order of a look's storages, each with the place of its first storage in the list of these."""
 
 
 class Batches:
@@ -35,21 +65,31 @@ class Batches:
         return batch
 
     def keep(
-        self, kind: str, version: object, ids: list[int], addresses: list[int], entries: Entries, learned: object = None
+        self,
+        kind: str,
+        version: object,
+        ids: list[int],
+        addresses: list[int],
+        entries: Mapping[int, Entry],
+        learned: object = None,
     ) -> None:
         """Keep a batch that was recorded one by one; `entries` may have others, too."""
         own = {address: entries[address] for address in addresses if address in entries}
         self._batches[kind] = version, Batch(ids, addresses, own, learned)
 
 
-def add_missing(entries: dict[int, dict[str, Any]], batch: Batch) -> None:
-    """Add the entries of a batch, except for storages that have an owner already."""
-    if entries.keys().isdisjoint(batch.entries):
-        entries.update(batch.entries)
-    else:
-        _add_one_by_one(entries, batch.entries.items())
+def beside_batches(storages: list[Entry], batches: Placed) -> list[Entry]:
+    """The storages of a look that are in none of its batches."""
+    ends = [0, *(first + len(batch.entries) for first, batch in batches)]
+    starts = [*(first for first, _ in batches), len(storages)]
+    return list(chain.from_iterable(storages[end:start] for end, start in zip(ends, starts)))
 
 
-def _add_one_by_one(entries: dict[int, dict[str, Any]], items: Iterable[tuple[int, dict[str, Any]]]) -> None:
-    for address, entry in items:
-        entries.setdefault(address, entry)
+def devices_of(entries: Iterable[Entry]) -> set[int]:
+    """The devices that these storages are on."""
+    return set(map(_device, entries))
+
+
+def bytes_on_devices(entries: list[Entry]) -> int:
+    """The size of those of these storages that are on devices."""
+    return sum(compress(map(_size_bytes, entries), map(HOST.__ne__, map(_device, entries))))

@@ -54,7 +54,9 @@ class Columns:
         are_expandable = map(dict.get, entries, repeat("is_expandable"), repeat(False))
         counts = map(len, map(_blocks, entries))
         are_small = map("small".__eq__, types)
-        values = (devices, addresses, sizes, streams, are_small, are_expandable, pools_of(entries), counts)
+        pools = list(pools_of(entries))
+        pools = list(map({pool: pool for pool in set(pools)}.__getitem__, pools))  # else each outlives the stop
+        values = (devices, addresses, sizes, streams, are_small, are_expandable, pools, counts)
         for column, part in zip(self.segments, values):
             column.extend(part)
 

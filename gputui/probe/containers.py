@@ -9,7 +9,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import compress, islice, repeat
-from operator import itemgetter, not_
+from operator import and_, eq, itemgetter, not_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ DESCRIBED_AT_MOST = 256
 SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
 
-_value, _name, _name_and_place = itemgetter(0), itemgetter(1), itemgetter(1, 2)
+_value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
 """Of a `NamedValue`."""
 
 
@@ -43,8 +43,10 @@ class Roots(NamedTuple):
     """The tensors in containers, by columns: the name and the variable's place of each, those by which the container
     leads to it, and whether it has a graph."""
 
-    labels: list[tuple[str, str]]
-    elements: list[tuple[str, str]]
+    names: list[str]
+    wheres: list[str]
+    element_names: list[str]
+    element_wheres: list[str]
     have_graphs: list[bool]
 
 
@@ -125,8 +127,14 @@ def roots(
         ]
     are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
     inside = list(compress(tensors, are_inside))
-    places = list(map(_name_and_place, compress(elements, are_inside)))
-    return Roots(list(map(_name_and_place, inside)), places, have_graphs(list(map(_value, inside))))
+    places = inside if elements is tensors else list(compress(elements, are_inside))
+    return Roots(
+        names=list(map(_name, inside)),
+        wheres=list(map(_where, inside)),
+        element_names=list(map(_name, places)),
+        element_wheres=list(map(_where, places)),
+        have_graphs=have_graphs(list(map(_value, inside))),
+    )
 
 
 def add_graphs(
@@ -163,13 +171,14 @@ def _count_elements(
     counts: dict[tuple[str, str], _Elements] = {}
     for container in described:
         counts.setdefault((container["variable"], container["name"]), _Elements())
-    plain_elements = list(map(_is_plain, roots.elements, roots.have_graphs))
-    for (name, where), number in Counter(compress(map(_container, roots.elements), plain_elements)).items():
+    are_plain = _are_plain(roots)
+    holders = (name[: name.find("[")] for name in compress(roots.element_names, are_plain))
+    for (where, name), number in Counter(zip(compress(roots.element_wheres, are_plain), holders)).items():
         if (where, name) in counts:
             counts[where, name].plain += number
-    others = compress(zip(*roots), map(not_, plain_elements))
-    for label, (name, where), has_graph in others:
-        visited = nodes.get(label_of(*label), 0) if has_graph else 0
+    others = compress(zip(*roots), map(not_, are_plain))
+    for label, place, name, where, has_graph in others:
+        visited = nodes.get(label_of(label, place), 0) if has_graph else 0
         start = name.find("[")
         while start >= 0:
             elements = counts.get((where, name[:start]))
@@ -191,16 +200,12 @@ def _size_of_graphs(
     return sizes.get(key, (0, 0))
 
 
-def _is_plain(element: tuple[str, str], has_graph: bool) -> bool:  # noqa: FBT001 (called by `map`)
-    """Whether a tensor without a graph is itself an element of one container."""
-    name, _ = element
-    return not has_graph and name[-1] == "]" and name.find("[") == name.rfind("[")
-
-
-def _container(element: tuple[str, str]) -> tuple[str, str]:
-    """The name of the container that an element with this name is in, and the variable's place."""
-    name, where = element
-    return name[: name.find("[")], where
+def _are_plain(roots: Roots) -> list[bool]:
+    """Which tensors have no graph and are themselves elements of one container."""
+    names = roots.element_names
+    brackets = map(str.find, names, repeat("[")), map(str.rfind, names, repeat("["))
+    are_elements = map(and_, map(eq, *brackets), map(str.endswith, names, repeat("]")))
+    return list(map(and_, are_elements, map(not_, roots.have_graphs)))
 
 
 class _Elements:

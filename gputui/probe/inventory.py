@@ -71,7 +71,8 @@ def take_inventory(
     they were read before. Call it in the main thread, as a pending call, or in another thread while that waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
-        return {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
+        fields = {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
+        return {**fields, "by_address": {}, "batches": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
@@ -95,7 +96,7 @@ class _InventoryRun:
         self._memory = memory
         self._problems: list[str] = []
         self._containers: list[dict[str, Any]] = []
-        self._roots = containers.Roots([], [], [])
+        self._roots = containers.Roots([], [], [], [], [])
         self._lines: lines.Wanted | None = None
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
@@ -158,7 +159,9 @@ class _InventoryRun:
             "how": self._method,
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
-            "known_sizes": known_sizes.known_sizes(self._torch, storages),
+            "known_sizes": known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+            "by_address": self._ledger.entries,
+            "batches": self._ledger.batches,
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,

@@ -6,21 +6,21 @@ So this follows the ids of the nodes alone, in the probe's thread, after the loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from time import sleep
 from typing import Any
 
+from gputui.probe.autograd import Inputs
 from gputui.probe.encoding import PAUSE_S
 
 _NODES_IN_TURN = 2000
 
 
-def assign_keepers(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any]) -> dict[str, int]:
+def assign_keepers(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs) -> dict[str, int]:
     """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by variable.
 
-    Variables whose graph was not visited as a whole have none.
+    `storages` are by address, `inputs` are the graph's. Variables whose graph was not visited as a whole have none.
     """
-    inputs: Mapping[int, list[int]] = graph["inputs"]
     keepers: dict[int, str] = {}
     operations: dict[str, int] = {}
     for root, label in graph["roots"].items():
@@ -32,13 +32,14 @@ def assign_keepers(storages: Iterable[dict[str, Any]], graph: Mapping[str, Any])
             keepers[node] = label
             if len(keepers) % _NODES_IN_TURN == 0:
                 sleep(PAUSE_S)  # lets the program's threads run
-            if inputs[node]:  # a leaf belongs to the module, not to a graph
+            sources = inputs.of(node)
+            if sources:  # a leaf belongs to the module, not to a graph
                 operations[label] = operations.get(label, 0) + 1
-            stack += inputs[node]
-    nodes, in_variables = graph["nodes"], graph["in_variables"]
-    for storage in storages:
-        address = storage["address"]
-        if storage["category"] == "activation" and address in nodes and address not in in_variables:
-            storage["kept_by"] = keepers.get(nodes[address], "")
+            stack += sources
+    in_variables = graph["in_variables"]
+    for address, node in graph["nodes"].items():
+        storage = storages.get(address)
+        if storage is not None and storage["category"] == "activation" and address not in in_variables:
+            storage["kept_by"] = keepers.get(node, "")
     abandoned = {graph["roots"].get(root) for root in graph["abandoned"]}
     return {label: count for label, count in operations.items() if label not in abandoned}

@@ -17,13 +17,12 @@ DEFAULT_CUBLASLT = 1024 * KIB
 """PyTorch takes one workspace for each handle and stream out of its own allocator (CublasHandlePool.cpp)."""
 
 
-def known_sizes(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def known_sizes(torch: Torch, devices: set[int], storages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a block without an owner most likely is, by size: {device, size_bytes (as requested), category, owner}."""
     if not torch.cuda.is_initialized():
         return []
-    on_devices = [storage for storage in storages if storage["device"] >= 0]
-    sizes = autocast_copies(torch, on_devices)
-    for device in sorted({storage["device"] for storage in on_devices}):
+    sizes = autocast_copies(torch, storages)
+    for device in sorted(devices):
         sizes.append(_known(device, _cublas_bytes(torch, device), WORKSPACE, "cuBLAS workspace"))
         sizes.append(_known(device, _cublaslt_bytes(), WORKSPACE, "cuBLASLt workspace"))
     return [known for known in sizes if known["size_bytes"]]
@@ -39,7 +38,7 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
     dtype = torch.get_autocast_gpu_dtype()
     copies: dict[tuple[int, int], str] = {}
     for storage in storages:
-        if storage["category"] == "parameter" and storage["dtype"] == "float32":
+        if storage["category"] == "parameter" and storage["dtype"] == "float32" and storage["device"] >= 0:
             size_bytes = storage["size_bytes"] // 4 * dtype.itemsize
             owner = f"{str(dtype).split('.')[-1]} copy of a parameter of shape {storage['shape']} (autocast)"
             copies.setdefault((storage["device"], size_bytes), owner)

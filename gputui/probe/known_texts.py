@@ -11,6 +11,7 @@ from json import JSONEncoder
 from operator import itemgetter
 from typing import Any, Callable, Dict
 
+from gputui.probe.batches import Batch, Placed, beside_batches
 from gputui.probe.encoding import Encoded
 
 LASTING = frozenset({"parameter", "gradient", "buffer", "optimizer_state"})
@@ -20,6 +21,8 @@ OTHER = "other"
 STORAGES_AT_MOST = 20_000
 SEGMENTS_AT_MOST = 2_000
 """How many texts are kept: some 5 MB of host memory for storages."""
+BATCH_AT_MOST = 4096
+"""The storages of a larger batch have texts of their own: one text of all takes too long to make at once."""
 SHORT = ("statistics", "settings")
 """The fields of a message that one call encodes in no time."""
 _ROWS_AT_ONCE = 64
@@ -46,32 +49,49 @@ class KnownTexts:
         self._segments: dict[str, tuple[list[Any], bytes]] = {}
         """The columns of the last table of segments, by name."""
 
-    def storages(self, storages: list[dict[str, Any]]) -> Encoded | list[dict[str, Any]]:
+    def storages(self, storages: list[dict[str, Any]], batches: Placed) -> Encoded | list[dict[str, Any]]:
         """A table of storages, those with a known text first; the list itself if their fields differ."""
-        if not storages or len(set(map(len, storages))) > 1:
+        known = [(first, batch) for first, batch in batches if 0 < len(batch.entries) <= BATCH_AT_MOST]
+        others = beside_batches(storages, known)
+        if not storages or len(set(map(len, others))) > 1:
             return storages
         columns = list(storages[0])
         if columns != self._columns:
             self._columns, self._entries, self._rows = columns, {}, {}
-        return Encoded(self._table(storages, itemgetter(*columns)))
+        return Encoded(self._table([batch for _, batch in known], others, itemgetter(*columns)))
 
     def segments(self, table: dict[str, Any]) -> Encoded:
         """All segments, as `blockmap.describe_map` returns them; empties the columns of blocks."""
         return Encoded(self._map(table))
 
-    def _table(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
+    def _table(self, batches: list[Batch], storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
+        yield b'{"columns":' + _encode(self._columns).encode() + b',"rows":['
+        parts = chain(self._of_batches(batches, row_of), self._others_of(storages, row_of))
+        yield next(parts, b"")
+        for part in parts:
+            yield b"," + part
+        yield b"]}"
+
+    def _of_batches(self, batches: list[Batch], row_of: RowOf) -> Iterator[bytes]:
+        for batch in batches:
+            if not batch.text:
+                rows = map(self._rows.get, map(id, batch.entries.values()))
+                batch.text = b",".join(
+                    text or _encode(row_of(entry)).encode() for text, entry in zip(rows, batch.entries.values())
+                )
+            yield batch.text
+
+    def _others_of(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
         self._last_others, self._others = self._others, {}
         texts = list(map(self._rows.get, map(id, storages)))
         known = list(filter(None, texts))
         unknown = [storage for storage, text in zip(storages, texts) if text is None]
         if len(self._rows) > 2 * len(known) + _GONE_AT_MOST:
             self._keep_only(storages)
-        yield b'{"columns":' + _encode(self._columns).encode() + b',"rows":['
         for start in range(0, len(known), _TEXTS_AT_ONCE):
-            yield b"," * bool(start) + b",".join(known[start : start + _TEXTS_AT_ONCE])
+            yield b",".join(known[start : start + _TEXTS_AT_ONCE])
         for start in range(0, len(unknown), _ROWS_AT_ONCE):
-            yield b"," * bool(start or known) + b",".join(self._new(unknown[start : start + _ROWS_AT_ONCE], row_of))
-        yield b"]}"
+            yield b",".join(self._new(unknown[start : start + _ROWS_AT_ONCE], row_of))
 
     def _new(self, storages: list[dict[str, Any]], row_of: RowOf) -> Iterator[bytes]:
         """The rows of storages without a text, which is kept where it lasts."""
@@ -140,11 +160,12 @@ def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict
     """The message with its statistics, inventory and map as JSON already; the blocks of the map are emptied."""
     known = known or KnownTexts()
     inventory, layout = message.get("inventory"), message.get("map")
+    batches = inventory.pop("batches", []) if inventory else []
     for name in SHORT:
         if name in message:
             message[name] = Encoded([_encode(message[name]).encode()])
     if inventory:
-        message["inventory"] = _with_long(inventory, "storages", known.storages(inventory["storages"]))
+        message["inventory"] = _with_long(inventory, "storages", known.storages(inventory["storages"], batches))
     if layout:
         message["map"] = _with_long(layout, "segments", known.segments(layout["segments"]))
     return message

@@ -7,7 +7,7 @@ from operator import itemgetter, not_
 from time import sleep
 from typing import Any
 
-from gputui.probe.batches import Batches
+from gputui.probe.batches import Batches, beside_batches
 from gputui.probe.blockmap import live_blocks
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
@@ -46,6 +46,8 @@ class Memory:
         self.program_modules = ProgramModules()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
+        self._of_exceptions: list[dict[str, Any]] = []
+        """Those among them that an exception keeps or kept."""
         self.roots_starts: dict[str, int] = {}
         """Which tensor the next look begins with, by where the tensors were found."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
@@ -93,20 +95,24 @@ class Memory:
         is_due = self.search.number % SCAN_EVERY == 1 or self.scan_start > 0
         return self._named_share < NAMED_WELL and is_due
 
+    def begun_again(self, named_share: float) -> Memory:
+        """A memory that knows nothing but the storages, so that the next look searches everywhere."""
+        memory = Memory(named_share, reads_records=self.search.reads_records)
+        memory.entries, memory._of_exceptions = self.entries, self._of_exceptions
+        return memory
+
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
 
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """
-        storages = inventory["storages"]
-        found = dict(zip(map(itemgetter("address"), storages), storages))
-        entries = self.entries.values()
-        exceptions = list(compress(entries, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), entries))))
-        lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in exceptions}
+        storages, found = inventory["storages"], inventory["by_address"]
+        lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
+            self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
             return
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = unnamed_bytes = workspace_bytes = 0
@@ -124,5 +130,12 @@ class Memory:
                 elif known_sizes[device, requested] == WORKSPACE:
                     workspace_bytes += requested
         self.entries = found
+        self._of_exceptions = _of_exceptions(inventory)
         self._workspace_bytes = workspace_bytes
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
+
+
+def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:
+    """The storages that exceptions keep; those of a batch are none."""
+    storages = beside_batches(inventory["storages"], inventory["batches"])
+    return list(compress(storages, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), storages))))

@@ -9,7 +9,7 @@ from operator import is_
 from typing import Any, NamedTuple, Tuple
 
 from gputui.probe import plain
-from gputui.probe.batches import Batch, Batches, add_missing
+from gputui.probe.batches import Batch, Batches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
@@ -145,7 +145,7 @@ class ModelStates:
             return None
         batch = self._batches.unchanged(kind, version, *signature)
         if batch is not None:
-            add_missing(self._ledger.entries, batch)
+            self._ledger.add_batch(batch)
         return batch
 
     def _remember(

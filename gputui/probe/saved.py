@@ -92,7 +92,7 @@ class SavedTensors:
         """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
         leaves = self._graph.leaves
         return {
-            "inputs": self._graph.inputs,
+            "edges": self._graph.edges,
             "parameters": {
                 ident: modules
                 for ident, leaf in leaves.items()

@@ -14,10 +14,10 @@ from operator import is_, itemgetter, not_
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.batches import HOST, Batch, Placed, beside_batches, bytes_on_devices, devices_of
 from gputui.probe.plain import mro_of, namespace_of, type_name
 from gputui.probe.torch_types import AnyObject, Tensor, Torch
 
-HOST = -1
 _DISPATCH = "__torch_dispatch__"
 UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
 """What PyTorch raises for a tensor that has no storage of its own, or no sizes."""
@@ -28,7 +28,6 @@ SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
-_device, _size_bytes = itemgetter("device"), itemgetter("size_bytes")
 _described = itemgetter("device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype")
 """All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
 
@@ -46,6 +45,8 @@ class Ledger:
     ) -> None:
         self._attributes = attributes
         self.entries: dict[int, dict[str, Any]] = {}
+        self.batches: Placed = []
+        """Those that are among the entries as a whole."""
         self.keeper = ""
         self._kept_where = ""
         self._earlier = earlier or {}
@@ -194,11 +195,21 @@ class Ledger:
             return tensors
         return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
 
+    def add_batch(self, batch: Batch) -> None:
+        """Record what the last look has recorded, but for the storages that have an owner already."""
+        part = batch.beside(self.entries)
+        self.batches.append((len(self.entries), part))
+        self.entries.update(part.entries)
+
     def device_bytes(self) -> int:
         """The size of the storages on devices."""
-        entries = list(self.entries.values())
-        on_device = map(HOST.__ne__, map(_device, entries))
-        return sum(compress(map(_size_bytes, entries), on_device))
+        others = beside_batches(list(self.entries.values()), self.batches)
+        return bytes_on_devices(others) + sum(batch.device_bytes for _, batch in self.batches)
+
+    def devices(self) -> set[int]:
+        """The devices that the storages are on."""
+        others = beside_batches(list(self.entries.values()), self.batches)
+        return devices_of(others).union(*(batch.devices for _, batch in self.batches)) - {HOST}
 
     def is_known(self, tensor: Tensor) -> bool:
         """Whether the tensor's storage has an owner already."""

@@ -22,7 +22,8 @@ from gputui.probe import (  # held_signals: see look_stops
     process,
     stacks,
 )
-from gputui.probe.autograd import can_read_saved
+from gputui.probe.autograd import Inputs, can_read_saved
+from gputui.probe.batches import beside_batches
 from gputui.probe.containers import add_graphs
 from gputui.probe.kept import assign_keepers
 from gputui.probe.layers import assign_modules
@@ -127,9 +128,7 @@ class TorchReader:
             self._unsettled.append(first)
             attempt(EARLIER, look["problems"], self._memory.complete, first, None)
             if is_done:
-                entries, is_thorough = self._memory.entries, True
-                self._memory = Memory(share, reads_records=self._memory.search.reads_records)
-                self._memory.entries = entries
+                self._memory, is_thorough = self._memory.begun_again(share), True
             last_share = share
             arguments = torch, "walk", Meter(left_s), self._memory
             again = attempt("More tensors", look["problems"], inventory.take_inventory, *arguments)
@@ -161,20 +160,23 @@ class TorchReader:
         if inventory is not None:
             self._settle_graph(inventory, problems)
             attempt(EARLIER, problems, self._memory.complete, inventory, described_map)
+            inventory.pop("by_address", None)
 
     def _settle_graph(self, inventory: dict[str, Any], problems: list[str]) -> None:
         if "graph" not in inventory:
             return
-        graph = inventory.pop("graph")
-        attempt("Modules of activations", problems, assign_modules, inventory["storages"], graph)
-        operations = attempt("Keepers of activations", problems, assign_keepers, inventory["storages"], graph)
+        graph, storages = inventory.pop("graph"), inventory["by_address"]
+        inputs = Inputs(graph["edges"])
+        attempt("Modules of activations", problems, assign_modules, storages, graph, inputs)
+        operations = attempt("Keepers of activations", problems, assign_keepers, storages, graph, inputs)
         described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
         inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
         self._settle_lines(inventory, inventory.pop("lines"), problems)
 
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
         if wanted is not None:
-            attempt("Lines of code", problems, lines.name_assignments, inventory["storages"], wanted)
+            others = beside_batches(inventory["storages"], inventory["batches"])
+            attempt("Lines of code", problems, lines.name_assignments, others, wanted)
             calls = attempt("Lines of code", problems, lines.calls_of_empty_cache, wanted)
             self._memory.empties = self._memory.empties if calls is None else calls
         inventory["empties"] = list(self._memory.empties)

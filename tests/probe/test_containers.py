@@ -20,8 +20,8 @@ def test_two_containers_of_the_same_name_are_both_described():
     described = [
         {"ident": ident, "name": "HISTORY", "variable": "", "growth": ([], "HISTORY", VARIABLE, {})} for ident in (1, 2)
     ]
-    names = [("HISTORY[0]", ""), ("HISTORY[1]", "")]
-    roots = Roots(names, names, [False, False])
+    names, places = ["HISTORY[0]", "HISTORY[1]"], ["", ""]
+    roots = Roots(names, places, names, places, [False, False])
     assert [(container["ident"], container["read"]) for container in add_graphs(described, roots, {}, {})] == [
         (1, 2),
         (2, 2),
