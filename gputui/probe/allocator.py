@@ -231,6 +231,7 @@ def _add_reference(value: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
+@lru_cache(maxsize=None)
 def _is_routing_apart(torch: ModuleType) -> bool:
     """Whether PyTorch tells captures from mere routing, so that `use_mem_pool` does not keep the default pools.
 

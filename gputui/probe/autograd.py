@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
 from gputui.probe.plain import class_name, namespace_of, type_name
-from gputui.probe.storages import UNREADABLE
 from gputui.probe.torch_types import AnyObject, Node, Tensor, Torch
+from gputui.probe.wrapped_tensors import UNREADABLE
 
 RAW = "_raw_saved_"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.probe.stacks import another_thread_sets_attribute
-from gputui.probe.storages import UNREADABLE, tensor_base
 from gputui.probe.torch_types import Node, Tensor, Torch
+from gputui.probe.wrapped_tensors import UNREADABLE, tensor_base
 
 
 class GradientReader:

@@ -14,9 +14,10 @@ from gputui.probe.gradients import GradientReader
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule, all_registered, registered
-from gputui.probe.storages import Ledger, tensor_base
+from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import AnyObject, Module, Tensor, Torch
 from gputui.probe.variables import NamedValue
+from gputui.probe.wrapped_tensors import tensor_base
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 HALF_BYTES = 2

@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, compress, repeat
-from operator import is_, itemgetter, not_
+from itertools import compress, repeat
+from operator import attrgetter, itemgetter, not_
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import HOST, Batch, Placed, beside_batches, bytes_on_devices, devices_of
-from gputui.probe.plain import mro_of, namespace_of, type_name
+from gputui.probe.plain import type_name
 from gputui.probe.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
-_DISPATCH = "__torch_dispatch__"
-UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
-"""What PyTorch raises for a tensor that has no storage of its own, or no sizes."""
-
-SPARSE_PARTS = ("_indices", "_values", "crow_indices", "ccol_indices", "row_indices", "col_indices", "values")
 DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
+_name = attrgetter("__name__")
 _described = itemgetter("device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype")
 """All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
 
@@ -43,7 +40,7 @@ class Ledger:
         ask_pinned_from_bytes: int | None,
         earlier: Mapping[int, dict[str, Any]] | None = None,
     ) -> None:
-        self._attributes = attributes
+        self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
         self.batches: Placed = []
         """Those that are among the entries as a whole."""
@@ -52,13 +49,8 @@ class Ledger:
         self._earlier = earlier or {}
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
-        self._functorch = getattr(torch._C, "_functorch", None)
         self._parameter = torch.nn.Parameter
-        self._dispatching: dict[int, tuple[type, bool]] = {}
-        """Whether PyTorch asks a class, by its id; with the class, so that no other gets that id."""
-        self._no_dispatch = torch._C._disabled_torch_dispatch_impl
         base = tensor_base(torch)
-        self._base = base
         self._storage = base.untyped_storage
         self._nbytes = torch._C.StorageBase.nbytes
         self._device_of = torch._C.StorageBase.device.__get__
@@ -97,7 +89,7 @@ class Ledger:
             entry = self.entries.get(address)
             return entry if entry is not None else self._add(tensor, address, category, owner)
         if depth < DEPTH_OF_WRAPPERS:
-            for part in self._parts(tensor):
+            for part in self._wrappers.parts(tensor):
                 self.record(part, category, owner, depth + 1)
         return None
 
@@ -115,6 +107,8 @@ class Ledger:
             rows = self._rows(tensors)
         except UNREADABLE:  # one has no memory of its own, or no sizes
             return list(range(len(tensors)))
+        if self._record_unchanged(rows, category, owners):
+            return left
         for number, (is_cuda, address, device, size_bytes, shape, dtype, cls) in enumerate(rows):
             if not is_cuda or not address or not size_bytes or address in self.entries:
                 left.append(number)
@@ -126,6 +120,23 @@ class Ledger:
                 earlier = _entry(*values, is_pinned=False)
             self.entries[address] = earlier
         return left
+
+    def _record_unchanged(self, rows: list[tuple[Any, ...]], category: str, owners: list[str]) -> bool:
+        """Record these if earlier looks have found all of them as they are now; returns whether they have."""
+        _, addresses, devices, sizes, shapes, dtypes, classes = zip(*rows)
+        if (
+            self._kept_where
+            or not self._earlier.keys() >= {*addresses}
+            or not self.entries.keys().isdisjoint(addresses)
+        ):
+            return False
+        earlier = [self._earlier[address] for address in addresses]
+        dtype_names = map(self._dtype_name, dtypes)
+        texts = repeat(category), owners, repeat(self.keeper), map(_name, classes)
+        if list(map(_described, earlier)) != list(zip(devices, addresses, sizes, *texts, shapes, dtype_names)):
+            return False
+        self.entries.update(zip(addresses, earlier))
+        return True
 
     def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
         placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
@@ -165,27 +176,11 @@ class Ledger:
             addresses = list(map(self._address, tensors))
             if not all(addresses):
                 wrappers = list(compress(tensors, map(not_, addresses)))
-                inner = map(self._address, self._wrapped(wrappers))
+                inner = map(self._address, self._wrappers.wrapped(wrappers))
                 addresses = [address or next(inner) for address in addresses]
         except UNREADABLE:  # a ValueError where there are several parts
             return None
         return addresses if all(addresses) else None
-
-    def _wrapped(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The one tensor inside each of these; raises ValueError if one has none or several."""
-        cls = type(tensors[0])
-        if self._dispatches(cls) and all(map(is_, map(type, tensors), repeat(cls))):
-            others = list(chain.from_iterable(map(dict.values, self._attributes.dicts_of(tensors))))
-            columns = [*self._attributes.slots_of(tensors)[1], others]
-            kinds = [self._are_tensors(column) for column in columns]
-            if kinds[-1] <= {False} and sorted(map(sorted, kinds[:-1])) == [[False]] * (len(kinds) - 2) + [[True]]:
-                return columns[kinds.index({True})]
-        return [part for tensor in tensors for (part,) in [self._parts(tensor)]]
-
-    def _are_tensors(self, values: list[Any]) -> set[bool]:
-        """Whether some of these values are tensors, and whether some are not."""
-        classes = list(map(type, values))
-        return {issubclass(cls, self._tensor) for cls in dict(zip(map(id, classes), classes)).values()}
 
     def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those of these tensors whose storage has no owner yet."""
@@ -234,7 +229,7 @@ class Ledger:
 
     def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
         """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
-        if self._dispatches(type(tensor)):
+        if self._wrappers.dispatches(type(tensor)):
             device = self._device_of(storage)
             return {"cuda": device.index, "cpu": HOST}.get(device.type)
         index: int = self._get_device(tensor)
@@ -245,23 +240,13 @@ class Ledger:
     def sizes(self, tensor: Tensor) -> list[int]:
         """The tensor's shape; [] if it has none, as a nested tensor, or if the program's code may compute it."""
         try:
-            return [] if self._dispatches(type(tensor)) else list(self._shape(tensor))
+            return [] if self._wrappers.dispatches(type(tensor)) else list(self._shape(tensor))
         except UNREADABLE:
             return []
 
-    def _dispatches(self, cls: type) -> bool:
-        """Whether PyTorch may call `__torch_dispatch__` of this class for a tensor's device, layout or shape."""
-        if cls is self._tensor or cls is self._parameter:
-            return False
-        known = self._dispatching.get(id(cls))
-        if known is None:
-            own = (names[_DISPATCH] for names in map(namespace_of, mro_of(cls)) if _DISPATCH in names)
-            known = self._dispatching[id(cls)] = cls, next(own, self._no_dispatch) is not self._no_dispatch
-        return known[1]
-
     def _ask_pinned(self, tensor: Tensor, size_bytes: int) -> bool:
         least_bytes = self._ask_pinned_from_bytes
-        if least_bytes is None or size_bytes < least_bytes or self._dispatches(type(tensor)):
+        if least_bytes is None or size_bytes < least_bytes or self._wrappers.dispatches(type(tensor)):
             return False
         return bool(self._is_pinned(tensor))
 
@@ -279,25 +264,6 @@ class Ledger:
         if name is None:
             name = self._dtype_names[dtype] = str(dtype).split(".")[-1]
         return name
-
-    def _parts(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors inside one that has no memory of its own."""
-        if type(tensor) is not self._tensor and type(tensor) is not self._parameter:
-            return [part for part in self._attributes.read(tensor).values() if issubclass(type(part), self._tensor)]
-        if self._functorch is not None and self._functorch.is_functorch_wrapped_tensor(tensor):
-            return [self._functorch.get_unwrapped(tensor)]
-        return self._sparse_parts(tensor)
-
-    def _sparse_parts(self, tensor: Tensor) -> list[Any]:
-        if "sparse" not in str(self._base.layout.__get__(tensor)):
-            return []
-        return [part for name in SPARSE_PARTS if (part := self._sparse_part(tensor, name)) is not None]
-
-    def _sparse_part(self, tensor: Tensor, name: str) -> Tensor:
-        try:
-            return getattr(self._base, name)(tensor)
-        except UNREADABLE:  # each sparse layout has only two or three of these
-            return None
 
 
 def _entry(  # noqa: PLR0913, PLR0917 (one argument for each field)
@@ -333,8 +299,3 @@ def _entry(  # noqa: PLR0913, PLR0917 (one argument for each field)
 
 def _address_before_copy_on_write(storage: Callable[[Tensor], AnyObject], tensor: Tensor) -> int:
     return int(storage(tensor).data_ptr())
-
-
-def tensor_base(torch: Torch) -> AnyObject:
-    """PyTorch's C base class of tensors, which was named `_TensorBase` before 2.2."""
-    return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gputui.probe import known_sizes
+from gputui.probe.batches import HOST
 from gputui.probe.blockmap import COLUMNS, LIVE, SEGMENT_COLUMNS
 from gputui.probe.memory import Memory
 
@@ -41,7 +42,8 @@ def parameter(device, *shape):
 
 
 def sizes(torch, storages):
-    return {(k["device"], k["owner"]): k["size_bytes"] for k in known_sizes.known_sizes(torch, storages)}
+    devices = {storage["device"] for storage in storages} - {HOST}
+    return {(k["device"], k["owner"]): k["size_bytes"] for k in known_sizes.known_sizes(torch, devices, storages)}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_the_cublaslt_workspace_is_set_in_kib(monkeypatch, setting, size_bytes):
 
 def test_a_workspace_switched_off_has_no_size(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
-    assert "cuBLAS workspace" not in {k["owner"] for k in known_sizes.known_sizes(torch_with(), [parameter(0, 2)])}
+    assert (0, "cuBLAS workspace") not in sizes(torch_with(), [parameter(0, 2)])
 
 
 def test_autocast_copies_have_half_the_bytes_of_parameters():
@@ -80,7 +82,7 @@ def test_autocast_copies_have_half_the_bytes_of_parameters():
 
 
 def test_there_are_no_known_sizes_before_cuda_is_initialised():
-    assert known_sizes.known_sizes(torch_with(is_initialized=False), [parameter(-1, 2)]) == []
+    assert sizes(torch_with(is_initialized=False), [parameter(0, 2)]) == {}
 
 
 @pytest.mark.parametrize(("category", "must_read"), [("workspace", False), ("activation", True)])
@@ -96,7 +98,8 @@ def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read
         "values": [[0], [0], [10 * MIB], [0], [False], [False], [[0, 0]], [2]],
         "blocks": {"columns": COLUMNS, "values": blocks},
     }
-    inventory = {"storages": [parameters], "is_complete": True, "known_sizes": [workspace]}
+    found = {"storages": [parameters], "by_address": {0: parameters}, "batches": []}
+    inventory = {**found, "is_complete": True, "known_sizes": [workspace]}
     memory.complete(inventory, {"segments": segments})
     assert memory.must_read_young(2 * MIB) is must_read
     assert memory.must_read_young(MIB)

@@ -60,5 +60,10 @@ def test_what_is_kept_without_a_map_is_bounded():
             {"address": first + number, "device": -1, "size_bytes": 1, "keeper": ""}
             for number in range(ENTRIES_AT_MOST // 2)
         ]
-        memory.complete({"storages": storages, "is_complete": False, "known_sizes": []}, None)
+        found = {
+            "storages": storages,
+            "by_address": {storage["address"]: storage for storage in storages},
+            "batches": [],
+        }
+        memory.complete({**found, "is_complete": False, "known_sizes": []}, None)
     assert len(memory.entries) <= 2 * ENTRIES_AT_MOST

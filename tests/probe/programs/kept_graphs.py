@@ -3,6 +3,7 @@
 import torch
 from looking import print_json
 
+from gputui.probe.autograd import Inputs
 from gputui.probe.containers import add_graphs
 from gputui.probe.inventory import take_inventory
 from gputui.probe.kept import assign_keepers
@@ -27,7 +28,8 @@ def looks_at(losses):
     memory, looks = Memory(), []
     for _ in range(LOOKS):
         inventory = take_inventory(torch, memory=memory)
-        nodes = assign_keepers(inventory["storages"], inventory["graph"])
+        graph = inventory["graph"]
+        nodes = assign_keepers(inventory["by_address"], graph, Inputs(graph["edges"]))
         looks.append(add_graphs(inventory["containers"], inventory["roots"], nodes, memory.graph_sizes))
     return looks
 

@@ -14,6 +14,7 @@ from looking import print_json  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from unet import UNet  # noqa: E402
 
+from gputui.probe.autograd import Inputs  # noqa: E402
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.layers import assign_modules  # noqa: E402
 
@@ -65,7 +66,7 @@ def checked(model, *inputs):
     truth = Truth(model)
     output = model(*inputs)
     inventory = take_inventory(torch)
-    assign_modules(inventory["storages"], inventory["graph"])
+    assign_modules(inventory["by_address"], inventory["graph"], Inputs(inventory["graph"]["edges"]))
     in_block = in_module = total = 0
     wrong = {}
     for storage in inventory["storages"]:

@@ -157,7 +157,7 @@ def many_looks_leak_no_objects_or_memory():
     gc.collect()
     gc.disable()
     try:
-        for _ in range(1200):  # until CPython keeps the 2,000 freed tuples of each length that it keeps at most
+        for _ in range(2000):  # until CPython keeps the 2,000 freed tuples of each length that it keeps at most
             take_inventory(torch, memory=memory)
             take_inventory(torch)
         objects, blocks, anonymous = len(gc.get_objects()), sys.getallocatedblocks(), anonymous_bytes()
