@@ -232,10 +232,11 @@ class _InventoryRun:
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
         """Record what these modules own and their attributes, from module number `start` on."""
         where, keeper = (root.where, root.keeper) if root else ("", "")
-        for known, module in self._model_states.record_modules(modules, self._memory.trees.version, start):
+        self._model_states.record_modules(modules, self._memory.trees.version)
+        for known in self._search.whose_attributes_are_due(modules[start:] + modules[:start]):
             if self._meter.is_over:
                 return
-            self._search.attributes_of(known, module, where, keeper, self._meter)
+            self._search.attributes_of(known, where, keeper, self._meter)
 
     def _record_saved(self) -> None:
         if not self._saved.is_readable:

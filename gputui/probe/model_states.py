@@ -69,13 +69,13 @@ class ModelStates:
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
-    def record_modules(self, modules: list[KnownModule], version: object, start: int = 0) -> list[Owner]:
-        """Record what the modules own, as far as the meter allows; returns those that were alive, from `start` on.
+    def record_modules(self, modules: list[KnownModule], version: object) -> None:
+        """Record what the modules own, as far as the meter allows.
 
         `version` changes with the names of the modules. What a look has had time for is recognised by the next one.
         """
-        alive = [(known, module) for known in modules if (module := known.reference()) is not None]
-        owners = [(known, module) for known, module in alive if known.has_tensors]
+        with_tensors = (known for known in modules if known.has_tensors)
+        owners = [(known, module) for known in with_tensors if (module := known.reference()) is not None]
         size = max(LEAST_PART, -(-len(owners) // PARTS))
         parts = [owners[first : first + size] for first in range(0, len(owners), size)]
         parameters: dict[int, Tensor] = {}
@@ -84,7 +84,6 @@ class ModelStates:
         self._record_gradients(list(parameters.values()), version)
         for number, part in enumerate(parts):
             self._record_buffers(part, number, version)
-        return alive[start:] + alive[:start]
 
     def _record_parameters(self, owners: list[Owner], number: int, version: object) -> dict[int, Tensor]:
         """Record the parameters of these modules; returns them by their ids."""

@@ -21,6 +21,8 @@ FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoi
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
 READ_AGAIN = 256
 """How many known modules a look reads again for new or replaced children."""
+COMPARED_WHOLE_EVERY = 4
+"""How often a look compares all that modules have registered, and not only which children they have."""
 COMPARED_PER_STEP = 8
 """So many modules that have registered nothing new are recognised in the time of one step."""
 
@@ -73,8 +75,9 @@ class ModuleTrees:
         self._next_again = 0
         self._inner: set[int] = set()
         """The ids of modules below others when names were given: the variables that hold these name none."""
-        self._registrations: dict[int, list[Any]] = {}
-        """What the modules had registered when they were read again, by the number of the first of them."""
+        self._registrations: dict[tuple[int, bool], list[Any]] = {}
+        """What the modules had registered when they were read again, by the number of the first, and if it is all."""
+        self._looks = 0
         self._is_changed = False
         """Whether names may have changed since they were given."""
 
@@ -127,15 +130,17 @@ class ModuleTrees:
         """Read a few modules again; returns whether any has changed or is gone."""
         if self._next_again >= len(self.named):
             self._next_again = 0
-        first = self._next_again
+        first, self._looks = self._next_again, self._looks + 1
         some = self.named[first : first + READ_AGAIN]
         self._next_again += READ_AGAIN
         modules = [module for known in some if (module := known.reference()) is not None]
-        registrations = _registrations(modules) if len(modules) == len(some) else None
+        is_whole = self._looks % COMPARED_WHOLE_EVERY == 0
+        registrations = _registrations(modules, is_whole=is_whole) if len(modules) == len(some) else None
         if registrations is not None:
-            if registrations == self._registrations.get(first) and meter.spend(1 + len(some) // COMPARED_PER_STEP):
+            before = self._registrations.get((first, is_whole))
+            if registrations == before and meter.spend(1 + len(some) // COMPARED_PER_STEP):
                 return False
-            self._registrations[first] = registrations
+            self._registrations[first, is_whole] = registrations
         is_changed = False
         for known in some:
             module = known.reference()
@@ -246,16 +251,20 @@ def _entries(modules: list[Module], attribute: str) -> Iterator[Any]:
     return map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
 
 
-def _registrations(modules: list[Module]) -> list[Any] | None:
-    """The keys and ids of the children of these modules, and how many tensors each has; None if they cannot be told.
+def _registrations(modules: list[Module], *, is_whole: bool) -> list[Any] | None:
+    """The ids of the children of these modules; None if they cannot be told.
+
+    The whole has the keys of the children, too, and how many tensors each module has.
 
     Only for modules that are all alive: the id of one that is gone may be that of another.
     """
     try:
         children = list(_entries(modules, "_modules"))
-        ids = map(id, chain.from_iterable(map(dict.values, children)))
+        ids = list(map(id, chain.from_iterable(map(dict.values, children))))
+        if not is_whole:
+            return ids
         tensors = (map(dict.__len__, _entries(modules, attribute)) for attribute in ("_parameters", "_buffers"))
         keys = map(text, chain.from_iterable(map(dict.keys, children)))
-        return [*map(dict.__len__, children), *keys, *ids, *chain.from_iterable(tensors)]
+        return [*ids, *map(dict.__len__, children), *keys, *chain.from_iterable(tensors)]
     except TypeError:
         return None

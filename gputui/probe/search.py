@@ -5,6 +5,7 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -15,16 +16,28 @@ from typing import Any
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
-from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.kinds import (
+    EXCEPTION,
+    MAPPING,
+    MODULE,
+    OPTIMIZER,
+    SEQUENCE,
+    SEQUENCES,
+    TENSOR,
+    TypeClassifier,
+)
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
-from gputui.probe.torch_types import AnyObject, Module
-from gputui.probe.variables import ContentReader, Contents, NamedValue, named_inside, size_of
+from gputui.probe.torch_types import AnyObject
+from gputui.probe.variables import SAMPLE, ContentReader, Contents, NamedValue, named_inside, size_of
 
+CONTAINERS = frozenset({SEQUENCE, MAPPING})
+OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
+"""The ids of Python's own containers: a subclass may have attributes."""
 LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
 LEVELS_OF_HOOKS = 6
@@ -105,12 +118,16 @@ class VariableSearch:
         """Do not search what these values hold."""
         self._seen.update((id(value), value) for value in values)
 
-    def attributes_of(self, known: KnownModule, module: Module, where: str, keeper: str, meter: Meter) -> None:
-        """Search the attributes of a module that are neither parameters nor buffers nor other modules.
+    def whose_attributes_are_due(self, modules: list[KnownModule]) -> list[KnownModule]:
+        """Those of these modules whose attributes are searched now: for some looks after one in which they led to
+        nothing, they are skipped."""
+        number = self._memory.number
+        return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
 
-        They are skipped for some looks where they led to nothing.
-        """
-        if (known.rests_until > self._memory.number and not self._is_thorough) or not meter.spend():
+    def attributes_of(self, known: KnownModule, where: str, keeper: str, meter: Meter) -> None:
+        """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
+        module = known.reference()
+        if module is None or not meter.spend():
             return
         found = len(self.tensors) + len(self.optimizers) + len(self.modules)
         named = NamedValue(module, known.name, where, keeper)
@@ -173,6 +190,9 @@ class VariableSearch:
                 trail.cut(holder)
                 continue
             seen[id(value)] = value  # kept until the search is over, so that no other object gets its id
+            if kind in CONTAINERS and size <= SAMPLE and self._holds_atoms(value):
+                self._memory.let_rest(value, size)
+                continue
             if is_find:
                 self._take(named, kind)
                 trail.find(holder)
@@ -182,6 +202,10 @@ class VariableSearch:
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         return not self._is_thorough and self._memory.led_to_nothing(value, size)
+
+    def _holds_atoms(self, value: AnyObject) -> bool:
+        """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""
+        return id(type(value)) in OWN_TYPES and not any(self._classifier.kinds_of(gc.get_referents(value)))
 
     def _take(self, named: NamedValue, kind: int) -> None:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
