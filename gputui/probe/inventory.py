@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, lines, plain, stacks
+from gputui.probe import containers, known_sizes, lines, plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
@@ -180,7 +180,8 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = self._keepers.variables(self._frames, self._search.is_at_rest)
+        frames = [*self._frames, *suspended.of_tasks(self._frames, meter)]
+        self._namespaces = self._keepers.variables(frames, self._search.is_at_rest)
         self._search.search(self._namespaces, meter)
         self._search.let_packages_rest(self._frames, meter)
         self._namespaces += memory.program_modules.search(self._search, meter)

@@ -13,9 +13,10 @@ from operator import not_
 from types import FunctionType
 from typing import Any
 
+from gputui.probe import suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
-from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, SUSPENDED, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
@@ -205,6 +206,8 @@ class VariableSearch:
             trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
+        if kind == SUSPENDED:
+            named = named._replace(where=suspended.place_of(named.value))
         inside = named_inside(named, contents.items)
         if size >= SHORTEST and inside and not named.keeper:
             trail.note_container(named, size)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
-from gputui.probe import plain
+from gputui.probe import plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader, module_dict
 from gputui.probe.kinds import (
     FUNCTION,
@@ -19,6 +19,7 @@ from gputui.probe.kinds import (
     SAVED,
     SEQUENCE,
     SEQUENCES,
+    SUSPENDED,
     TypeClassifier,
 )
 from gputui.probe.stacks import is_filled
@@ -115,6 +116,12 @@ class ContentReader:
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
 
+    def suspended(self, value: AnyObject, _start: int) -> Contents:
+        """The variables of a coroutine or generator; those of one that runs are on a stack."""
+        frame = suspended.frame_of(value)
+        local_variables = stacks.variables(frame) if frame is not None and frame.f_back is None else {}
+        return Contents(self._classifier.of_interest(list(local_variables.items())))
+
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
         size = base.__len__(sequence)
@@ -164,6 +171,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     MAPPING: ContentReader.mapping,
     FUNCTION: ContentReader.function,
     SAVED: ContentReader.saved,
+    SUSPENDED: ContentReader.suspended,
     OBJECT: ContentReader.object,
 }
 

@@ -83,6 +83,52 @@ def test_variables_of_the_function_that_waits_are_named(torch_python: Python) ->
         assert any(name.startswith("kept (train.py:") for name in names(automatic_look(client)))
 
 
+COROUTINES = """
+    import asyncio, contextlib
+
+    @contextlib.asynccontextmanager
+    async def lifespan():
+        served = torch.nn.Linear(32, 32).to(device)
+        yield
+
+    def prefetched():
+        following = torch.ones(1000, device=device)
+        while True:
+            yield following
+
+    async def streamed():
+        sent = torch.ones(2000, device=device)
+        await asyncio.sleep(600)
+        yield sent
+
+    async def stream():
+        async for _ in streamed():
+            pass
+
+    async def serve():
+        kept = torch.ones(3000, device=device)
+        batches = prefetched()
+        next(batches)
+        task = asyncio.create_task(stream())
+        async with lifespan():
+            await asyncio.sleep(0)
+            print("serving", flush=True)
+            await asyncio.sleep(600)
+
+    asyncio.run(serve())
+"""
+
+
+def test_variables_of_coroutines_and_generators_that_wait_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + COROUTINES)
+    child.expect("serving")
+    with child.attach() as client:
+        found = names(automatic_look(client))
+    where = {name.partition(" (")[0]: name.rpartition(" in ")[2].rstrip(")") for name in found if " (" in name}
+    assert "served.weight" in found
+    assert where == {"following": "prefetched", "sent": "streamed", "kept": "serve"}
+
+
 TRAINS_IN_A_THREAD = """
     import threading
 
