@@ -26,8 +26,8 @@ from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import ContentReader, Contents, NamedValue, named_inside, size_of
 
-LEVELS = 5
-"""How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
+LEVELS = 7
+"""How deep a variable is searched: `server.sessions['ana'].cache.layers[0].keys` is at the seventh level."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
