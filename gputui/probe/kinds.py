@@ -25,6 +25,8 @@ ATOMS = (
     *(types.MappingProxyType, types.TracebackType),
 )
 
+CACHING = type(functools.lru_cache(maxsize=None)(len))
+"""A function that keeps its results."""
 _second = itemgetter(1)
 
 
@@ -103,7 +105,7 @@ class TypeClassifier:
                 (EXCEPTION, (BaseException,)),
                 (MAPPING, (dict,)),
                 (SEQUENCE, SEQUENCES),
-                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial, CACHING)),
                 (SUSPENDED, SUSPENDED_TYPES),
                 (ATOM, ATOMS),
             ]
