@@ -158,6 +158,7 @@ def test_results_that_functions_cache_are_named(torch_python: Python) -> None:
     assert {"load()[0].weight", "mask()[0]"} <= found
 
 
+HIDDEN_BYTES = 1 << 22
 HIDDEN = """
     import itertools
 
@@ -174,7 +175,7 @@ def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(to
     child.expect("hidden")
     with child.attach() as client:
         device = one_moment(client, Snapshot()).devices[0]
-        assert Category.UNATTRIBUTED not in device.layout.by_category
+        assert device.layout.by_category[Category.UNATTRIBUTED] < HIDDEN_BYTES
 
 
 TRAINS_IN_A_THREAD = """
