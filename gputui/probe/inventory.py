@@ -180,7 +180,8 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        frames = [*self._frames, *suspended.of_tasks(self._frames, meter)]
+        frames = [*self._frames, *suspended.of_debuggers(self._frames, self._attributes)]
+        frames += suspended.of_tasks(self._frames, meter)
         self._namespaces = self._keepers.variables(frames, self._search.is_at_rest)
         self._search.search(self._namespaces, meter)
         self._search.let_packages_rest(self._frames, meter)

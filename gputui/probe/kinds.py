@@ -13,7 +13,6 @@ from typing import Any, Dict
 
 from gputui.probe import plain
 from gputui.probe.stacks import is_library, is_of_package
-from gputui.probe.suspended import SUSPENDED_TYPES
 from gputui.probe.torch_types import AnyObject, Torch
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
@@ -25,6 +24,7 @@ ATOMS = (
     *(types.MappingProxyType, types.TracebackType),
 )
 
+SUSPENDED_TYPES = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)
 CACHING = type(functools.lru_cache(maxsize=None)(len))
 """A function that keeps its results."""
 _second = itemgetter(1)

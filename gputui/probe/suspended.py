@@ -1,4 +1,4 @@
-"""Coroutines and generators that wait: their variables lie in frames that no thread's stack leads to."""
+"""Frames that no thread's stack leads to: of coroutines and generators that wait, and those that a debugger shows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import sys
 import weakref
 from collections.abc import Iterator
 from itertools import islice
-from types import AsyncGeneratorType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from gputui.probe import plain, stacks
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.kinds import SUSPENDED_TYPES
 from gputui.probe.meter import Meter
 from gputui.probe.torch_types import AnyObject
 
-SUSPENDED_TYPES = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _FRAME_OF = {cls: vars(cls)[name].__get__ for cls, name in zip(SUSPENDED_TYPES, ("cr_frame", "gi_frame", "ag_frame"))}
 _EXITS = ("__exit__", "__aexit__")
 _AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
 """Python's own types, which show only to the garbage collector what they wait for."""
 TASKS_AT_MOST = 256
 """A server may have a task for each of thousands of connections."""
+FRAMES_AT_MOST = 64
+"""Of those that a debugger shows."""
 AWAITED_AT_MOST = 32
 """How many coroutines of one task, each of which waits for the next."""
 
@@ -51,6 +54,22 @@ def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]
             seen.add(id(frame))
             found.append(stacks.Running(frame, stacks.variables(frame)))
     return found
+
+
+def of_debuggers(frames: list[stacks.Running], attributes: AttributeReader) -> list[stacks.Running]:
+    """The frames that a debugger shows at its prompt and that have ended: after an exception, "post mortem"."""
+    seen = {id(frame) for frame, _ in frames}
+    shown: list[FrameType] = []
+    for frame, variables in frames:
+        if plain.text(frame.f_code.co_name) == "interaction" and plain.text_in(frame.f_globals, "__name__") == "pdb":
+            own = attributes.own_dict(variables.get("self")) or {}
+            entries = dict.get(own, "stack")
+            shown += [entry[0] for entry in entries if type(entry) is tuple] if type(entries) is list else []
+    ended = [frame for frame in shown if type(frame) is FrameType and id(frame) not in seen]
+    return [
+        stacks.Running(frame, stacks.variables(frame) if frame.f_code.co_flags & stacks.CO_OPTIMIZED else {})
+        for frame in ended[-FRAMES_AT_MOST:]
+    ]
 
 
 def _tasks() -> Iterator[AnyObject]:

@@ -132,6 +132,29 @@ def test_variables_of_coroutines_and_generators_that_wait_are_named(torch_python
     assert where == {"following": "prefetched", "sent": "streamed", "kept": "serve"}
 
 
+POST_MORTEM = """
+    import pdb
+
+    def fail():
+        lost = torch.ones(1000, device=device)
+        raise ValueError
+
+    try:
+        fail()
+    except ValueError as error:
+        traceback = error.__traceback__
+    pdb.post_mortem(traceback)
+"""
+
+
+def test_variables_of_the_frames_that_a_debugger_shows_have_their_own_names(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + POST_MORTEM)
+    child.expect("-> raise ValueError")
+    with child.attach() as client:
+        found = names(automatic_look(client))
+    assert [name for name in found if name.startswith("lost (train.py:") and name.endswith(" in fail)")]
+
+
 CACHED = """
     import functools
 
