@@ -50,6 +50,8 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
+SCAN_SHARE = 0.75
+"""Of a scan that was asked for: to list the objects may take half of it."""
 KEPT_SHARE = 0.25
 """The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
 AUTOMATIC_HEADROOM = 4
@@ -198,7 +200,7 @@ class _InventoryRun:
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
-        meter = self._meter.part(SEARCH_SHARE)
+        meter = self._meter.part(SCAN_SHARE if self._method == SCAN else SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
             return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
         headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
