@@ -49,8 +49,7 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     for index, answer in answers.items():
         if answer:
             page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
-    for summary in [_summary(device, page.width) for device in devices] or ["It holds no GPU memory."]:
-        page.line(summary)
+    _summaries(page, devices, problems)
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     for device_name, finding in named[:1]:
         page.finding(device_name, finding)
@@ -63,8 +62,16 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     _why(page, named)
     for place in devices or (None,):
         _tensors(page, moment, place)
-    _this_look(page, moment, problems)
+    _this_look(page, moment, problems if devices else ())
     return page.text
+
+
+def _summaries(page: Page, devices: Sequence[DeviceMoment], problems: Sequence[str]) -> None:
+    """A line for each device; without any, the problems say where to look instead."""
+    for device in devices:
+        page.line(_summary(device, page.width))
+    if not devices:
+        page.wrapped(" ".join(("It holds no GPU memory.", *problems)), "")
 
 
 def _peak(page: Page, moment: TargetMoment, device: DeviceMoment) -> None:

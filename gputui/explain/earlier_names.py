@@ -39,8 +39,8 @@ def with_names_of(look: Look, named: Look | None) -> Look:
         return replace(look, inventory=replace(earlier, storages=kept, time=named.time, newer=newer))
     if own.is_complete:
         kept = tuple(storage for storage in kept if storage.category is Category.OTHER) if own.how == "walk" else ()
-    named_now = replace(own, storages=tuple(s for s in own.storages if not _is_unnamed(s)))
-    wanted = [storage for storage in kept if storage.device != HOST and not _is_unnamed(storage)]
+    named_now = replace(own, storages=tuple(s for s in own.storages if not is_unnamed(s)))
+    wanted = [storage for storage in kept if storage.device != HOST and not is_unnamed(storage)]
     added = _not_covered(look.map, named_now, wanted)
     return replace(look, inventory=replace(own, storages=(*added, *own.storages))) if added else look
 
@@ -68,7 +68,7 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
     return (*kept, *on_host)
 
 
-def _is_unnamed(storage: Storage) -> bool:
+def is_unnamed(storage: Storage) -> bool:
     """Whether the probe knows a tensor and no variable that leads to it: "unnamed Tensor"."""
     return storage.owner.startswith("unnamed ")
 

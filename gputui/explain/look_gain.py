@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from gputui.explain.earlier_names import is_unnamed
 from gputui.model.moment import DeviceLayout, TargetMoment
 from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
+
+
+NAMED_WELL = 0.99
+"""A look that has named this share of the memory needs no other."""
+
+
+def is_well_named(moment: TargetMoment) -> bool:
+    """Whether the moment's look has named nearly all memory, on every device that it has a map of."""
+    layouts = [device.layout for device in moment.devices if device.layout]
+    return all(_found_bytes(layout) >= NAMED_WELL * layout.statistics.allocated_bytes for layout in layouts)
+
+
+def _found_bytes(layout: DeviceLayout) -> int:
+    """What is named better than "unnamed Tensor"."""
+    device = layout.statistics.device
+    loose = [storage.size_bytes for storage in layout.storages if storage.device == device and is_unnamed(storage)]
+    return named_bytes(layout) - sum(loose)
 
 
 def look_gain(before: TargetMoment, after: TargetMoment) -> str:

@@ -17,6 +17,7 @@ from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.remote_debugging import Debugger, Disabled, NoInterpreterError
 
 OLDEST = (3, 8)
+THE_PROGRAM = "pgrep -a -P {}   (lists what it has started: attach to the Python program)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def _target(facts: Facts, memory: Memory) -> Target:
     python = interpreter.find(mapped, facts.executable, memory, [*FUNCTIONS.values(), *by_gdb.FUNCTIONS])
     if python is None:
         cause = f"Process {facts.pid} ({facts.name}) is not a Python program: gputui finds no CPython in it."
-        raise Refused("not Python", cause, (), f"/proc/{facts.pid}/maps")
+        raise Refused("not Python", cause, (THE_PROGRAM.format(facts.pid),), f"/proc/{facts.pid}/maps")
     version = ".".join(map(str, python.version))
     if python.version < OLDEST:
         cause = f"Process {facts.pid} runs Python {version}; the probe needs {'.'.join(map(str, OLDEST))} or newer."

@@ -16,6 +16,9 @@ LISTED_PER_STEP = 150
 """So many memory blocks of the interpreter take as long as a step of a look (3 us) to list as objects and let go."""
 SORTED_PER_STEP = 18
 """The same for objects to be sorted out by type, most of them not in a processor's cache."""
+SORTED_AT_LEAST = 32_000
+"""So many objects are sorted, some 5 ms of work, even where it took longer than expected to list them: otherwise no
+later scan would come further, either."""
 
 FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
 
@@ -50,7 +53,7 @@ class Heap:
         meter.spend(_list_steps())
         objects = gc.get_objects()
         start = start if start < len(objects) else 0
-        affordable = meter.affordable_steps() * SORTED_PER_STEP // headroom
+        affordable = max(meter.affordable_steps() * SORTED_PER_STEP, SORTED_AT_LEAST) // headroom
         part = objects if start == 0 and affordable >= len(objects) else objects[start : start + affordable]
         meter.spend(len(part) // SORTED_PER_STEP)
         if start + len(part) < len(objects):

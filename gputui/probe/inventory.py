@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, lines, plain, stacks
+from gputui.probe import containers, known_sizes, lines, plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
@@ -50,6 +50,8 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
+SCAN_SHARE = 0.75
+"""Of a scan that was asked for: to list the objects may take half of it."""
 KEPT_SHARE = 0.25
 """The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
 AUTOMATIC_HEADROOM = 4
@@ -183,7 +185,9 @@ class _InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = self._keepers.variables(self._frames, self._search.is_at_rest)
+        frames = [*self._frames, *suspended.of_debuggers(self._frames, self._attributes)]
+        frames += suspended.of_tasks(self._frames, meter)
+        self._namespaces = self._keepers.variables(frames, self._search.is_at_rest)
         self._search.search(self._namespaces, meter)
         self._search.let_packages_rest(self._frames, meter)
         self._namespaces += memory.program_modules.search(self._search, meter)
@@ -199,7 +203,7 @@ class _InventoryRun:
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
-        meter = self._meter.part(SEARCH_SHARE)
+        meter = self._meter.part(SCAN_SHARE if self._method == SCAN else SEARCH_SHARE)
         if self._method != SCAN and not self._memory.is_scan_due:
             return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
         headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM

@@ -16,14 +16,17 @@ from gputui.probe.stacks import is_library, is_of_package
 from gputui.probe.torch_types import AnyObject, Torch
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
-ATOM, TENSOR, MODULE, EXCEPTION, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OBJECT = range(10)
+ATOM, TENSOR, MODULE, EXCEPTION, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, SUSPENDED, OBJECT = range(11)
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, types.GetSetDescriptorType),
-    *(types.MappingProxyType, types.GeneratorType, types.CoroutineType, types.TracebackType),
+    *(types.MappingProxyType, types.TracebackType),
 )
 
+SUSPENDED_TYPES = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)
+CACHING = type(functools.lru_cache(maxsize=None)(len))
+"""A function that keeps its results."""
 _second = itemgetter(1)
 
 
@@ -102,7 +105,8 @@ class TypeClassifier:
                 (EXCEPTION, (BaseException,)),
                 (MAPPING, (dict,)),
                 (SEQUENCE, SEQUENCES),
-                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial, CACHING)),
+                (SUSPENDED, SUSPENDED_TYPES),
                 (ATOM, ATOMS),
             ]
         )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Tuple
 
 from gputui.probe import plain
 from gputui.probe.batches import Batch, Batches
+from gputui.probe.cache_names import is_of_cache
 from gputui.probe.gradients import GradientReader
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
@@ -20,6 +21,7 @@ from gputui.probe.variables import NamedValue
 from gputui.probe.wrapped_tensors import tensor_base
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
+KV_CACHE = "kv_cache"
 HALF_BYTES = 2
 Owner = Tuple[KnownModule, Module]
 """A known module with the module itself."""
@@ -111,7 +113,8 @@ class ModelStates:
         for known, module in owners:
             for key, tensor in registered(module, "_buffers"):
                 if tensor is not None and self._meter.spend():
-                    self._ledger.record_again(tensor, BUFFER, known.name_of(key))
+                    name = known.name_of(key)
+                    self._ledger.record_again(tensor, KV_CACHE if is_of_cache(name) else BUFFER, name)
         self._remember(kind, version, buffers)
 
     def _record_gradients(self, parameters: list[Tensor], version: object) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from itertools import compress, groupby, repeat
+from itertools import compress, groupby
 from operator import and_, itemgetter, not_
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.cache_names import of_caches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.meter import Meter
-from gputui.probe.model_states import ModelStates
+from gputui.probe.model_states import KV_CACHE, ModelStates
 from gputui.probe.plain import type_name
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.saved import SavedTensors
@@ -17,7 +17,7 @@ from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
-ACTIVATION, OTHER, PARAMETER, KV_CACHE = "activation", "other", "parameter", "kv_cache"
+ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
 UNNAMED = "unnamed"
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
@@ -25,12 +25,6 @@ AT_ONCE = 64
 """How many tensors of variables are recorded between two questions whether there is time left."""
 RECORDED_PER_STEP = 2
 """So many of those that need no gradient are recorded in the time of one step."""
-KEYS_AND_VALUES = re.compile(
-    r"\b(past_)?(key_values?|(key|value|k|v|kv)_(cache|states_cache))\b|\.layers\[\d+\]\.(keys|values)\b"
-)
-"""How the tensors of a cache of keys and values are named: in transformers' cache classes and in hand-made ones."""
-PARTS_OF_CACHES = "key", "_cache", "values"
-"""Each of those names has one of these parts."""
 
 
 class OtherTensors:
@@ -149,7 +143,4 @@ class OtherTensors:
 
 def _of_caches(tensors: list[NamedValue]) -> list[NamedValue]:
     """Those whose names are of caches of keys and values."""
-    names = [named.name for named in tensors]
-    if not any(any(map(str.__contains__, names, repeat(part))) for part in PARTS_OF_CACHES):
-        return []
-    return [named for named in tensors if KEYS_AND_VALUES.search(named.name)]
+    return [tensors[number] for number in of_caches([named.name for named in tensors])]

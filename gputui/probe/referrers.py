@@ -50,11 +50,13 @@ def _names_in(referrer: AnyObject, nameless: dict[int, Tensor], attributes: Attr
         return [(ident, f"[{key!r}] of a dict") for ident, key in _items(referrer, nameless, "").items()]
     if is_one_of(cls, (list, tuple, set, frozenset)):
         elements = [element for element in list(referrer) if id(element) in nameless]
-        return [(id(element), f"in a {cls.__name__} of {len(referrer)}") for element in elements]
+        return [(id(element), f"a tensor in a {cls.__name__} of {len(referrer)}") for element in elements]
     names = _items(attributes.read(referrer), nameless, f"{class_name(cls)}.")
     if names:
         return list(names.items())
-    return [(id(held), f"held by {class_name(cls)}") for held in gc.get_referents(referrer) if id(held) in nameless]
+    return [
+        (id(held), f"a tensor held by {class_name(cls)}") for held in gc.get_referents(referrer) if id(held) in nameless
+    ]
 
 
 def _items(mapping: dict[Any, Any], nameless: dict[int, Tensor], prefix: str) -> dict[int, str]:

@@ -14,6 +14,7 @@ from operator import not_
 from types import FunctionType
 from typing import Any
 
+from gputui.probe import suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.kinds import (
@@ -23,6 +24,7 @@ from gputui.probe.kinds import (
     OPTIMIZER,
     SEQUENCE,
     SEQUENCES,
+    SUSPENDED,
     TENSOR,
     TypeClassifier,
 )
@@ -38,8 +40,8 @@ from gputui.probe.variables import SAMPLE, ContentReader, Contents, NamedValue, 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
-LEVELS = 5
-"""How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
+LEVELS = 7
+"""How deep a variable is searched: `server.sessions['ana'].cache.layers[0].keys` is at the seventh level."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -229,6 +231,8 @@ class VariableSearch:
             trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
+        if kind == SUSPENDED:
+            named = named._replace(where=suspended.place_of(named.value))
         inside = named_inside(named, contents.items)
         if size >= SHORTEST and inside and not named.keeper:
             trail.note_container(named, size)

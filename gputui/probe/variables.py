@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import gc
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
-from gputui.probe import plain
+from gputui.probe import plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader, module_dict
 from gputui.probe.kinds import (
+    CACHING,
     FUNCTION,
     MAPPING,
     OBJECT,
@@ -19,6 +21,7 @@ from gputui.probe.kinds import (
     SAVED,
     SEQUENCE,
     SEQUENCES,
+    SUSPENDED,
     TypeClassifier,
 )
 from gputui.probe.stacks import is_filled
@@ -110,10 +113,35 @@ class ContentReader:
         return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
 
     def function(self, value: AnyObject, _start: int) -> Contents:
+        if type(value) is CACHING:
+            return self._results(value)
         return Contents(self._classifier.of_interest(_closure(value)))
+
+    def _results(self, function: AnyObject) -> Contents:
+        """What a function keeps by `lru_cache`, as `load()[0]`: only the garbage collector sees the results."""
+        own = _CACHING_DICT(function)
+        called = dict.get(own, "__wrapped__")
+        name = plain.text(called.__name__) if type(called) is types.FunctionType else "cached"
+        held = [value for value in gc.get_referents(function) if value is not own and value is not called]
+        cache: dict[Any, Any] = next((value for value in reversed(held) if type(value) is dict), {})
+        items = list(islice(dict.items(cache), ELEMENTS_AT_ONCE))
+        left_out = {id(cache), *(id(key) for key, _ in items)}
+        if any(plain.type_name(value) == _LINK for _, value in items):  # with a limit, the results are beside the cache
+            results = [("", value) for value in held[:ELEMENTS_AT_ONCE] if id(value) not in left_out]
+        else:
+            results = [("", value) for _, value in items]
+        named = enumerate(self._classifier.of_interest(results))
+        inside = [(f"{name}()[{number}]", value) for number, (_, value) in named]
+        return Contents([*self._classifier.of_interest(_closure(called)), *inside], len(results))
 
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
+
+    def suspended(self, value: AnyObject, _start: int) -> Contents:
+        """The variables of a coroutine or generator; those of one that runs are on a stack."""
+        frame = suspended.frame_of(value)
+        local_variables = stacks.variables(frame) if frame is not None and frame.f_back is None else {}
+        return Contents(self._classifier.of_interest(list(local_variables.items())))
 
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
@@ -164,6 +192,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     MAPPING: ContentReader.mapping,
     FUNCTION: ContentReader.function,
     SAVED: ContentReader.saved,
+    SUSPENDED: ContentReader.suspended,
     OBJECT: ContentReader.object,
 }
 
@@ -241,3 +270,6 @@ def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 PARTIAL = vars(functools.partial)
+_LINK = "_lru_list_elem"
+"""What the dictionary of a function with a limit has as values."""
+_CACHING_DICT = vars(CACHING)["__dict__"].__get__

@@ -6,10 +6,13 @@ import time
 
 import pytest
 
+from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
+from gputui.model.tensors import Category
 from gputui.probe.inventory import IN_BACKWARD
 from gputui.probe.torch_reader import BACKWARD_ENDANGERED
 from gputui.sources.probe.client import ProbeClient
+from gputui.sources.probe.feed import one_moment
 from tests.attach.children import LIMIT_S, Python
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 
@@ -81,6 +84,121 @@ def test_variables_of_the_function_that_waits_are_named(torch_python: Python) ->
     child.expect("ready")
     with child.attach() as client:
         assert any(name.startswith("kept (train.py:") for name in names(automatic_look(client)))
+
+
+COROUTINES = """
+    import asyncio, contextlib
+
+    @contextlib.asynccontextmanager
+    async def lifespan():
+        served = torch.nn.Linear(32, 32).to(device)
+        yield
+
+    def prefetched():
+        following = torch.ones(1000, device=device)
+        while True:
+            yield following
+
+    async def streamed():
+        sent = torch.ones(2000, device=device)
+        await asyncio.sleep(600)
+        yield sent
+
+    async def stream():
+        async for _ in streamed():
+            pass
+
+    async def serve():
+        kept = torch.ones(3000, device=device)
+        batches = prefetched()
+        next(batches)
+        task = asyncio.create_task(stream())
+        async with lifespan():
+            await asyncio.sleep(0)
+            print("serving", flush=True)
+            await asyncio.sleep(600)
+
+    asyncio.run(serve())
+"""
+
+
+def test_variables_of_coroutines_and_generators_that_wait_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + COROUTINES)
+    child.expect("serving")
+    with child.attach() as client:
+        found = names(automatic_look(client))
+    where = {name.partition(" (")[0]: name.rpartition(" in ")[2].rstrip(")") for name in found if " (" in name}
+    assert "served.weight" in found
+    assert where == {"following": "prefetched", "sent": "streamed", "kept": "serve"}
+
+
+POST_MORTEM = """
+    import pdb
+
+    def fail():
+        lost = torch.ones(1000, device=device)
+        raise ValueError
+
+    try:
+        fail()
+    except ValueError as error:
+        traceback = error.__traceback__
+    pdb.post_mortem(traceback)
+"""
+
+
+def test_variables_of_the_frames_that_a_debugger_shows_have_their_own_names(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + POST_MORTEM)
+    child.expect("-> raise ValueError")
+    with child.attach() as client:
+        found = names(automatic_look(client))
+    assert [name for name in found if name.startswith("lost (train.py:") and name.endswith(" in fail)")]
+
+
+CACHED = """
+    import functools
+
+    @functools.lru_cache(maxsize=None)
+    def load(name):
+        return torch.nn.Linear(32, 32).to(device)
+
+    @functools.lru_cache
+    def mask(size, on):
+        return torch.ones(size, device=on)
+
+    load("small")
+    mask(1000, torch.device(device))
+    print("loaded", flush=True)
+    input()
+"""
+
+
+def test_results_that_functions_cache_are_named(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + CACHED)
+    child.expect("loaded")
+    with child.attach() as client:
+        found = names(automatic_look(client))
+    assert {"load()[0].weight", "mask()[0]"} <= found
+
+
+HIDDEN_BYTES = 1 << 22
+HIDDEN = """
+    import itertools
+
+    hidden = itertools.chain([torch.ones(1 << 20, device=device)])
+    print("hidden", flush=True)
+    input()
+"""
+
+
+def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + HIDDEN)
+    if child.expect("ready") == "cpu":
+        pytest.skip("the allocator's counters say what has no name")
+    child.expect("hidden")
+    with child.attach() as client:
+        device = one_moment(client, Snapshot()).devices[0]
+        assert device.layout.by_category[Category.UNATTRIBUTED] < HIDDEN_BYTES
 
 
 TRAINS_IN_A_THREAD = """

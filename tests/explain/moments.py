@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from zlib import crc32
 
 from gputui.explain.advice import findings
@@ -128,8 +130,13 @@ def story(*moments: TargetMoment, **keywords) -> Story:
 def key_value_cache(mib: float, shape: tuple[int, ...]) -> TargetMoment:
     """Two layers of keys and values, each with these MiB and this shape."""
     names = [f"past_key_values.layers[{layer}].{kind}" for layer in range(2) for kind in ("keys", "values")]
+    return key_value_tensors(names, mib, shape)
+
+
+def key_value_tensors(names: Sequence[str], mib: float, *shapes: tuple[int, ...]) -> TargetMoment:
+    """Tensors of a cache with these names, each with these MiB; one shape for all of them or one for each."""
     made, storages = row(*(Tensor(mib, name, Category.KV_CACHE) for name in names))
-    return moment((made, [replace(storage, shape=shape) for storage in storages]))
+    return moment((made, [replace(storage, shape=shape) for storage, shape in zip(storages, cycle(shapes))]))
 
 
 def text_of(finding: Finding) -> str:

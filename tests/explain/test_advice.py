@@ -441,6 +441,13 @@ def test_a_kept_exception_is_a_problem_after_memory_ran_out(num_ooms, weight):
     assert story(moment(row(kept_tensor), num_ooms=num_ooms)).findings()["kept_by_exception"].weight is weight
 
 
+def test_a_lost_exception_beside_the_last_one_gets_the_remedy_that_frees_both():
+    lost = Tensor(300, "x (exception of cell 5, a.py:5 in f)", X, keeper=Keeper.LOST_EXCEPTION)
+    kept_last = Tensor(100, IN_TRAIN, X, keeper=Keeper.NOTEBOOK_EXCEPTION)
+    finding = story(moment(row(lost, kept_last))).findings()["kept_by_exception"]
+    assert "InteractiveTB" in finding.remedy
+
+
 def test_findings_are_sorted_by_weight():
     tight = held(4, used_mib=600, num_ooms=1, peak_reserved_bytes=ALMOST_ALL)
     weights = [finding.weight for finding in tight.findings().values()]

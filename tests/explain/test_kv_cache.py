@@ -1,7 +1,9 @@
 """What the Why screen says about a cache of keys and values."""
 
+import pytest
+
 from gputui.explain.advice import findings
-from tests.explain.moments import key_value_cache
+from tests.explain.moments import key_value_cache, key_value_tensors
 
 
 def found_in(seen):
@@ -18,3 +20,63 @@ def test_a_cache_of_keys_and_values_has_tokens_layers_and_bytes_a_token():
 
 def test_a_cache_of_another_shape_has_its_size_alone():
     assert found_in(key_value_cache(32, (8, 1024))).title == "The KV cache takes 128 MiB."
+
+
+LAYERS = range(8)
+KEYS_AND_VALUES = ("k", "v")
+SHAPED = {
+    "paged, as in vLLM": (
+        [f"engine.kv_caches[{layer}]" for layer in LAYERS],
+        (2, 512, 16, 4, 64),
+        16,
+        "has room for 8,192 tokens in 512 blocks in 8 layers: 128 MiB, 16.0 KiB a token.",
+    ),
+    "tokens before heads, as in Llama": (
+        [f"model.layers.{layer}.attention.cache_{kind}" for layer in LAYERS for kind in KEYS_AND_VALUES],
+        (8, 1024, 8, 32),
+        8,
+        "holds 1,024 tokens for each of 8 sequences in 8 layers: 128 MiB, 16.0 KiB a token.",
+    ),
+    "lists of layers": (
+        [f"self.{kind}_cache[{layer}]" for layer in LAYERS for kind in KEYS_AND_VALUES],
+        (1, 8, 8192, 64),
+        16,
+        "holds 8,192 tokens in 8 layers: 256 MiB, 32.0 KiB a token.",
+    ),
+    "a cache for each session": (
+        [f"sessions['{user}'].past.layers[{n}].{kind}" for user in "ab" for n in LAYERS for kind in ("keys", "values")],
+        (1, 8, 8192, 64),
+        16,
+        "holds 8,192 tokens for each of 2 sequences in 8 layers: 512 MiB, 32.0 KiB a token.",
+    ),
+    "tuples": (
+        [f"past_key_values[{layer}][{pair}] (chat.py:7 in reply)" for layer in LAYERS for pair in range(2)],
+        (1, 8, 8192, 64),
+        16,
+        "holds 8,192 tokens in 8 layers: 256 MiB, 32.0 KiB a token.",
+    ),
+    "one tensor for all layers": (
+        ["runner.kv_cache"],
+        (2, 8, 512, 16, 8, 64),
+        256,
+        "has room for 8,192 tokens in 512 blocks in 8 layers: 256 MiB, 32.0 KiB a token.",
+    ),
+    "tokens of all requests in one dimension": (
+        [f"pool.{kind}_buffer[{layer}]" for layer in LAYERS for kind in KEYS_AND_VALUES],
+        (8192, 8, 64),
+        16,
+        "holds 8,192 tokens in 8 layers: 256 MiB, 32.0 KiB a token.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "shape", "mib", "title"), SHAPED.values(), ids=SHAPED.keys())
+def test_tokens_and_layers_of_caches_as_programs_lay_them_out(names, shape, mib, title):
+    assert found_in(key_value_tensors(names, mib, shape)).title == f"The KV cache {title}"
+
+
+def test_sessions_of_different_lengths_are_counted_together():
+    names = [f"sessions[{n}].past.layers[{m}].{part}" for n in (0, 1) for m in (0, 1) for part in ("keys", "values")]
+    shapes = [(1, 8, 512, 1024)] * 4 + [(1, 8, 256, 1024)] * 4
+    title = "The KV cache holds 768 tokens of 2 sequences in 2 layers: 128 MiB, 171 KiB a token."
+    assert found_in(key_value_tensors(names, 16, *shapes)).title == title

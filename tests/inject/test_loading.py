@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gputui.inject.images import mappings
-from gputui.sources.probe import listing, loading
-from gputui.sources.probe.main_thread_place import place_of_main_thread
+from gputui.sources.probe import listing, loading, main_thread_place
+from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of_main_thread
 from tests.attach.children import Child, Python, wait_until
 from tests.inject import situations
 from tests.scale import SCALE
@@ -238,6 +238,22 @@ def test_the_line_of_a_waiting_main_thread_is_named(python: Python, tmp_path: Pa
     line = LINES.splitlines().index("            self.lock.acquire()") + 1
     words = f"at load.py:{line} in next_batch."
     wait_until(lambda: place_of_main_thread(child.pid, 0).endswith(words), words)
+
+
+LOCKED = "import threading; print('ready', flush=True); lock = threading.Lock(); lock.acquire(); lock.acquire()"
+
+
+def test_what_an_earlier_call_left_on_the_stack_does_not_hide_a_wait_for_a_lock(
+    torch_python: Python, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = torch_python.start(LOCKED)
+    child.expect("ready")
+    wait_until(lambda: wait_of_main_thread(child.pid) is not None, "a wait for the lock")
+    monkeypatch.setattr(main_thread_place, "_first_library", lambda _addresses, _code: "libtorch_cpu.so")
+    found = wait_of_main_thread(child.pid)
+    assert found is not None
+    assert found.is_for_lock
+    assert "libtorch" not in place_of_main_thread(child.pid, 0)
 
 
 def test_a_program_that_ends_at_that_moment_ends_as_ever(python: Python) -> None:

@@ -81,6 +81,7 @@ def test_a_process_that_is_not_python_is_refused() -> None:
         finally:
             process.kill()
     assert refusal.rule == "not Python"
+    assert refusal.remedies[0].startswith("pgrep -a -P ")
     assert "(sleep)" in refusal.cause
 
 

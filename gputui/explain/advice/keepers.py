@@ -14,7 +14,8 @@ from gputui.model.finding import Finding, Weight
 from gputui.model.tensors import Category, Keeper
 from gputui.units import format_bytes
 
-EXCEPTIONS = (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.LOST_EXCEPTION, Keeper.EXCEPTION)
+EXCEPTIONS = (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.EXCEPTION, Keeper.LOST_EXCEPTION)
+"""The cure for an earlier one of these frees what a later one keeps, too."""
 EVIDENCE = 4
 """How many of the largest tensors a finding names."""
 
@@ -55,7 +56,7 @@ def kept_by_exception(situation: Situation) -> Finding | None:
         "kept_by_exception",
         f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
-        _forget_exception(blockers[0].owner.keeper, labels),
+        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), labels),
         Weight.PROBLEM if is_missed else Weight.ADVICE,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gputui.explain.drivers import driver_facts
+from gputui.explain.look_gain import is_well_named
 from gputui.explain.probe_state import ProbeState, after, moment_among
 from gputui.model.moment import Surroundings, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
@@ -179,10 +180,17 @@ def read_surroundings(
 
 
 def one_moment(client: ProbeClient, snapshot: Snapshot) -> TargetMoment:
-    """Look once, now; the counters are those of the look."""
+    """Look once, now; the counters are those of the look.
+
+    Where variables lead to too little of the memory, the look goes through all objects of Python's.
+    """
     state = after(ProbeState(client.greeting), client.statistics())
     state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
-    return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+    moment = moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+    if not is_well_named(moment):
+        state = after(state, client.look("scan"))
+        moment = moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+    return moment
 
 
 def feed_opener(

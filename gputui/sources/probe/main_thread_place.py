@@ -20,6 +20,8 @@ _WRAPPERS = re.compile(r"(lib(c|pthread|m)[.-]|ld-)|^\[")
 """The C library and the kernel's own code, through which everybody waits: the caller is what matters."""
 _PYTHON = re.compile(r"(lib)?python3")
 """Python itself, which goes without saying where the line is known."""
+_ACQUIRE, _ACQUIRE_BYTES = "PyThread_acquire_lock_timed", 768
+"""The function by which Python waits for a lock, and how long its code is at most."""
 _LIBRARY_FILES = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 """Files of Python code that is not the program's own."""
 
@@ -43,13 +45,20 @@ def place_of_main_thread(pid: int, stopped_at: int) -> str:
     library = _first_library(addresses, [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path])
     line = _python_line(proc, pid, mapped)
     at_line = f", at {line}" if line else ""
-    if line and _PYTHON.match(library):
+    if line and (_PYTHON.match(library) or (not is_running and _waits_in_python(proc, pid))):
         library = ""
     if is_running:
         was_in = f", and was in {library} when it was stopped" if library else ""
         return f"Its main thread is computing{at_line}{was_in}."
     called_from = f", called from {library}" if library else ""
     return f"Its main thread waits for {reading}{called_from}{at_line}."
+
+
+def _waits_in_python(proc: ProcFs, pid: int) -> bool:
+    try:
+        return _is_in_python(proc, pid)
+    except (OSError, MalformedError, struct.error):
+        return False
 
 
 class Wait(NamedTuple):
@@ -70,21 +79,30 @@ def wait_of_main_thread(pid: int) -> Wait | None:
     try:
         status = Path(f"/proc/{pid}/task/{pid}/status").read_bytes()
         system_call = proc.system_call(pid)
-        if machine is None or system_call is None or system_call.number not in machine.sleeps | machine.lock_waits:
-            return None
-        is_for_lock = system_call.number in machine.lock_waits
-        if is_for_lock and not _is_in_python(proc, pid):
-            return None
     except (OSError, MalformedError):
+        return None
+    if machine is None or system_call is None or system_call.number not in machine.sleeps | machine.lock_waits:
+        return None
+    is_for_lock = system_call.number in machine.lock_waits
+    if is_for_lock and not _waits_in_python(proc, pid):
         return None
     switches = tuple(line for line in status.splitlines() if b"ctxt_switches" in line)
     return Wait(tuple(system_call.arguments), switches, is_for_lock)
 
 
 def _is_in_python(proc: ProcFs, pid: int) -> bool:
-    """Whether a waiting main thread was sent there by Python's own code."""
-    code = [mapping for mapping in mappings(pid) if "x" in mapping.permissions and mapping.path]
-    return bool(_PYTHON.match(_first_library(_stack(proc, pid), code)))
+    """Whether a waiting main thread was sent there by Python's own code.
+
+    The stack can still have addresses of an earlier call of a library before those of the function for locks.
+    """
+    mapped, stack = mappings(pid), _stack(proc, pid)
+    code = [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path]
+    if _PYTHON.match(_first_library(stack, code)):
+        return True
+    with Memory(pid) as memory:
+        found = interpreter.find(mapped, proc.link(pid, "exe"), memory, [_ACQUIRE])
+    start = found.functions.get(_ACQUIRE) if found else None
+    return start is not None and any(start < word < start + _ACQUIRE_BYTES for word in stack)
 
 
 def _python_line(proc: ProcFs, pid: int, mapped: list[Mapping]) -> str:

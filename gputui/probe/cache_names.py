@@ -1,0 +1,32 @@
+"""How the tensors of caches of keys and values are named: in transformers, vLLM, gpt-fast, and in hand-made ones."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+_KEYS_AND_VALUES = re.compile(
+    r"\b_?(?:"
+    r"past_(?:keys?_values?|kvs?)|keys?_values?|"
+    r"(?:\w+_)?(?:key|value|k|v|kv)_?(?:states_)?caches?(?:_pool|_tensors?)?|"
+    r"caches?_(?:keys?|values?|k|v|kv)|cached_(?:keys?|values?|k|v|kv)|"
+    r"(?:k|v|kv)_(?:buffers?|pools?)"
+    r")\b|\.layers\[\d+\]\.(?:keys|values)\b|\bcache\.cache_tensor\b"
+)
+_PARTS = "cache", "key", "kv", "k_", "v_", "].values"
+"""Each of those names has one of these parts."""
+AT_MOST = 8192
+"""So many names with such a part are read in one look."""
+
+
+def is_of_cache(name: str) -> bool:
+    """Whether a tensor of this name is part of a cache of keys and values."""
+    return _KEYS_AND_VALUES.search(name) is not None
+
+
+def of_caches(names: list[str]) -> list[int]:
+    """The numbers of the names that are of such a cache."""
+    text = "\n".join(names)  # to search this takes no time
+    parts = [part for part in _PARTS if part in text]
+    candidates = (number for number, name in enumerate(names) if any(map(name.__contains__, parts))) if parts else ()
+    return [number for number in islice(candidates, AT_MOST) if is_of_cache(names[number])]

@@ -1,0 +1,30 @@
+"""Going through all of Python's objects in parts."""
+
+import gc
+from types import SimpleNamespace
+
+from gputui.probe.heap import SORTED_AT_LEAST, Heap
+from gputui.probe.meter import Meter
+
+
+class Classifier:
+    """Finds nothing, and counts what it is asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def finds_of(self, objects):
+        self.asked.append(len(objects))
+        return [0] * len(objects)
+
+
+def test_a_scan_comes_further_even_if_listing_the_objects_took_all_its_time():
+    kept = [SimpleNamespace() for _ in range(3 * SORTED_AT_LEAST)]
+    heap, start, starts = Heap(Classifier()), 0, []
+    for _ in range(1 + len(gc.get_objects()) // SORTED_AT_LEAST):
+        _, start = heap.all(Meter(0.0), start)
+        starts.append(start)
+    assert starts[0] == SORTED_AT_LEAST
+    assert starts[-1] == 0, "the last part goes to the end"
+    assert starts[:-1] == sorted(starts[:-1])
+    assert len(kept) == 3 * SORTED_AT_LEAST
