@@ -108,7 +108,8 @@ def _plan(cls: type) -> _Plan:
     for base in plain.mro_of(cls):
         names = plain.namespace_of(base)
         descriptor = names.get("__dict__")
-        if type(descriptor) is GetSetDescriptorType and get_dict is None:  # a property would be the program's code
+        is_of_c = plain.is_one_of(type(descriptor), (GetSetDescriptorType, MemberDescriptorType))
+        if is_of_c and get_dict is None:  # a property would be the program's code
             get_dict = descriptor.__get__
         if "__slots__" in names:
             members = [member for member in names.values() if type(member) is MemberDescriptorType]

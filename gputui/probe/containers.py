@@ -13,7 +13,7 @@ from operator import itemgetter, not_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe import keepers, plain
+from gputui.probe import keepers, opaque, plain
 from gputui.probe.growing_lines import (
     ATTRIBUTE,
     EITHER,
@@ -24,7 +24,7 @@ from gputui.probe.growing_lines import (
     mentioning,
     variable_of,
 )
-from gputui.probe.stacks import Namespace
+from gputui.probe.stacks import Namespace, place
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, label_of
 
@@ -34,6 +34,8 @@ DESCRIBED_AT_MOST = 256
 """How many containers a look describes: those nearest to a variable."""
 SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
+LRU_CACHE = "lru_cache"
+"""The type of a container that `functools.lru_cache` or `functools.cache` fills."""
 
 _value, _name, _name_and_place = itemgetter(0), itemgetter(1), itemgetter(1, 2)
 """Of a `NamedValue`."""
@@ -74,7 +76,8 @@ def describe(
                 "name": named.name,
                 "where": named.where or _file_of(module),
                 "held_by": _class_of(container.holder, named.name),
-                "type": plain.type_name(named.value),
+                "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
+                "grown_at": _definition(named.value, files),
                 "elements": container.elements,
                 "limit": _limit(named.value),
                 "variable": named.where,
@@ -148,7 +151,7 @@ def add_graphs(
         growth = container.pop("growth")
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
         if read:
-            container["grown_at"] = line_of_growth(*growth)
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
@@ -224,8 +227,20 @@ class _Elements:
 
 
 def _limit(value: AnyObject) -> int:
-    """The most elements that a deque keeps; 0 without a limit."""
+    """The most elements that a deque or a cache keeps; 0 without a limit."""
+    if _is_cache(value):
+        return opaque.limit_of(value)
     return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
+
+
+def _is_cache(value: AnyObject) -> bool:
+    return type(value) is opaque.LRU_CACHE
+
+
+def _definition(value: AnyObject, files: Mapping[str, str]) -> str:
+    """The place of the function whose results a cache keeps, "" for other containers."""
+    code = opaque.code_of(value) if _is_cache(value) else None
+    return place(code, code.co_firstlineno, files) if code else ""
 
 
 def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:

@@ -14,14 +14,14 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, lines, plain, stacks
+from gputui.probe import containers, known_sizes, lines, plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
 from gputui.probe.keepers import Keepers
-from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
@@ -135,6 +135,7 @@ class _InventoryRun:
             is_thorough=is_thorough,
         )
         self._others = OtherTensors(
+            torch,
             self._ledger,
             self._gradients,
             self._model_states,
@@ -186,6 +187,7 @@ class _InventoryRun:
         self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
+        self._search_suspended(groups[GENERATOR], meter)
         meter = self._meter.part(KEPT_SHARE)
         self._search.explore(memory.search.optimizers(), meter)
         kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
@@ -193,6 +195,18 @@ class _InventoryRun:
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
+
+    def _search_suspended(self, among_objects: list[Any], meter: Meter) -> None:
+        """Search the variables of generators and coroutines that are between two turns."""
+        search, known = self._search, self._memory.suspended
+        in_variables = [named.value for named in search.generators]
+        for value in known.with_known(in_variables + among_objects)[: suspended.READ_AT_MOST]:
+            found = len(search.tensors) + len(search.modules)
+            spaces = suspended.namespaces(self._keepers.cells, value)
+            search.search(spaces, meter)
+            self._namespaces += spaces
+            if len(search.tensors) + len(search.modules) > found:
+                known.remember(value)
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
@@ -265,7 +279,7 @@ class _InventoryRun:
         starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
     def _record_leaves(self) -> None:
-        self._others.record_leaves(self._torch)
+        self._others.record_leaves()
 
     def _record_loose(self) -> None:
         if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):

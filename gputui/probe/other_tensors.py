@@ -38,6 +38,7 @@ class OtherTensors:
 
     def __init__(
         self,
+        torch: Torch,
         ledger: Ledger,
         gradients: GradientReader,
         model_states: ModelStates,
@@ -46,6 +47,7 @@ class OtherTensors:
         *,
         is_graph_at_rest: bool,
     ) -> None:
+        self._parameter = torch.nn.Parameter
         self._ledger = ledger
         self._gradients = gradients
         self._model_states = model_states
@@ -74,13 +76,12 @@ class OtherTensors:
                     self._record_variable(named)
         return 0
 
-    def record_leaves(self, torch: Torch) -> None:
+    def record_leaves(self) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
-        parameter = torch.nn.Parameter
         for leaf in self._saved.leaves:
             if not self._meter.spend():
                 return
-            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
+            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
 
     def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those on an interpreter's stack, and those that no variable leads to; returns those without any name."""
@@ -144,6 +145,8 @@ class OtherTensors:
         return entry is not None and node is None
 
     def _category(self, tensor: Tensor) -> str:
+        if issubclass(type(tensor), self._parameter):
+            return PARAMETER
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
 
 

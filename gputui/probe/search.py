@@ -23,10 +23,20 @@ from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
-from gputui.probe.variables import ContentReader, Contents, NamedValue, named_inside, size_of
+from gputui.probe.variables import (
+    ContentReader,
+    Contents,
+    NamedValue,
+    default_arguments,
+    function_attributes,
+    named_inside,
+    size_of,
+)
 
 LEVELS = 5
 """How deep a variable is searched: `trainer.optimizers[0]` is at the third level."""
+LEVELS_OF_CONTAINERS = 3
+"""How much deeper lists and dictionaries are searched: `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -49,6 +59,7 @@ class VariableSearch:
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
         self.exceptions: list[NamedValue] = []
+        self.generators: list[NamedValue] = []
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
@@ -67,9 +78,15 @@ class VariableSearch:
             level += [
                 NamedValue(value, name, where)
                 for name, value in self._classifier.of_interest(list(variables.items()))
-                if type(value) is not FunctionType or value.__closure__
+                if type(value) is not FunctionType or self._holds_something(value)
             ]
         self.explore(level, meter)
+
+    def _holds_something(self, function: FunctionType) -> bool:
+        if function.__closure__:
+            return True
+        values = [value for _, value in (*default_arguments(function), *function_attributes(function))]
+        return bool(values) and any(self._classifier.kinds_of(values))
 
     def is_at_rest(self, module: dict[str, Any]) -> bool:
         """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
@@ -93,8 +110,8 @@ class VariableSearch:
         trail = Trail(holder)
         kinds = self._classifier.kinds_of(named.value for named in roots)
         level = [(list(compress(roots, kinds)), -1)]
-        for depth in range(levels + 1):
-            level = self._explore_level(level, trail, meter, is_last=depth == levels)
+        for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
+            level = self._explore_level(level, trail, meter, is_last=depth >= levels)
         trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
             meter.leave_out()
@@ -167,7 +184,7 @@ class VariableSearch:
             kind = kind_of(value)
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
-            if not is_find and (is_last or self._is_resting(value, size)):
+            if not is_find and ((is_last and not size) or self._is_resting(value, size)):
                 continue
             if not meter.spend():
                 trail.cut(holder)
@@ -185,7 +202,7 @@ class VariableSearch:
 
     def _take(self, named: NamedValue, kind: int) -> None:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
-        finds[kind].append(named)
+        finds.get(kind, self.generators).append(named)
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""

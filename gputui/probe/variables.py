@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import gc
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
-from gputui.probe import plain
+from gputui.probe import opaque, plain
 from gputui.probe.attributes import AttributeReader, module_dict
 from gputui.probe.kinds import (
     FUNCTION,
     MAPPING,
     OBJECT,
+    OPAQUE,
     OPTIMIZER,
     SAVED,
     SEQUENCE,
@@ -112,6 +114,13 @@ class ContentReader:
     def function(self, value: AnyObject, _start: int) -> Contents:
         return Contents(self._classifier.of_interest(_closure(value)))
 
+    def opaque(self, value: AnyObject, start: int) -> Contents:
+        cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
+        if cache and not opaque.has_links(cache):
+            return self.mapping(cache, start)
+        items = self._classifier.of_interest(opaque.contents(value))
+        return Contents(items, len(items))
+
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
 
@@ -164,6 +173,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     MAPPING: ContentReader.mapping,
     FUNCTION: ContentReader.function,
     SAVED: ContentReader.saved,
+    OPAQUE: ContentReader.opaque,
     OBJECT: ContentReader.object,
 }
 
@@ -189,6 +199,8 @@ def size_of(value: AnyObject, kind: int) -> int:
     """The number of elements of a container, 0 for anything else."""
     if kind == MAPPING:
         return dict.__len__(value)
+    if kind == OPAQUE:
+        return len(opaque.cache_of(value)) if type(value) is opaque.LRU_CACHE else 0
     return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
 
 
@@ -229,15 +241,29 @@ def _closure(function: AnyObject) -> list[tuple[str, Any]]:
         positional = [(f"[{number}]", argument) for number, argument in enumerate(arguments)]
         by_name = [(plain.name_of(name) or "", value) for name, value in keywords.items()]
         return [*_closure(called), *positional, *by_name]
-    if type(function) is not types.FunctionType or not function.__closure__:
+    if type(function) is not types.FunctionType:
         return []
-    return list(_filled_cells(function))
+    return [*_filled_cells(function), *default_arguments(function), *function_attributes(function)]
+
+
+def default_arguments(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """The arguments of a function that have a default value."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return [*zip(names, defaults), *(function.__kwdefaults__ or {}).items()]
 
 
 def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         if is_filled(cell):
             yield name, cell.cell_contents
+
+
+def function_attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """The attributes that the program has given a function; asking for its `__dict__` would make one."""
+    dicts = [held for held in gc.get_referents(function) if type(held) is dict]
+    own = [held for held in dicts if held is not function.__globals__ and held is not function.__kwdefaults__]
+    return [(f".{name}", held) for attributes in own for name, held in list(attributes.items()) if type(name) is str]
 
 
 PARTIAL = vars(functools.partial)

@@ -64,6 +64,11 @@ STATEMENTS = {
         ["cache (cache.py) grows: 160 MiB in 20 elements", "The dict grew from 10 to 20 elements.",
          "Delete the entries of cache that are no longer needed"],
     ),
+    "results of a function with lru_cache": (
+        {"name": "mask", "kind": "lru_cache", "where": "model.py", "grown_at": "model.py:7 in mask"},
+        ["mask (model.py:7 in mask) grows: 160 MiB in 20 elements", "The lru_cache grew from 10 to 20 elements.",
+         "Give the lru_cache of mask a maxsize, or call mask.cache_clear()"],
+    ),
     "an attribute of a callback": (
         {"name": "trainer.callbacks[0].outputs", "where": "train.py:9 in main", "held_by": "Metrics in callbacks.py"},
         ["trainer.callbacks[0].outputs (Metrics in callbacks.py) grows"],

@@ -169,9 +169,12 @@ def _without_tensors(variable: GrowingVariable) -> str:
         return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
     if container.limit:
         full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
+        limit = "maxsize" if container.type == _CACHE else "maxlen"
         return (
-            f"When it is full, it takes {full}: choose a smaller maxlen, or keep its tensors in host memory (.cpu())."
+            f"When it is full, it takes {full}: choose a smaller {limit}, or keep its tensors in host memory (.cpu())."
         )
+    if container.type == _CACHE:
+        return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
         return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
     if container.type in _MAPPINGS:
@@ -183,6 +186,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
 
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
+_CACHE = "lru_cache"
 
 
 def _freed(variable: GrowingVariable) -> str:
