@@ -113,9 +113,14 @@ def _nearest_functions(container: Container, module: dict[str, Any] | None, vari
 
 
 def roots(
-    tensors: list[NamedValue], exceptions: Iterable[NamedValue], have_graphs: Callable[[list[Any]], list[bool]]
+    tensors: list[NamedValue],
+    models: list[NamedValue],
+    exceptions: Iterable[NamedValue],
+    have_graphs: Callable[[list[Any]], list[bool]],
 ) -> Roots:
     """The tensors that are in containers, also as locals that an exception in a container keeps.
+
+    `models` are modules and optimizers: for the container they count as one tensor each.
 
     There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
     """
@@ -129,7 +134,9 @@ def roots(
     are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
     inside = list(compress(tensors, are_inside))
     places = list(map(_name_and_place, compress(elements, are_inside)))
-    return Roots(list(map(_name_and_place, inside)), places, have_graphs(list(map(_value, inside))))
+    others = [_name_and_place(model) for model in models if "[" in model.name and not model.keeper]
+    graphs = have_graphs(list(map(_value, inside))) + [False] * len(others)
+    return Roots([*map(_name_and_place, inside), *others], places + others, graphs)
 
 
 def add_graphs(

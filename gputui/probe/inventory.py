@@ -294,7 +294,8 @@ class _InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
-            self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.have_graphs)
+            models = [*search.modules, *search.optimizers]
+            self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
 
     def _collect_lines(self) -> None:
         self._lines = lines.wanted(

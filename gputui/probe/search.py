@@ -21,7 +21,7 @@ from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
-from gputui.probe.stacks import Namespace, Running, is_of_package
+from gputui.probe.stacks import Namespace, Running, is_library, is_of_package
 from gputui.probe.torch_types import AnyObject, Module
 from gputui.probe.variables import (
     ContentReader,
@@ -69,6 +69,8 @@ class VariableSearch:
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
         self._seen: dict[int, Any] = {}
+        self._are_installed: dict[int, bool] = {}
+        """Whether modules were installed, by the id of their globals."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -85,6 +87,11 @@ class VariableSearch:
     def _holds_something(self, function: FunctionType) -> bool:
         if function.__closure__:
             return True
+        module = function.__globals__
+        if id(module) not in self._are_installed:
+            self._are_installed[id(module)] = is_of_package(module) or is_library(module)
+        if self._are_installed[id(module)]:
+            return False
         values = [value for _, value in (*default_arguments(function), *function_attributes(function))]
         return bool(values) and any(self._classifier.kinds_of(values))
 

@@ -104,7 +104,9 @@ class ContentReader:
 
     def object(self, value: AnyObject, _start: int) -> Contents:
         named = self._classifier.of_interest(self._attributes.items(value))
-        items = [(f".{name}", attribute) for key, attribute in named if (name := plain.name_of(key))]
+        inner = self._attributes.inner_of(value) if named else ""
+        names = [plain.name_of(key) for key, _ in named]
+        items = [("" if name == inner else f".{name}", attribute) for name, (_, attribute) in zip(names, named) if name]
         return Contents(items, len(named))
 
     def optimizer(self, value: AnyObject, start: int) -> Contents:
@@ -261,8 +263,8 @@ def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 def function_attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
     """The attributes that the program has given a function; asking for its `__dict__` would make one."""
-    dicts = [held for held in gc.get_referents(function) if type(held) is dict]
-    own = [held for held in dicts if held is not function.__globals__ and held is not function.__kwdefaults__]
+    others = {id(function.__globals__), id(function.__kwdefaults__), id(getattr(function, "__builtins__", None))}
+    own = [held for held in gc.get_referents(function) if type(held) is dict and id(held) not in others]
     return [(f".{name}", held) for attributes in own for name, held in list(attributes.items()) if type(name) is str]
 
 

@@ -101,6 +101,24 @@ def test_the_finding_names_the_variable_and_the_remedy(case, sentences):
     assert len(finding.addresses) == LENGTHS[-1]
 
 
+MODELS = {Category.PARAMETER: "models[{}].weight", Category.OPTIMIZER_STATE: "models[{}].state[weight].exp_avg"}
+
+
+@pytest.mark.parametrize(("category", "name"), MODELS.items(), ids=MODELS)
+def test_models_and_optimizers_that_a_list_collects_are_a_leak(category, name):
+    looks = []
+    for length in LENGTHS:
+        tensors = [Tensor(ELEMENT_MIB, name.format(number), category) for number in range(length)]
+        looks.append((tensors, (container("models", length),)))
+    assert "models grows: 160 MiB in 20 elements" in text_of(find(looks))
+
+
+def test_elements_that_share_a_name_are_not_taken_for_one():
+    looks = [(plain(["table[Config]"] * length), (container("table", length, "dict"),)) for length in LENGTHS]
+    partial = find(looks, is_complete=False)
+    assert "table grows: about 160 MiB in 20 elements" in text_of(partial)
+
+
 def test_a_buffer_with_a_limit_is_advice_and_one_without_is_a_problem():
     weights = [growing("buffer", "deque", limit=limit).weight for limit in (0, 100)]
     assert weights == [Weight.PROBLEM, Weight.ADVICE]

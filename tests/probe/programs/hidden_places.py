@@ -1,10 +1,12 @@
 """Tensors in the objects of C, functions and generators where programs keep them, and their names."""
 
+import collections
 import functools
 import itertools
 import threading
 import types
 import warnings
+import weakref
 from contextvars import ContextVar
 
 warnings.simplefilter("ignore")
@@ -12,11 +14,13 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
+from gputui.probe.containers import add_graphs  # noqa: E402
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CURRENT = ContextVar("current")
+MODEL = torch.nn.Identity()
 
 
 def zeros(number):
@@ -36,7 +40,8 @@ def entry(number):
 
 
 def container(name, memory=None):
-    (found,) = (c for c in take_inventory(torch, memory=memory)["containers"] if c["name"] == name)
+    inventory = take_inventory(torch, memory=memory)
+    (found,) = (c for c in add_graphs(inventory["containers"], inventory["roots"], {}, {}) if c["name"] == name)
     return found
 
 
@@ -138,6 +143,16 @@ def iterators_and_views_lead_to_what_they_go_through():
 
 
 @check
+def elements_of_a_wrapped_dictionary_are_named_as_its_own():
+    batch = collections.UserDict({"ids": zeros(125)})
+    by_model = weakref.WeakKeyDictionary()
+    by_model[MODEL] = zeros(126)
+    assert entry(125) == ("batch['ids']", "other")
+    assert entry(126)[0].startswith("by_model[")
+    del batch, by_model
+
+
+@check
 def namespaces_context_variables_and_thread_locals_are_read():
     state = types.SimpleNamespace(average=zeros(130))
     local = threading.local()
@@ -159,6 +174,31 @@ def containers_are_searched_deeper_than_objects():
     trainer = types.SimpleNamespace(log=Log())
     assert entry(140) == ("trainer.log.history['val']['epochs'][3]['logits'][0]", "other")
     del trainer
+
+
+@check
+def elements_with_tuples_as_keys_are_told_apart():
+    masks = {(number, "causal"): zeros(160 + number) for number in range(4)}
+    assert entry(163) == ("masks[(3, 'causal')]", "other")
+    del masks
+
+
+@check
+def models_in_a_container_count_as_its_elements():
+    models = [torch.nn.Linear(170, 3, bias=False, device=DEVICE) for _ in range(5)]
+    assert (container("models")["elements"], container("models")["read"]) == (5, 5)
+    del models
+
+
+@check
+def states_of_an_optimizer_that_is_not_pytorchs_are_optimizer_states():
+    class Lion:
+        def __init__(self, parameters):
+            self.state = {parameter: {"average": zeros(180)} for parameter in parameters}
+
+    lion = Lion([torch.nn.Parameter(zeros(181))])
+    assert entry(180) == ("lion.state[Parameter]['average']", "optimizer_state")
+    del lion
 
 
 @check
