@@ -162,7 +162,7 @@ def add_graphs(
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
-    with_tensors.sort(key=lambda container: -container["read"])
+    with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
     return with_tensors[:SENT_AT_MOST]
 
 
