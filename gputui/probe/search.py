@@ -175,8 +175,7 @@ class VariableSearch:
             trail.cut(holder)
         self._seen.update((id(named.value), named.value) for named in found)
         self.tensors += found
-        if found:
-            trail.find(holder)
+        trail.find(holder)
         return True
 
     def _explore_values(
@@ -187,6 +186,7 @@ class VariableSearch:
         for named in values:
             value = named.value
             if id(value) in seen:
+                trail.come_again(value, holder, is_find=kind_of(value) <= OPTIMIZER)
                 continue
             kind = kind_of(value)
             is_find = kind <= OPTIMIZER

@@ -17,6 +17,7 @@ from checks import check, run  # noqa: E402
 from gputui.probe.containers import add_graphs  # noqa: E402
 from gputui.probe.inventory import take_inventory  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
+from gputui.probe.meter import Meter  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CURRENT = ContextVar("current")
@@ -174,6 +175,32 @@ def containers_are_searched_deeper_than_objects():
     trainer = types.SimpleNamespace(log=Log())
     assert entry(140) == ("trainer.log.history['val']['epochs'][3]['logits'][0]", "other")
     del trainer
+
+
+@check
+def a_second_variable_that_is_soon_gone_takes_no_name_away():
+    memory = Memory()
+    agent = types.SimpleNamespace(weights={"layer": zeros(190)}, groups=[[{"step": zeros(191)}]])
+    weight, group = agent.weights["layer"], agent.groups[0]
+    assert owner(190, memory).startswith("weight (")
+    del weight, group
+    assert owner(190, memory).startswith("agent.weights['layer']")
+    assert owner(191, memory).startswith("agent.groups[0][0]['step']")
+    del agent
+
+
+@check
+def parameters_are_no_replaced_models_while_variables_are_unread():
+    parameters = {"weight": torch.nn.Parameter(zeros(195))}
+    optimizer = torch.optim.SGD(parameters.values())
+    meter = Meter(float("inf"))
+    parameters.clear()
+    meter.leave_out()
+    (found,) = (s for s in take_inventory(torch, meter=meter)["storages"] if s["shape"] == [195, 3])
+    assert found["keeper"] == ""
+    (found,) = (s for s in take_inventory(torch)["storages"] if s["shape"] == [195, 3])
+    assert found["keeper"] == "optimizer"
+    del optimizer
 
 
 @check
