@@ -271,7 +271,7 @@ def _class_of(holder: AnyObject, name: str) -> str:
     """`MetricsCallback in callbacks.py` for the object that has the container as an attribute; "" for a variable."""
     cls = type(holder)
     module_name = plain.module_name(cls)
-    if holder is None or name.endswith("]") or module_name == "builtins":
+    if holder is None or name.endswith("]") or module_name in ("builtins", "_thread"):
         return ""
     module = sys.modules.get(module_name)
     is_module = issubclass(type(module), ModuleType)

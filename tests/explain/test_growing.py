@@ -273,3 +273,16 @@ def test_only_an_incomplete_look_may_find_less_of_a_variable_that_grows(is_compl
 @pytest.mark.parametrize("sizes", [RISING[:6], (*RISING[:5], 2, *RISING[5:])], ids=["too few looks", "fell once"])
 def test_a_variable_that_goes_up_and_down_is_not_blamed(sizes):
     assert variable(sizes) is None
+
+
+def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():
+    looks = [
+        ([Tensor(ELEMENT_MIB, f"optimizer.param_groups[{n}].params[0]", Category.PARAMETER) for n in range(length)], ())
+        for length in range(10, 44)
+    ]
+    finding = find(looks)
+    assert finding is not None
+    assert finding.evidence == (
+        "The parameters went from 88.0 MiB to 344 MiB, such as optimizer.param_groups[42].params[0].",
+    )
+    assert finding.remedy.startswith("Make models and optimizers once")
