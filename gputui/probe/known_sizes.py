@@ -23,7 +23,8 @@ def known_sizes(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[dict[s
         return []
     on_devices = [storage for storage in storages if storage["device"] >= 0]
     sizes = autocast_copies(torch, on_devices)
-    for device in sorted({storage["device"] for storage in on_devices}):
+    devices = {storage["device"] for storage in on_devices} or {torch._C._cuda_getDevice()}  # none in a hasty look
+    for device in sorted(devices):
         sizes.append(_known(device, _cublas_bytes(torch, device), WORKSPACE, "cuBLAS workspace"))
         sizes.append(_known(device, _cublaslt_bytes(), WORKSPACE, "cuBLASLt workspace"))
     return [known for known in sizes if known["size_bytes"]]
