@@ -227,8 +227,9 @@ NOT_LOOKED_AT = "This look had no time for the tensors: a look on request may na
 NOT_ALL_SEEN = "The looks had no time for all tensors: a look on request may name the blocks."
 OLDER_LOOK = "The next look may name them."
 NO_TENSOR = "No tensor in Python owns these blocks: C++ code or a library may hold them."
-NO_LINES = f'{NO_TENSOR} The action "Memory history on" shows which line allocates new ones.'
-LINES = f"{NO_TENSOR} The Tensors screen lists those with a line in the memory history by that line."
+NO_VARIABLE = "No variable that was searched leads to these blocks: a scan of all Python objects may name them."
+NO_LINES = 'The action "Memory history on" shows which line allocates new ones.'
+LINES = "The Tensors screen lists those with a line in the memory history by that line."
 
 
 def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tuple[str, bool]:
@@ -242,7 +243,9 @@ def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tu
         return NOT_LOOKED_AT, True
     if inventory is not None and not inventory.is_complete:
         return NOT_ALL_SEEN, True
-    return (NO_LINES if moment.history is Recorder.NOBODY else LINES), False
+    is_scan = inventory is not None and inventory.how == "scan"
+    lines = NO_LINES if moment.history is Recorder.NOBODY else LINES
+    return f"{NO_TENSOR if is_scan else NO_VARIABLE} {lines}", False
 
 
 def share_words(share: float) -> str:

@@ -104,14 +104,14 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A list, dictionary, set or deque in which tensors were found.
+    """A list, dictionary, set, deque or `lru_cache` in which tensors were found.
 
     `ident` is the same in all looks at one container; `name` can differ, as it is that of the nearest variable.
-    `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the class
-    that has it as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds to it,
-    "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit` the
-    `maxlen` of a deque (0: none). Of its elements, `read` had tensors in this look, and `graphs` of these keep an
-    autograd graph; the graphs of `walked` of them have `nodes` operations together.
+    `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the
+    class that has it as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds to
+    it, "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit`
+    the `maxlen` of a deque or the `maxsize` of a cache (0: none). Of its elements, `read` had tensors in this look,
+    and `graphs` of these keep an autograd graph; the graphs of `walked` of them have `nodes` operations together.
     """
 
     ident: int

@@ -49,6 +49,10 @@ class AttributeReader:
         attributes += [(name, value) for name, get in slots if (value := _slot(get, owner)) is not EMPTY]
         return attributes
 
+    def inner_of(self, owner: AnyObject) -> str:
+        """The attribute in which an object keeps what it shows as its own elements; "" for most."""
+        return self._plan(type(owner)).inner
+
     def own_dict(self, owner: AnyObject) -> dict[Any, Any] | None:
         """The object's `__dict__` itself, None if it has none."""
         get_dict = self._plan(type(owner)).get_dict
@@ -76,11 +80,23 @@ class AttributeReader:
 
 
 class _Plan(NamedTuple):
-    """How to read the objects of one type."""
+    """How to read the objects of one type. What `inner` has is named as what the object itself has."""
 
     cls: type
     get_dict: Callable[[Any], Any] | None
     slots: list[tuple[str, Callable[[Any], Any]]]
+    inner: str = ""
+
+
+_INNER = {
+    ("collections", "UserDict"): "data",
+    ("collections", "UserList"): "data",
+    ("weakref", "WeakKeyDictionary"): "data",
+    ("weakref", "WeakValueDictionary"): "data",
+    ("torch_geometric.data.data", "Data"): "_store",
+    ("torch_geometric.data.storage", "BaseStorage"): "_mapping",
+}
+"""The attribute in which these classes and those derived from them keep what they show as their own elements."""
 
 
 EMPTY = object()
@@ -105,12 +121,15 @@ def _column(get: Callable[[AnyObject], AnyObject], owners: list[Any]) -> list[An
 def _plan(cls: type) -> _Plan:
     get_dict: Callable[[Any], Any] | None = None
     slots: list[tuple[str, Callable[[Any], Any]]] = []
+    inner = ""
     for base in plain.mro_of(cls):
         names = plain.namespace_of(base)
+        inner = inner or _INNER.get((plain.module_name(base), plain.class_name(base)), "")
         descriptor = names.get("__dict__")
-        if type(descriptor) is GetSetDescriptorType and get_dict is None:  # a property would be the program's code
+        is_of_c = plain.is_one_of(type(descriptor), (GetSetDescriptorType, MemberDescriptorType))
+        if is_of_c and get_dict is None:  # a property would be the program's code
             get_dict = descriptor.__get__
         if "__slots__" in names:
             members = [member for member in names.values() if type(member) is MemberDescriptorType]
             slots += [(member.__name__, member.__get__) for member in members]
-    return _Plan(cls, get_dict, slots)
+    return _Plan(cls, get_dict, slots, inner)

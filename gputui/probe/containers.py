@@ -13,7 +13,7 @@ from operator import and_, eq, itemgetter, not_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe import keepers, plain
+from gputui.probe import keepers, opaque, plain
 from gputui.probe.growing_lines import (
     ATTRIBUTE,
     EITHER,
@@ -24,7 +24,7 @@ from gputui.probe.growing_lines import (
     mentioning,
     variable_of,
 )
-from gputui.probe.stacks import Namespace
+from gputui.probe.stacks import Namespace, place
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, label_of
 
@@ -34,6 +34,8 @@ DESCRIBED_AT_MOST = 256
 """How many containers a look describes: those nearest to a variable."""
 SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
+LRU_CACHE = "lru_cache"
+"""The type of a container that `functools.lru_cache` or `functools.cache` fills."""
 
 _value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
 """Of a `NamedValue`."""
@@ -76,7 +78,8 @@ def describe(
                 "name": named.name,
                 "where": named.where or _file_of(module),
                 "held_by": _class_of(container.holder, named.name),
-                "type": plain.type_name(named.value),
+                "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
+                "grown_at": _definition(named.value, files),
                 "elements": container.elements,
                 "limit": _limit(named.value),
                 "variable": named.where,
@@ -112,9 +115,14 @@ def _nearest_functions(container: Container, module: dict[str, Any] | None, vari
 
 
 def roots(
-    tensors: list[NamedValue], exceptions: Iterable[NamedValue], have_graphs: Callable[[list[Any]], list[bool]]
+    tensors: list[NamedValue],
+    models: list[NamedValue],
+    exceptions: Iterable[NamedValue],
+    have_graphs: Callable[[list[Any]], list[bool]],
 ) -> Roots:
     """The tensors that are in containers, also as locals that an exception in a container keeps.
+
+    `models` are modules and optimizers: for the container they count as one tensor each.
 
     There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
     """
@@ -128,12 +136,14 @@ def roots(
     are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
     inside = list(compress(tensors, are_inside))
     places = inside if elements is tensors else list(compress(elements, are_inside))
+    others = [model for model in models if "[" in model.name and not model.keeper]
+    found, leading = inside + others, places + others
     return Roots(
-        names=list(map(_name, inside)),
-        wheres=list(map(_where, inside)),
-        element_names=list(map(_name, places)),
-        element_wheres=list(map(_where, places)),
-        have_graphs=have_graphs(list(map(_value, inside))),
+        names=list(map(_name, found)),
+        wheres=list(map(_where, found)),
+        element_names=list(map(_name, leading)),
+        element_wheres=list(map(_where, leading)),
+        have_graphs=have_graphs(list(map(_value, inside))) + [False] * len(others),
     )
 
 
@@ -156,11 +166,11 @@ def add_graphs(
         growth = container.pop("growth")
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
         if read:
-            container["grown_at"] = line_of_growth(*growth)
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
-    with_tensors.sort(key=lambda container: -container["read"])
+    with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
     return with_tensors[:SENT_AT_MOST]
 
 
@@ -177,8 +187,8 @@ def _count_elements(
         if (where, name) in counts:
             counts[where, name].plain += number
     others = compress(zip(*roots), map(not_, are_plain))
-    for label, place, name, where, has_graph in others:
-        visited = nodes.get(label_of(label, place), 0) if has_graph else 0
+    for label, where_of_label, name, where, has_graph in others:
+        visited = nodes.get(label_of(label, where_of_label), 0) if has_graph else 0
         start = name.find("[")
         while start >= 0:
             elements = counts.get((where, name[:start]))
@@ -229,8 +239,20 @@ class _Elements:
 
 
 def _limit(value: AnyObject) -> int:
-    """The most elements that a deque keeps; 0 without a limit."""
+    """The most elements that a deque or a cache keeps; 0 without a limit."""
+    if _is_cache(value):
+        return opaque.limit_of(value)
     return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
+
+
+def _is_cache(value: AnyObject) -> bool:
+    return type(value) is opaque.LRU_CACHE
+
+
+def _definition(value: AnyObject, files: Mapping[str, str]) -> str:
+    """The place of the function whose results a cache keeps, "" for other containers."""
+    code = opaque.code_of(value) if _is_cache(value) else None
+    return place(code, code.co_firstlineno, files) if code else ""
 
 
 def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:
@@ -254,7 +276,7 @@ def _class_of(holder: AnyObject, name: str) -> str:
     """`MetricsCallback in callbacks.py` for the object that has the container as an attribute; "" for a variable."""
     cls = type(holder)
     module_name = plain.module_name(cls)
-    if holder is None or name.endswith("]") or module_name == "builtins":
+    if holder is None or name.endswith("]") or module_name in ("builtins", "_thread"):
         return ""
     module = sys.modules.get(module_name)
     is_module = issubclass(type(module), ModuleType)

@@ -7,7 +7,7 @@ import sys
 from itertools import compress
 from typing import Any
 
-from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.meter import Meter
 
 YOUNG_AT_MOST = 10_000
@@ -28,7 +28,7 @@ TOO_MANY = (
 
 
 class Heap:
-    """Finds tensors, modules, exceptions and optimizers among Python's objects."""
+    """Finds tensors, modules, exceptions, generators and optimizers among Python's objects."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
         self._classifier = classifier
@@ -36,7 +36,7 @@ class Heap:
     @staticmethod
     def nothing() -> dict[int, list[Any]]:
         """What a look finds that passes the objects over."""
-        return {TENSOR: [], MODULE: [], EXCEPTION: [], OPTIMIZER: []}
+        return {TENSOR: [], MODULE: [], EXCEPTION: [], GENERATOR: [], OPTIMIZER: []}
 
     def young(self) -> dict[int, list[Any]]:
         """Those made lately, by kind: the intermediate results of a step are among them."""

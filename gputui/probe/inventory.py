@@ -21,7 +21,7 @@ from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.isolation import isolated
 from gputui.probe.keepers import Keepers
-from gputui.probe.kinds import EXCEPTION, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import ModelStates
@@ -138,6 +138,7 @@ class _InventoryRun:
             is_thorough=is_thorough,
         )
         self._others = OtherTensors(
+            torch,
             self._ledger,
             self._gradients,
             self._model_states,
@@ -193,6 +194,7 @@ class _InventoryRun:
         self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
+        self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter = self._meter.part(KEPT_SHARE)
         self._search.explore(memory.search.optimizers(), meter)
         kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
@@ -273,7 +275,7 @@ class _InventoryRun:
         starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
     def _record_leaves(self) -> None:
-        self._others.record_leaves(self._torch)
+        self._others.record_leaves()
 
     def _record_loose(self) -> None:
         if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
@@ -288,7 +290,8 @@ class _InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
-            self._roots = containers.roots(search.tensors, search.exceptions, self._gradients.have_graphs)
+            models = [*search.modules, *search.optimizers]
+            self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
 
     def _collect_lines(self) -> None:
         self._lines = lines.wanted(

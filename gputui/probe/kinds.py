@@ -11,22 +11,19 @@ from itertools import compress
 from operator import itemgetter
 from typing import Any, Dict
 
-from gputui.probe import plain
+from gputui.probe import opaque, plain, suspended
 from gputui.probe.stacks import is_library, is_of_package
 from gputui.probe.torch_types import AnyObject, Torch
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
-ATOM, TENSOR, MODULE, EXCEPTION, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, SUSPENDED, OBJECT = range(11)
+ATOM, TENSOR, MODULE, EXCEPTION, GENERATOR, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OPAQUE, OBJECT = range(12)
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, types.GetSetDescriptorType),
-    *(types.MappingProxyType, types.TracebackType),
+    types.TracebackType,
 )
 
-SUSPENDED_TYPES = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)
-CACHING = type(functools.lru_cache(maxsize=None)(len))
-"""A function that keeps its results."""
 _second = itemgetter(1)
 
 
@@ -105,8 +102,10 @@ class TypeClassifier:
                 (EXCEPTION, (BaseException,)),
                 (MAPPING, (dict,)),
                 (SEQUENCE, SEQUENCES),
-                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial, CACHING)),
-                (SUSPENDED, SUSPENDED_TYPES),
+                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+                (GENERATOR, suspended.TYPES),
+                (OPAQUE, opaque.types()),
+                (OBJECT, (types.SimpleNamespace,)),
                 (ATOM, ATOMS),
             ]
         )
@@ -123,7 +122,7 @@ class TypeClassifier:
         return self._looked_up(list(map(type, values)), self._plain)
 
     def finds_of(self, values: Iterable[AnyObject]) -> list[int]:
-        """The same for tensors, modules, exceptions and optimizers; anything else counts as an atom."""
+        """The same for tensors, modules, exceptions, generators and optimizers; anything else counts as an atom."""
         return self._looked_up(list(map(type, values)), self._plain_finds)
 
     def of_interest(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

@@ -22,7 +22,7 @@ def known_sizes(torch: Torch, devices: set[int], storages: Iterable[dict[str, An
     if not torch.cuda.is_initialized():
         return []
     sizes = autocast_copies(torch, storages)
-    for device in sorted(devices):
+    for device in sorted(devices or {torch._C._cuda_getDevice()}):  # there are none in a hasty look
         sizes.append(_known(device, _cublas_bytes(torch, device), WORKSPACE, "cuBLAS workspace"))
         sizes.append(_known(device, _cublaslt_bytes(), WORKSPACE, "cuBLASLt workspace"))
     return [known for known in sizes if known["size_bytes"]]

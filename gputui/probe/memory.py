@@ -15,6 +15,7 @@ from gputui.probe.known_sizes import WORKSPACE
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.program_modules import ProgramModules
 from gputui.probe.rests import SearchMemory
+from gputui.probe.suspended import Suspended
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
@@ -44,6 +45,7 @@ class Memory:
         self.trees = ModuleTrees()
         self.batches = Batches()
         self.program_modules = ProgramModules()
+        self.suspended = Suspended()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []

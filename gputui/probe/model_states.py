@@ -228,7 +228,9 @@ class ModelStates:
         return list(compress(entries, map(others.__contains__, classes)))
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._ledger.keeper else self._ledger.kept_by(OPTIMIZER)
+        """Unless there was no time for all variables: another may lead to its parameters."""
+        is_sure = self._meter.is_complete and not self._ledger.keeper
+        return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
 
     def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
         for key, value in group.items():

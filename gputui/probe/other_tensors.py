@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import compress, groupby
+from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_
 
 from gputui.probe.attributes import AttributeReader
@@ -18,6 +18,9 @@ from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
 ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
+OPTIMIZER_STATE = "optimizer_state"
+STATE_OF_PARAMETER = "state[Parameter]"
+"""In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 UNNAMED = "unnamed"
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
@@ -32,6 +35,7 @@ class OtherTensors:
 
     def __init__(
         self,
+        torch: Torch,
         ledger: Ledger,
         gradients: GradientReader,
         model_states: ModelStates,
@@ -40,6 +44,7 @@ class OtherTensors:
         *,
         is_graph_at_rest: bool,
     ) -> None:
+        self._parameter = torch.nn.Parameter
         self._ledger = ledger
         self._gradients = gradients
         self._model_states = model_states
@@ -68,13 +73,12 @@ class OtherTensors:
                     self._record_variable(named)
         return 0
 
-    def record_leaves(self, torch: Torch) -> None:
+    def record_leaves(self) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
-        parameter = torch.nn.Parameter
         for leaf in self._saved.leaves:
             if not self._meter.spend():
                 return
-            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), parameter) else ACTIVATION)
+            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
 
     def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those on an interpreter's stack, and those that no variable leads to; returns those without any name."""
@@ -99,7 +103,9 @@ class OtherTensors:
         tensors = self._without_known(tensors)
         values = [named.value for named in tensors]
         need_none = map(not_, self._gradients.require_grad(values))
-        are_simple = map(and_, need_none, self._ledger.are_plain(values))
+        names = [named.name for named in tensors]
+        are_others = map(not_, map(str.__contains__, names, repeat(STATE_OF_PARAMETER)))
+        are_simple = map(and_, map(and_, need_none, are_others), self._ledger.are_plain(values))
         for is_simple, part in groupby(zip(are_simple, tensors), itemgetter(0)):  # of two names, the first counts
             left = [named for _, named in part]
             if is_simple:
@@ -120,7 +126,7 @@ class OtherTensors:
         return list(compress(tensors, map(not_, is_parameter)))
 
     def _record_variable(self, named: NamedValue) -> None:
-        entry = self._ledger.record(named.value, self._category(named.value), named.label)
+        entry = self._ledger.record(named.value, self._category(named.value, named.name), named.label)
         if entry is not None and entry["address"] in self._saved.unnamed:
             self._saved.unnamed.discard(entry["address"])
             self._saved.in_variables.add(entry["address"])
@@ -137,7 +143,11 @@ class OtherTensors:
         self._model_states.record_gradient(tensor, name)
         return entry is not None and node is None
 
-    def _category(self, tensor: Tensor) -> str:
+    def _category(self, tensor: Tensor, name: str = "") -> str:
+        if STATE_OF_PARAMETER in name:
+            return OPTIMIZER_STATE
+        if issubclass(type(tensor), self._parameter):
+            return PARAMETER
         return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
 
 

@@ -131,11 +131,17 @@ def module_name(cls: type) -> str:
     return name_of(_module_of(cls)) or ""
 
 
+KEY_PARTS_AT_MOST = 8
+"""A longer tuple is shown by the name of its type."""
+
+
 def key_text(key: AnyObject) -> str:
-    """How a key is shown: `'loss'`, `3`, or the name of its type."""
+    """How a key is shown: `'loss'`, `3`, `(3, 'loss')`, or the name of its type."""
     cls = type(key)
     if cls is str or cls is int:
         return repr(key)
+    if cls is tuple and 0 < len(key) <= KEY_PARTS_AT_MOST:
+        return f"({', '.join('tuple' if type(part) is tuple else key_text(part) for part in key)})"
     return repr(text(key)) if issubclass(cls, str) else class_name(cls)
 
 

@@ -98,6 +98,10 @@ class Trail:
         self._values: list[tuple[Any, int]] = []
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
+        self._places: dict[int, int] = {}
+        """By the id of the object."""
+        self._again: list[tuple[int, int]] = []
+        """The ids of objects that were searched before, each with the place of another object that holds them."""
         self.containers: list[tuple[Container, int]] = []
         """The containers on it, each with its place."""
         self.read_in_part: list[int] = []
@@ -108,6 +112,7 @@ class Trail:
         self._values.append((value, size))
         self._holders.append(holder)
         self._leads_somewhere.append(False)
+        self._places[id(value)] = self.last
         return len(self._values) - 1
 
     def note_container(self, named: NamedValue, size: int) -> None:
@@ -124,6 +129,13 @@ class Trail:
             self._leads_somewhere[holder] = True
             holder = self._holders[holder]
 
+    def come_again(self, value: AnyObject, holder: int, *, is_find: bool) -> None:
+        """The object at this place also leads to a value that was reached before, maybe by a variable soon gone."""
+        if is_find:
+            self.find(holder)
+        else:
+            self._again.append((id(value), holder))
+
     def leads(self, place: int) -> bool:
         """Whether something was found in the object at this place, or may have been missed there."""
         return self._leads_somewhere[place]
@@ -137,6 +149,10 @@ class Trail:
         return len(self._values) - 1
 
     def let_rest(self, memory: SearchMemory) -> None:
+        for ident, holder in reversed(self._again):
+            place = self._places.get(ident)
+            if place is not None and self._leads_somewhere[place]:
+                self.find(holder)
         for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
             if not leads_somewhere:
                 memory.let_rest(value, size)

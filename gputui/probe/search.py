@@ -14,7 +14,6 @@ from operator import not_
 from types import FunctionType
 from typing import Any
 
-from gputui.probe import suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.kinds import (
@@ -24,7 +23,6 @@ from gputui.probe.kinds import (
     OPTIMIZER,
     SEQUENCE,
     SEQUENCES,
-    SUSPENDED,
     TENSOR,
     TypeClassifier,
 )
@@ -33,15 +31,26 @@ from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
-from gputui.probe.stacks import Namespace, Running, is_of_package
+from gputui.probe.stacks import Namespace, Running, is_library, is_of_package
 from gputui.probe.torch_types import AnyObject
-from gputui.probe.variables import SAMPLE, ContentReader, Contents, NamedValue, named_inside, size_of
+from gputui.probe.variables import (
+    SAMPLE,
+    ContentReader,
+    Contents,
+    NamedValue,
+    default_arguments,
+    function_attributes,
+    named_inside,
+    size_of,
+)
 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
-LEVELS = 7
-"""How deep a variable is searched: `server.sessions['ana'].cache.layers[0].keys` is at the seventh level."""
+LEVELS = 6
+"""How deep a variable is searched: `server.sessions['ana'].cache.layers[0].keys` is at the sixth level."""
+LEVELS_OF_CONTAINERS = 2
+"""How much deeper lists and dictionaries are searched: `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -64,6 +73,7 @@ class VariableSearch:
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
         self.exceptions: list[NamedValue] = []
+        self.generators: list[NamedValue] = []
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
@@ -73,6 +83,8 @@ class VariableSearch:
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
         self._seen: dict[int, Any] = {}
+        self._are_installed: dict[int, bool] = {}
+        """Whether modules were installed, by the id of their globals."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -82,9 +94,20 @@ class VariableSearch:
             level += [
                 NamedValue(value, name, where)
                 for name, value in self._classifier.of_interest(list(variables.items()))
-                if type(value) is not FunctionType or value.__closure__
+                if type(value) is not FunctionType or self._holds_something(value)
             ]
         self.explore(level, meter)
+
+    def _holds_something(self, function: FunctionType) -> bool:
+        if function.__closure__:
+            return True
+        module = function.__globals__
+        if id(module) not in self._are_installed:
+            self._are_installed[id(module)] = is_of_package(module) or is_library(module)
+        if self._are_installed[id(module)]:
+            return False
+        values = [value for _, value in (*default_arguments(function), *function_attributes(function))]
+        return bool(values) and any(self._classifier.kinds_of(values))
 
     def is_at_rest(self, module: dict[str, Any]) -> bool:
         """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
@@ -108,8 +131,8 @@ class VariableSearch:
         trail = Trail(holder)
         kinds = self._classifier.kinds_of(named.value for named in roots)
         level = [(list(compress(roots, kinds)), -1)]
-        for depth in range(levels + 1):
-            level = self._explore_level(level, trail, meter, is_last=depth == levels)
+        for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
+            level = self._explore_level(level, trail, meter, is_last=depth >= levels)
         trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
             meter.leave_out()
@@ -170,8 +193,7 @@ class VariableSearch:
             trail.cut(holder)
         self._seen.update((id(named.value), named.value) for named in found)
         self.tensors += found
-        if found:
-            trail.find(holder)
+        trail.find(holder)
         return True
 
     def _explore_values(
@@ -182,11 +204,12 @@ class VariableSearch:
         for named in values:
             value = named.value
             if id(value) in seen:
+                trail.come_again(value, holder, is_find=kind_of(value) <= OPTIMIZER)
                 continue
             kind = kind_of(value)
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
-            if not is_find and (is_last or self._is_resting(value, size)):
+            if not is_find and ((is_last and not size) or self._is_resting(value, size)):
                 continue
             if not meter.spend():
                 trail.cut(holder)
@@ -211,7 +234,7 @@ class VariableSearch:
 
     def _take(self, named: NamedValue, kind: int) -> None:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
-        finds[kind].append(named)
+        finds.get(kind, self.generators).append(named)
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""
@@ -231,8 +254,6 @@ class VariableSearch:
             trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
-        if kind == SUSPENDED:
-            named = named._replace(where=suspended.place_of(named.value))
         inside = named_inside(named, contents.items)
         if size >= SHORTEST and inside and not named.keeper:
             trail.note_container(named, size)

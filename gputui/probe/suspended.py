@@ -5,18 +5,35 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from types import FrameType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import (
+    AsyncGeneratorType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any
 
 from gputui.probe import plain, stacks
-from gputui.probe.attributes import AttributeReader
-from gputui.probe.kinds import SUSPENDED_TYPES
-from gputui.probe.meter import Meter
+from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
 
-_FRAME_OF = {cls: vars(cls)[name].__get__ for cls, name in zip(SUSPENDED_TYPES, ("cr_frame", "gi_frame", "ag_frame"))}
+if TYPE_CHECKING:
+    from gputui.probe.attributes import AttributeReader
+    from gputui.probe.meter import Meter
+    from gputui.probe.search import VariableSearch
+
+TYPES = (GeneratorType, CoroutineType, AsyncGeneratorType)
+READ_AT_MOST = 64
+"""How many generators a look reads that no task waits for."""
+KNOWN_AT_MOST = 256
+_PREFIXES = dict(zip(TYPES, ("gi", "cr", "ag")))
+_AWAITED = dict(zip(TYPES, ("gi_yieldfrom", "cr_await", "ag_await")))
+"""The attribute that has what one of these waits for."""
 _EXITS = ("__exit__", "__aexit__")
 _AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
 """Python's own types, which show only to the garbage collector what they wait for."""
@@ -28,16 +45,40 @@ AWAITED_AT_MOST = 32
 """How many coroutines of one task, each of which waits for the next."""
 
 
-def frame_of(value: AnyObject) -> FrameType | None:
-    """The frame of a coroutine or generator; None if it has ended."""
-    frame: FrameType | None = _FRAME_OF[type(value)](value)
-    return frame
+class Suspended:
+    """Generators and coroutines between two turns; knows those in which something was found, by weak references."""
 
+    def __init__(self) -> None:
+        self._known: dict[int, weakref.ref[AnyObject]] = {}
 
-def place_of(value: AnyObject) -> str:
-    """ "serve.py:23 in batches": where it waits."""
-    frame = frame_of(value)
-    return stacks.place(frame.f_code, frame.f_lineno, {}) if frame is not None else ""
+    def search(
+        self, search: VariableSearch, among_objects: list[Any], files: Mapping[str, str], meter: Meter
+    ) -> list[Namespace]:
+        """Search their variables: of those in variables, of earlier looks, and among Python's objects.
+
+        Returns the namespaces in which something was found.
+        """
+        with_finds: list[Namespace] = []
+        found = [*self._alive(), *(named.value for named in search.generators), *among_objects]
+        for value in list({id(value): value for value in found}.values())[:READ_AT_MOST]:
+            if not meter.spend():
+                break
+            before = len(search.tensors) + len(search.modules)
+            spaces = _namespaces(files, value)
+            search.search(spaces, meter)
+            if len(search.tensors) + len(search.modules) > before:
+                with_finds += spaces
+                self._remember(value)
+        return with_finds
+
+    def _alive(self) -> list[AnyObject]:
+        values = [(ident, reference()) for ident, reference in self._known.items()]
+        self._known = {ident: self._known[ident] for ident, value in values if value is not None}
+        return [value for _, value in values if value is not None]
+
+    def _remember(self, value: AnyObject) -> None:
+        if len(self._known) < KNOWN_AT_MOST:
+            self._known[id(value)] = weakref.ref(value)
 
 
 def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]:
@@ -46,7 +87,7 @@ def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]
     found: list[stacks.Running] = []
     for task in islice(_tasks(), TASKS_AT_MOST):
         for value in _awaited(_coroutine_of(task)):
-            frame = frame_of(value)
+            frame = _frame_of(value)
             if frame is None or id(frame) in seen:
                 continue
             if not meter.spend():
@@ -105,14 +146,14 @@ def _awaited(value: AnyObject) -> Iterator[Any]:
         seen.add(id(value))
         if _is_suspended(value):
             yield value
-            stack = gc.get_referents(value, frame_of(value))  # it is the frame that has it before Python 3.11
+            stack = gc.get_referents(value, _frame_of(value))  # it is the frame that has it before Python 3.11
             pending += filter(_leads_on, stack)
         else:
             pending += filter(_is_suspended, _held_by(value))
 
 
 def _is_suspended(value: AnyObject) -> bool:
-    return plain.is_one_of(type(value), SUSPENDED_TYPES)
+    return plain.is_one_of(type(value), TYPES)
 
 
 def _leads_on(value: AnyObject) -> bool:
@@ -129,3 +170,34 @@ def _held_by(value: AnyObject) -> list[Any]:
         return gc.get_referents(value)
     held = gc.get_referents(value.__self__)
     return [*held, *(attribute for own in held if type(own) is dict for attribute in dict.values(own))]
+
+
+def _frame_of(value: AnyObject) -> FrameType | None:
+    """The frame of a coroutine or generator; None if it has ended."""
+    frame: FrameType | None = getattr(value, f"{_PREFIXES[type(value)]}_frame")
+    return frame
+
+
+def _frames(value: AnyObject) -> Iterator[FrameType]:
+    """The frames of a generator that does not run, and of those that it waits for."""
+    for _ in range(AWAITED_AT_MOST):
+        if not _is_suspended(value):
+            return
+        frame = _frame_of(value)
+        if frame is None or getattr(value, f"{_PREFIXES[type(value)]}_running"):
+            return
+        yield frame
+        value = getattr(value, _AWAITED[type(value)])
+
+
+def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
+    """Its variables, then those of the generators that it waits for; none if it runs or has ended."""
+    return [
+        Namespace(
+            stacks.place(frame.f_code, frame.f_lineno, files),
+            is_function=True,
+            variables=stacks.variables(frame),
+            code=None if stacks.is_of_library(frame) else frame.f_code,
+        )
+        for frame in _frames(value)
+    ]

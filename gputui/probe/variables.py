@@ -10,18 +10,17 @@ from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
-from gputui.probe import plain, stacks, suspended
+from gputui.probe import opaque, plain
 from gputui.probe.attributes import AttributeReader, module_dict
 from gputui.probe.kinds import (
-    CACHING,
     FUNCTION,
     MAPPING,
     OBJECT,
+    OPAQUE,
     OPTIMIZER,
     SAVED,
     SEQUENCE,
     SEQUENCES,
-    SUSPENDED,
     TypeClassifier,
 )
 from gputui.probe.stacks import is_filled
@@ -105,7 +104,9 @@ class ContentReader:
 
     def object(self, value: AnyObject, _start: int) -> Contents:
         named = self._classifier.of_interest(self._attributes.items(value))
-        items = [(f".{name}", attribute) for key, attribute in named if (name := plain.name_of(key))]
+        inner = self._attributes.inner_of(value) if named else ""
+        names = [plain.name_of(key) for key, _ in named]
+        items = [("" if name == inner else f".{name}", attribute) for name, (_, attribute) in zip(names, named) if name]
         return Contents(items, len(named))
 
     def optimizer(self, value: AnyObject, start: int) -> Contents:
@@ -113,35 +114,17 @@ class ContentReader:
         return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
 
     def function(self, value: AnyObject, _start: int) -> Contents:
-        if type(value) is CACHING:
-            return self._results(value)
         return Contents(self._classifier.of_interest(_closure(value)))
 
-    def _results(self, function: AnyObject) -> Contents:
-        """What a function keeps by `lru_cache`, as `load()[0]`: only the garbage collector sees the results."""
-        own = _CACHING_DICT(function)
-        called = dict.get(own, "__wrapped__")
-        name = plain.text(called.__name__) if type(called) is types.FunctionType else "cached"
-        held = [value for value in gc.get_referents(function) if value is not own and value is not called]
-        cache: dict[Any, Any] = next((value for value in reversed(held) if type(value) is dict), {})
-        items = list(islice(dict.items(cache), ELEMENTS_AT_ONCE))
-        left_out = {id(cache), *(id(key) for key, _ in items)}
-        if any(plain.type_name(value) == _LINK for _, value in items):  # with a limit, the results are beside the cache
-            results = [("", value) for value in held[:ELEMENTS_AT_ONCE] if id(value) not in left_out]
-        else:
-            results = [("", value) for _, value in items]
-        named = enumerate(self._classifier.of_interest(results))
-        inside = [(f"{name}()[{number}]", value) for number, (_, value) in named]
-        return Contents([*self._classifier.of_interest(_closure(called)), *inside], len(results))
+    def opaque(self, value: AnyObject, start: int) -> Contents:
+        cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
+        if cache and not opaque.has_links(cache):
+            return self.mapping(cache, start)
+        items = self._classifier.of_interest(opaque.contents(value))
+        return Contents(items, len(items))
 
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
-
-    def suspended(self, value: AnyObject, _start: int) -> Contents:
-        """The variables of a coroutine or generator; those of one that runs are on a stack."""
-        frame = suspended.frame_of(value)
-        local_variables = stacks.variables(frame) if frame is not None and frame.f_back is None else {}
-        return Contents(self._classifier.of_interest(list(local_variables.items())))
 
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
@@ -192,7 +175,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
     MAPPING: ContentReader.mapping,
     FUNCTION: ContentReader.function,
     SAVED: ContentReader.saved,
-    SUSPENDED: ContentReader.suspended,
+    OPAQUE: ContentReader.opaque,
     OBJECT: ContentReader.object,
 }
 
@@ -218,6 +201,8 @@ def size_of(value: AnyObject, kind: int) -> int:
     """The number of elements of a container, 0 for anything else."""
     if kind == MAPPING:
         return dict.__len__(value)
+    if kind == OPAQUE:
+        return len(opaque.cache_of(value)) if type(value) is opaque.LRU_CACHE else 0
     return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
 
 
@@ -258,9 +243,16 @@ def _closure(function: AnyObject) -> list[tuple[str, Any]]:
         positional = [(f"[{number}]", argument) for number, argument in enumerate(arguments)]
         by_name = [(plain.name_of(name) or "", value) for name, value in keywords.items()]
         return [*_closure(called), *positional, *by_name]
-    if type(function) is not types.FunctionType or not function.__closure__:
+    if type(function) is not types.FunctionType:
         return []
-    return list(_filled_cells(function))
+    return [*_filled_cells(function), *default_arguments(function), *function_attributes(function)]
+
+
+def default_arguments(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """The arguments of a function that have a default value."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return [*zip(names, defaults), *(function.__kwdefaults__ or {}).items()]
 
 
 def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -269,7 +261,11 @@ def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
 
 
+def function_attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """The attributes that the program has given a function; asking for its `__dict__` would make one."""
+    others = {id(function.__globals__), id(function.__kwdefaults__), id(getattr(function, "__builtins__", None))}
+    own = [held for held in gc.get_referents(function) if type(held) is dict and id(held) not in others]
+    return [(f".{name}", held) for attributes in own for name, held in list(attributes.items()) if type(name) is str]
+
+
 PARTIAL = vars(functools.partial)
-_LINK = "_lru_list_elem"
-"""What the dictionary of a function with a limit has as values."""
-_CACHING_DICT = vars(CACHING)["__dict__"].__get__

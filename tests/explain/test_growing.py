@@ -64,6 +64,11 @@ STATEMENTS = {
         ["cache (cache.py) grows: 160 MiB in 20 elements", "The dict grew from 10 to 20 elements.",
          "Delete the entries of cache that are no longer needed"],
     ),
+    "results of a function with lru_cache": (
+        {"name": "mask", "kind": "lru_cache", "where": "model.py", "grown_at": "model.py:7 in mask"},
+        ["mask (model.py:7 in mask) grows: 160 MiB in 20 elements", "The lru_cache grew from 10 to 20 elements.",
+         "Give the lru_cache of mask a maxsize, or call mask.cache_clear()"],
+    ),
     "an attribute of a callback": (
         {"name": "trainer.callbacks[0].outputs", "where": "train.py:9 in main", "held_by": "Metrics in callbacks.py"},
         ["trainer.callbacks[0].outputs (Metrics in callbacks.py) grows"],
@@ -94,6 +99,24 @@ def test_the_finding_names_the_variable_and_the_remedy(case, sentences):
     assert [sentence for sentence in sentences if sentence not in text_of(finding)] == [], text_of(finding)
     assert finding.owners == (case["name"],)
     assert len(finding.addresses) == LENGTHS[-1]
+
+
+MODELS = {Category.PARAMETER: "models[{}].weight", Category.OPTIMIZER_STATE: "models[{}].state[weight].exp_avg"}
+
+
+@pytest.mark.parametrize(("category", "name"), MODELS.items(), ids=MODELS)
+def test_models_and_optimizers_that_a_list_collects_are_a_leak(category, name):
+    looks = []
+    for length in LENGTHS:
+        tensors = [Tensor(ELEMENT_MIB, name.format(number), category) for number in range(length)]
+        looks.append((tensors, (container("models", length),)))
+    assert "models grows: 160 MiB in 20 elements" in text_of(find(looks))
+
+
+def test_elements_that_share_a_name_are_not_taken_for_one():
+    looks = [(plain(["table[Config]"] * length), (container("table", length, "dict"),)) for length in LENGTHS]
+    partial = find(looks, is_complete=False)
+    assert "table grows: about 160 MiB in 20 elements" in text_of(partial)
 
 
 def test_a_buffer_with_a_limit_is_advice_and_one_without_is_a_problem():
@@ -250,3 +273,16 @@ def test_only_an_incomplete_look_may_find_less_of_a_variable_that_grows(is_compl
 @pytest.mark.parametrize("sizes", [RISING[:6], (*RISING[:5], 2, *RISING[5:])], ids=["too few looks", "fell once"])
 def test_a_variable_that_goes_up_and_down_is_not_blamed(sizes):
     assert variable(sizes) is None
+
+
+def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():
+    looks = [
+        ([Tensor(ELEMENT_MIB, f"optimizer.param_groups[{n}].params[0]", Category.PARAMETER) for n in range(length)], ())
+        for length in range(10, 44)
+    ]
+    finding = find(looks)
+    assert finding is not None
+    assert finding.evidence == (
+        "The parameters went from 88.0 MiB to 344 MiB, such as optimizer.param_groups[42].params[0].",
+    )
+    assert finding.remedy.startswith("Make models and optimizers once")

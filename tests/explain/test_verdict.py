@@ -146,6 +146,9 @@ def test_memory_without_a_known_owner_comes_with_what_to_do():
     assert [answer.needs_look for answer in answers] == [False, True, True, False]
     assert [answer.nameless.partition(" ")[0] for answer in answers] == ["No", "The", "This", "No"]
     assert "Memory history on" in answers[0].nameless
+    assert "a scan of all Python objects may name them" in answers[0].nameless
+    scan = replace(seen.look, inventory=replace(seen.look.inventory, how="scan"))
+    assert "C++ code or a library" in verdict_on(replace(seen, look=scan)).nameless
     assert "Tensors screen" in answers[-1].nameless
     assert verdict_on(moment(row(*MODEL))).nameless == ""
 

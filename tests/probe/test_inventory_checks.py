@@ -39,3 +39,13 @@ def naming(run_once):
 @pytest.mark.parametrize("name", checks_in("naming.py"))
 def test_a_tensor_has_the_name_and_category_a_person_would_give_it(naming, name):
     assert naming[name] == "", naming[name]
+
+
+@pytest.fixture(scope="session")
+def hidden_places(run_once):
+    return run_once("hidden_places.py")
+
+
+@pytest.mark.parametrize("name", checks_in("hidden_places.py"))
+def test_a_tensor_in_an_unusual_place_has_the_name_of_its_variable(hidden_places, name):
+    assert hidden_places[name] == "", hidden_places[name]

@@ -30,6 +30,7 @@ def torch_with(capability=(9, 0), *, is_initialized=True, autocast=False):
         autocast_decrement_nesting=lambda: autocast,
         is_autocast_cache_enabled=lambda: True,
         get_autocast_gpu_dtype=Float16,
+        _C=SimpleNamespace(_cuda_getDevice=lambda: 1),
     )
 
 
@@ -103,3 +104,7 @@ def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read
     memory.complete(inventory, {"segments": segments})
     assert memory.must_read_young(2 * MIB) is must_read
     assert memory.must_read_young(MIB)
+
+
+def test_a_look_without_time_for_tensors_knows_the_workspaces_of_the_current_device():
+    assert set(sizes(torch_with(), [])) == {(1, "cuBLAS workspace"), (1, "cuBLASLt workspace")}

@@ -90,6 +90,8 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
     return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
 
 
+_LITERALS = frozenset("'\"(-0123456789")
+"""How the keys of elements begin that name one element; a key that is only the name of its type names all."""
 _Run = list[tuple[Seen, Container]]
 """The looks since a container last became shorter, each with the container."""
 
@@ -159,7 +161,8 @@ def _kept(look: Seen, names: Collection[str], device: int, container: Container,
     is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
     is_whole = _inventory(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
     is_exact = is_whole or len(keys) >= container.elements
-    scale = 1.0 if is_exact or not keys else container.elements / len(keys)
+    are_told_apart = all(key[:1] in _LITERALS for key in keys)
+    scale = 1.0 if is_exact or not keys or not are_told_apart else container.elements / len(keys)
     nodes = container.nodes / container.walked * graphs if container.walked else 0
     return Kept(
         own_bytes=int(scale * _bytes_on(device, own)),
@@ -180,7 +183,7 @@ def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list
     for storage in storages:
         if _path(storage.kept_by, storage.keeper).startswith(prefixes):
             saved.append(storage)
-        elif _path(storage.owner, storage.keeper).startswith(prefixes) and storage.category in COMES_AND_GOES:
+        elif _path(storage.owner, storage.keeper).startswith(prefixes):
             own.append(storage)
     return own, saved
 

@@ -22,6 +22,9 @@ from gputui.units import format_bytes
 
 NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
 
+MODEL_PARTS = (Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER)
+ONCE = "Make models and optimizers once, before the loop, and keep none that was replaced."
+
 KINDS_SHOWN = 3
 OTHERS_SHOWN = 2
 
@@ -169,9 +172,12 @@ def _without_tensors(variable: GrowingVariable) -> str:
         return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
     if container.limit:
         full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
+        limit = "maxsize" if container.type == _CACHE else "maxlen"
         return (
-            f"When it is full, it takes {full}: choose a smaller maxlen, or keep its tensors in host memory (.cpu())."
+            f"When it is full, it takes {full}: choose a smaller {limit}, or keep its tensors in host memory (.cpu())."
         )
+    if container.type == _CACHE:
+        return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
         return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
     if container.type in _MAPPINGS:
@@ -183,6 +189,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
 
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
+_CACHE = "lru_cache"
 
 
 def _freed(variable: GrowingVariable) -> str:
@@ -224,16 +231,33 @@ def _counted(situation: Situation) -> Finding | None:
     if growth is None:
         return None
     grown, since = format_bytes(growth.bytes), clock(growth.since)
+    parts = _growing_parts(situation.looks)
+    unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."
     return Finding(
         kind="leak",
         weight=Weight.PROBLEM,
         title=f"Allocated memory grows: {grown} more since {since}, {rate_words(growth.bytes_per_s)}.",
-        evidence=("The counters show it beyond the rise and fall of each step; no look has found yet what grows.",),
-        remedy="The next looks may name it; a look on request reads all tensors.",
-        needs_look=True,
+        evidence=tuple(parts) or (unknown,),
+        remedy=ONCE if parts else "The next looks may name it; a look on request reads all tensors.",
+        needs_look=not parts,
         bytes=growth.bytes,
         screen="tensors",
     )
+
+
+def _growing_parts(looks: Sequence[Seen]) -> list[str]:
+    """Which parts of models and optimizers take more from look to look, with one that came lately."""
+    sentences = []
+    for category in MODEL_PARTS if len(looks) >= LOOKS else ():
+        groups = [[group for group in look.layout.groups if group.category is category] for look in looks]
+        sizes = [sum(group.bytes for group in some) for some in groups]
+        if rises(sizes) and sizes[-1] - sizes[0] >= GROWTH_BYTES:
+            names = [[name for group in some for name in group.names] for some in (groups[0], groups[-1])]
+            new = next((name for name in reversed(names[-1]) if name not in set(names[0])), "")
+            example = f", such as {new}" if new else ""
+            before, after = format_bytes(sizes[0]), format_bytes(sizes[-1])
+            sentences.append(f"The {category.words}s went from {before} to {after}{example}.")
+    return sentences
 
 
 def rises(counts: Sequence[int]) -> bool:

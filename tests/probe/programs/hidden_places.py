@@ -1,0 +1,238 @@
+"""Tensors in the objects of C, functions and generators where programs keep them, and their names."""
+
+import collections
+import functools
+import itertools
+import threading
+import types
+import warnings
+import weakref
+from contextvars import ContextVar
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+
+from gputui.probe.containers import add_graphs  # noqa: E402
+from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.memory import Memory  # noqa: E402
+from gputui.probe.meter import Meter  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+CURRENT = ContextVar("current")
+MODEL = torch.nn.Identity()
+
+
+def zeros(number):
+    return torch.zeros(number, 3, device=DEVICE)
+
+
+def owner(number, memory=None):
+    """The owner of the one tensor with this shape."""
+    (found,) = (s["owner"] for s in take_inventory(torch, memory=memory)["storages"] if s["shape"] == [number, 3])
+    return found
+
+
+def entry(number):
+    """The same without the place, and the category."""
+    (found,) = (s for s in take_inventory(torch)["storages"] if s["shape"] == [number, 3])
+    return found["owner"].partition(" (")[0], found["category"]
+
+
+def container(name, memory=None):
+    inventory = take_inventory(torch, memory=memory)
+    (found,) = (c for c in add_graphs(inventory["containers"], inventory["roots"], {}, {}) if c["name"] == name)
+    return found
+
+
+@functools.lru_cache(maxsize=None)  # noqa: UP033 (for Python 3.8)
+def mask(number):
+    return zeros(number)
+
+
+@functools.lru_cache(maxsize=64)
+def bounded_mask(number):
+    return zeros(number)
+
+
+def remember(number, known={}):  # noqa: B006 (what is tested)
+    known[number] = zeros(number)
+
+
+def count():
+    count.calls = zeros(107)
+
+
+def read_ahead(number):
+    batch = zeros(number)
+    yield
+    del batch
+
+
+@check
+def results_in_a_cache_are_named_by_their_arguments():
+    for number in range(200, 204):
+        mask(number)
+    assert entry(203) == ("mask[203]", "other")
+    found = container("mask")
+    assert (found["type"], found["elements"], found["limit"]) == ("lru_cache", 4, 0)
+    assert found["grown_at"].startswith("hidden_places.py:")
+    assert found["grown_at"].endswith(" in mask")
+
+
+@check
+def results_in_a_cache_with_a_size_are_numbered():
+    for number in range(210, 214):
+        bounded_mask(number)
+    assert entry(213) == ("bounded_mask[3]", "other")
+    assert (container("bounded_mask")["elements"], container("bounded_mask")["limit"]) == (4, 64)
+
+
+@check
+def default_arguments_and_attributes_of_functions_are_read():
+    remember(105)
+    count()
+    assert entry(105) == ("known[105]", "other")
+    assert entry(107) == ("count.calls", "other")
+
+
+@check
+def a_generator_between_two_turns_has_its_variables_read():
+    memory = Memory()
+    for _ in read_ahead(110):
+        first, second = owner(110, memory), owner(110, memory)
+    assert first == second
+    assert first.startswith("batch (hidden_places.py:")
+    assert first.endswith(" in read_ahead)")
+
+
+@check
+def a_coroutine_that_waits_for_another_has_both_read():
+    @types.coroutine
+    def forever():
+        yield
+
+    async def inner():
+        held = zeros(111)
+        await forever()
+        return held
+
+    async def outer():
+        held = zeros(112)
+        await inner()
+        return held
+
+    task = outer()
+    task.send(None)
+    assert owner(111).startswith("held (hidden_places.py:")
+    assert owner(112).startswith("held (hidden_places.py:")
+    task.close()
+
+
+@check
+def iterators_and_views_lead_to_what_they_go_through():
+    batches = iter([zeros(120)])
+    again = itertools.cycle([zeros(121)])
+    pairs = enumerate([zeros(122)])
+    frozen = types.MappingProxyType({"mean": zeros(123)})
+    assert entry(120) == ("batches[0]", "other")
+    assert entry(121)[0].startswith("again[0]")
+    assert entry(122)[0].startswith("pairs[0]")
+    assert entry(123) == ("frozen['mean']", "other")
+    del batches, again, pairs, frozen
+
+
+@check
+def elements_of_a_wrapped_dictionary_are_named_as_its_own():
+    batch = collections.UserDict({"ids": zeros(125)})
+    by_model = weakref.WeakKeyDictionary()
+    by_model[MODEL] = zeros(126)
+    assert entry(125) == ("batch['ids']", "other")
+    assert entry(126)[0].startswith("by_model[")
+    del batch, by_model
+
+
+@check
+def namespaces_context_variables_and_thread_locals_are_read():
+    state = types.SimpleNamespace(average=zeros(130))
+    local = threading.local()
+    local.cache = {"key": zeros(131)}
+    CURRENT.set(zeros(132))
+    assert entry(130) == ("state.average", "other")
+    assert entry(131) == ("local.cache['key']", "other")
+    assert entry(132) == ("CURRENT", "other")
+    del state, local
+    CURRENT.set(None)
+
+
+@check
+def containers_are_searched_deeper_than_objects():
+    class Log:
+        def __init__(self):
+            self.history = {"val": {"epochs": {3: {"logits": [zeros(140)]}}}}
+
+    trainer = types.SimpleNamespace(log=Log())
+    assert entry(140) == ("trainer.log.history['val']['epochs'][3]['logits'][0]", "other")
+    del trainer
+
+
+@check
+def a_second_variable_that_is_soon_gone_takes_no_name_away():
+    memory = Memory()
+    agent = types.SimpleNamespace(weights={"layer": zeros(190)}, groups=[[{"step": zeros(191)}]])
+    weight, group = agent.weights["layer"], agent.groups[0]
+    assert owner(190, memory).startswith("weight (")
+    del weight, group
+    assert owner(190, memory).startswith("agent.weights['layer']")
+    assert owner(191, memory).startswith("agent.groups[0][0]['step']")
+    del agent
+
+
+@check
+def parameters_are_no_replaced_models_while_variables_are_unread():
+    parameters = {"weight": torch.nn.Parameter(zeros(195))}
+    optimizer = torch.optim.SGD(parameters.values())
+    meter = Meter(float("inf"))
+    parameters.clear()
+    meter.leave_out()
+    (found,) = (s for s in take_inventory(torch, meter=meter)["storages"] if s["shape"] == [195, 3])
+    assert found["keeper"] == ""
+    (found,) = (s for s in take_inventory(torch)["storages"] if s["shape"] == [195, 3])
+    assert found["keeper"] == "optimizer"
+    del optimizer
+
+
+@check
+def elements_with_tuples_as_keys_are_told_apart():
+    masks = {(number, "causal"): zeros(160 + number) for number in range(4)}
+    assert entry(163) == ("masks[(3, 'causal')]", "other")
+    del masks
+
+
+@check
+def models_in_a_container_count_as_its_elements():
+    models = [torch.nn.Linear(170, 3, bias=False, device=DEVICE) for _ in range(5)]
+    assert (container("models")["elements"], container("models")["read"]) == (5, 5)
+    del models
+
+
+@check
+def states_of_an_optimizer_that_is_not_pytorchs_are_optimizer_states():
+    class Lion:
+        def __init__(self, parameters):
+            self.state = {parameter: {"average": zeros(180)} for parameter in parameters}
+
+    lion = Lion([torch.nn.Parameter(zeros(181))])
+    assert entry(180) == ("lion.state[Parameter]['average']", "optimizer_state")
+    del lion
+
+
+@check
+def a_parameter_without_a_module_is_a_parameter():
+    weight = torch.nn.Parameter(zeros(150))
+    assert entry(150) == ("weight", "parameter")
+    del weight
+
+
+run()
