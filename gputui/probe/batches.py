@@ -6,9 +6,9 @@ their storages are those of the last look, so are their names. Numbers are kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, compress
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, Dict, List, Tuple
 
 HOST = -1
@@ -56,6 +56,9 @@ class Batches:
 
     def __init__(self) -> None:
         self._batches: dict[str, tuple[object, Batch]] = {}
+        self._parts: list[object] = []
+        self._merged: Any = None
+        """What was made of these parts, each learned with a batch."""
 
     def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
         """The batch of the last look if these are its tensors; `version` is of what their names were made from."""
@@ -76,6 +79,13 @@ class Batches:
         """Keep a batch that was recorded one by one; `entries` may have others, too."""
         own = {address: entries[address] for address in addresses if address in entries}
         self._batches[kind] = version, Batch(ids, addresses, own, learned)
+
+    def merged(self, parts: list[Any], merge: Callable[[list[Any]], object]) -> Any:  # noqa: ANN401
+        """What `merge` makes of these parts, kept as long as they are the same objects."""
+        is_same = self._merged is not None and len(parts) == len(self._parts) and all(map(is_, parts, self._parts))
+        if not is_same:
+            self._parts, self._merged = list(parts), merge(parts)
+        return self._merged
 
 
 def beside_batches(storages: list[Entry], batches: Placed) -> list[Entry]:

@@ -34,7 +34,7 @@ COMPACTED_IN_STOP = 8192
 _BLOCKS_IN_TURN = 512
 """How many blocks are read into columns between two pauses in which other threads run."""
 _segment_row = itemgetter("device", "address", "total_size", "stream", "segment_type")
-_block_row = itemgetter("address", "size", "requested_size", "state")
+_block_columns = tuple(map(itemgetter, ("address", "size", "requested_size", "state")))
 _blocks = itemgetter("blocks")
 _FRAMES = "frames"
 
@@ -62,8 +62,8 @@ class Columns:
 
     def add_blocks(self, blocks: list[dict[str, Any]]) -> None:
         """Add the blocks of the segments that were added last, or some of them."""
-        for column, part in zip(self.blocks, zip(*map(_block_row, blocks))):
-            column.extend(part)
+        for column, get in zip(self.blocks, _block_columns):
+            column.extend(map(get, blocks))
 
     def add_sites(self, blocks: list[dict[str, Any]]) -> None:
         """Add where these blocks were allocated."""

@@ -68,6 +68,8 @@ class ModelStates:
         """The ids of parameters that only an optimizer leads to."""
         self._modules: dict[int, list[str]] = {}
         """The names of the modules that own a parameter, by its id: several for a tied weight."""
+        self._learned: list[Learned] = []
+        """What the modules so far say of parameters, by parts."""
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
@@ -80,30 +82,43 @@ class ModelStates:
         owners = [(known, module) for known in with_tensors if (module := known.reference()) is not None]
         size = max(LEAST_PART, -(-len(owners) // PARTS))
         parts = [owners[first : first + size] for first in range(0, len(owners), size)]
-        parameters: dict[int, Tensor] = {}
+        parameters: list[Tensor] = []
         for number, part in enumerate(parts):
-            parameters.update(self._record_parameters(part, number, version))
-        self._record_gradients(list(parameters.values()), version)
+            parameters += self._record_parameters(part, number, version)
+        self._know(self._learned)
+        self._record_gradients(self._named_once(parameters), version)
         for number, part in enumerate(parts):
             self._record_buffers(part, number, version)
 
-    def _record_parameters(self, owners: list[Owner], number: int, version: object) -> dict[int, Tensor]:
-        """Record the parameters of these modules; returns them by their ids."""
+    def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
+        """Record the parameters of these modules; returns them."""
         tensors = all_registered([module for _, module in owners], "_parameters")
         kind = f"parameters {number}"
         batch = self._recall(kind, version, tensors)
         if batch is None:
+            self._know(self._learned)  # a weight can be tied to one of a part before
             learned = Learned({}, {}, self._half_shapes)
             for known, module in owners:
                 self._read_parameters(known, module, learned)
-            self._remember(kind, version, tensors, learned._replace(half_shapes=set(self._half_shapes)))
+            learned = learned._replace(half_shapes=set(self._half_shapes))
+            self._remember(kind, version, tensors, learned)
         else:
             learned = batch.learned
-        for ident, names in learned.modules.items():
-            self._modules.setdefault(ident, []).extend(names)
-        self._names = {**learned.names, **self._names}
-        self._half_shapes |= learned.half_shapes
-        return {ident: tensor for ident, tensor in zip(map(id, tensors), tensors) if ident in self._names}
+        self._learned.append(learned)
+        return tensors
+
+    def _know(self, parts: list[Learned]) -> None:
+        """Know what these parts of the modules say of parameters."""
+        merged = self._batches.merged(parts, _merged)
+        self._names, self._modules = merged.names.copy(), merged.modules
+        self._half_shapes = merged.half_shapes.copy()
+
+    def _named_once(self, parameters: list[Tensor]) -> list[Tensor]:
+        """Those of these parameters that have a name, each once."""
+        by_id = dict(zip(map(id, parameters), parameters))
+        if all(map(self._names.__contains__, by_id)):
+            return list(by_id.values())
+        return [tensor for ident, tensor in by_id.items() if ident in self._names]
 
     def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
         kind = f"buffers {number}"
@@ -288,6 +303,18 @@ class ModelStates:
     def modules_of(self, parameter: Tensor) -> list[str] | None:
         """The names of the modules that own a parameter."""
         return self._modules.get(id(parameter))
+
+
+def _merged(parts: list[Learned]) -> Learned:
+    """What all these parts say; the first that has a parameter names it."""
+    merged = Learned({}, {}, set())
+    for names, modules, half_shapes in parts:
+        for ident, owners in modules.items():
+            merged.modules.setdefault(ident, []).extend(owners)
+        for ident, name in names.items():
+            merged.names.setdefault(ident, name)
+        merged.half_shapes.update(half_shapes)
+    return merged
 
 
 def _elements(values: AnyObject) -> list[Any]:

@@ -128,11 +128,15 @@ class VariableSearch:
         self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
     ) -> None:
         """Search these values and what they hold, level by level; `holder` has them as attributes."""
+        of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
+        if not of_interest:
+            return
         trail = Trail(holder)
-        kinds = self._classifier.kinds_of(named.value for named in roots)
-        level = [(list(compress(roots, kinds)), -1)]
+        level = [(of_interest, -1)]
         for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
             level = self._explore_level(level, trail, meter, is_last=depth >= levels)
+            if not level:
+                break
         trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
             meter.leave_out()
