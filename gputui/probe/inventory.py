@@ -224,7 +224,8 @@ class _InventoryRun:
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)
-        self._record_modules([known for known in modules if id(known) not in kept], start=start)
+        live = [known for known in modules if id(known) not in kept] if kept else modules
+        self._record_modules(live, start=start)
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)

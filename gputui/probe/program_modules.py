@@ -15,6 +15,8 @@ from gputui.probe.torch_types import AnyObject
 
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
+OTHERS_EVERY = 4
+"""How often a look searches any of the others, but also right after another module was imported."""
 VARIABLES_PER_STEP = 16
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
@@ -28,17 +30,21 @@ class ProgramModules:
         self._with_tensors: set[str] = set()
         self._imported = 0
         self._start = 0
+        self._looks = 0
 
     def search(self, search: VariableSearch, meter: Meter) -> list[Namespace]:
         """Search the modules in which tensors were found before, and the next few of the others; returns the former."""
         if len(sys.modules) != self._imported:
-            self._imported = len(sys.modules)
+            self._imported, self._looks = len(sys.modules), 0
             self._names = [
                 name for name, module in list(sys.modules.items()) if name != "__main__" and _is_of_the_program(module)
             ]
-        start = self._start if self._start < len(self._names) else 0
-        self._start = start + MODULES_AT_ONCE
-        names = [*self._with_tensors, *self._names[start : self._start]]
+        names = [*self._with_tensors]
+        if self._looks % OTHERS_EVERY == 0:
+            start = self._start if self._start < len(self._names) else 0
+            self._start = start + MODULES_AT_ONCE
+            names += self._names[start : self._start]
+        self._looks += 1
         with_tensors = []
         for name in dict.fromkeys(names):
             variables = _variables(sys.modules.get(name))

@@ -94,7 +94,12 @@ class ContentReader:
 
     def module_attributes(self, module: NamedValue) -> list[NamedValue]:
         """The attributes of a module beside its parameters, buffers, children and simple values."""
-        own = self._classifier.of_interest(list(dict.items(module_dict(module.value))))
+        attributes = module_dict(module.value)
+        if plain.has_plain_names(attributes):  # most have nothing but what every module has, and numbers
+            others = map(attributes.__getitem__, attributes.keys() - MODULE_INTERNALS)
+            if not any(self._classifier.kinds_of(others)):
+                return []
+        own = self._classifier.of_interest(list(dict.items(attributes)))
         named = ((plain.name_of(key), value) for key, value in own)
         return [
             NamedValue(value, f"{module.name}.{name}", module.where, module.keeper)
