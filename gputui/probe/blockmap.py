@@ -34,7 +34,7 @@ COMPACTED_IN_STOP = 8192
 _BLOCKS_IN_TURN = 512
 """How many blocks are read into columns between two pauses in which other threads run."""
 _segment_row = itemgetter("device", "address", "total_size", "stream", "segment_type")
-_block_columns = tuple(map(itemgetter, ("address", "size", "requested_size", "state")))
+_block_columns = [itemgetter(name) for name in ("address", "size", "requested_size", "state")]
 _blocks = itemgetter("blocks")
 _FRAMES = "frames"
 

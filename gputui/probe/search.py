@@ -44,6 +44,8 @@ from gputui.probe.variables import (
     size_of,
 )
 
+REMEMBERED = frozenset({MODULE, OPTIMIZER})
+"""Those that one look has found are known in later ones, whatever leads to them then."""
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
@@ -208,7 +210,7 @@ class VariableSearch:
         for named in values:
             value = named.value
             if id(value) in seen:
-                trail.come_again(value, holder, is_find=kind_of(value) <= OPTIMIZER)
+                self._come_again(value, holder, trail)
                 continue
             kind = kind_of(value)
             is_find = kind <= OPTIMIZER
@@ -228,6 +230,11 @@ class VariableSearch:
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
+
+    def _come_again(self, value: AnyObject, holder: int, trail: Trail) -> None:
+        kind = self._classifier.kind_of(value)
+        if kind not in REMEMBERED:
+            trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         return not self._is_thorough and self._memory.led_to_nothing(value, size)
