@@ -178,7 +178,7 @@ def test_results_that_functions_cache_are_named(torch_python: Python) -> None:
     child.expect("loaded")
     with child.attach() as client:
         found = names(automatic_look(client))
-    assert {"load()[0].weight", "mask()[0]"} <= found
+    assert {"load['small'].weight", "mask[0]"} <= found
 
 
 HIDDEN_BYTES = 1 << 22
