@@ -32,9 +32,8 @@ ENDING = REPOSITORY / "tests" / "ending"
 
 TESTED_TORCH = "2.11.0"  # as in pyproject.toml
 
-os.environ.setdefault(
-    "TORCH_DISABLE_NATIVE_JIT", "1"
-)  # PyTorch 2.14 has kernels of triton's, which no fake GPU can load
+# PyTorch 2.14 has kernels of triton's, which no fake GPU can load.
+os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
 
 NO_CUDA_BUILD = ""
 """Stands for an interpreter with a CUDA build if there is none: tests that need one are left out."""
