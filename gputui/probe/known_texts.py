@@ -161,6 +161,8 @@ def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict
     known = known or KnownTexts()
     inventory, layout = message.get("inventory"), message.get("map")
     batches = inventory.pop("batches", []) if inventory else []
+    if inventory:
+        inventory.pop("by_address", None)  # for the probe's own use, like the batches
     for name in SHORT:
         if name in message:
             message[name] = Encoded([_encode(message[name]).encode()])

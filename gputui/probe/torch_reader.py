@@ -160,7 +160,6 @@ class TorchReader:
         if inventory is not None:
             self._settle_graph(inventory, problems)
             attempt(EARLIER, problems, self._memory.complete, inventory, described_map)
-            inventory.pop("by_address", None)
 
     def _settle_graph(self, inventory: dict[str, Any], problems: list[str]) -> None:
         if "graph" not in inventory:

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import json
 import warnings
 
 warnings.simplefilter("ignore")
@@ -10,8 +11,12 @@ import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
 from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.known_texts import KnownTexts  # noqa: E402
+from gputui.probe.look_frames import look_frame  # noqa: E402
+from gputui.probe.looks import empty_look  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
+from gputui.probe.torch_reader import TorchReader  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -529,6 +534,24 @@ def a_result_without_a_variable_is_found_while_young_objects_are_passed_over():
     memory.requested_bytes = 2**40  # far more than what has a name
     _, found = zeros(182, 4), look(memory=memory)
     assert (182, 4) in found
+    del held
+
+
+@check
+def a_map_with_a_stop_of_its_own_completes_the_inventory_before_it():
+    reader, first, last = TorchReader(), empty_look([]), empty_look([])
+    held = torch.ones(183, 4, device=DEVICE)
+    reader.read(torch, "walk", first, Meter(60), may_walk=False, has_map=False)
+    reader.keep_part(first)
+    reader.read(torch, "", last, Meter(60), may_walk=False)
+    last["inventory"] = first["inventory"]
+    reader.describe(last)
+    assert last["problems"] == [], last["problems"]
+    (_, *pieces), _ = look_frame(last, KnownTexts())
+    inventory = json.loads(b"".join(pieces))["inventory"]
+    assert {"batches", "by_address"}.isdisjoint(inventory)
+    place = inventory["storages"]["columns"].index("shape")
+    assert [183, 4] in [row[place] for row in inventory["storages"]["rows"]]
     del held
 
 
