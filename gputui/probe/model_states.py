@@ -243,7 +243,7 @@ class ModelStates:
         return list(compress(entries, map(others.__contains__, classes)))
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
-        """Unless there was no time for all variables: another may lead to its parameters."""
+        """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
         is_sure = self._meter.is_complete and not self._ledger.keeper
         return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
 

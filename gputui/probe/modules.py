@@ -76,7 +76,7 @@ class ModuleTrees:
         self._inner: set[int] = set()
         """The ids of modules below others when names were given: the variables that hold these name none."""
         self._registrations: dict[tuple[int, bool], list[Any]] = {}
-        """What the modules had registered when they were read again, by the number of the first, and if it is all."""
+        """What modules had registered when they were read again, by the number of the first and whether that is all."""
         self._looks = 0
         self._is_changed = False
         """Whether names may have changed since they were given."""
@@ -254,7 +254,7 @@ def _entries(modules: list[Module], attribute: str) -> Iterator[Any]:
 def _registrations(modules: list[Module], *, is_whole: bool) -> list[Any] | None:
     """The ids of the children of these modules; None if they cannot be told.
 
-    The whole has the keys of the children, too, and how many tensors each module has.
+    With `is_whole`, the keys of the children follow, and how many tensors each module has.
 
     Only for modules that are all alive: the id of one that is gone may be that of another.
     """

@@ -79,7 +79,7 @@ def _results(function: AnyObject) -> list[tuple[str, Any]]:
     """The results that a cache with a `maxsize` keeps, the oldest first."""
     keys = set(map(id, dict.keys(cache_of(function))))
     held = [value for value in gc.get_referents(function) if id(value) not in keys]
-    results = [value for value in held if type(value) not in (dict, FunctionType, type)]
+    results = [value for value in held if not plain.is_one_of(type(value), (dict, FunctionType, type))]
     return [(f"[{number}]", result) for number, result in enumerate(results)]
 
 

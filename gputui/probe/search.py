@@ -50,9 +50,9 @@ CONTAINERS = frozenset({SEQUENCE, MAPPING})
 OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
 LEVELS = 6
-"""How deep a variable is searched: `server.sessions['ana'].cache.layers[0].keys` is at the sixth level."""
+"""How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
-"""How much deeper lists and dictionaries are searched: `self.history['val'][epoch]['logits'][0]`."""
+"""How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -150,8 +150,7 @@ class VariableSearch:
         self._seen.update((id(value), value) for value in values)
 
     def whose_attributes_are_due(self, modules: list[KnownModule]) -> list[KnownModule]:
-        """Those of these modules whose attributes are searched now: for some looks after one in which they led to
-        nothing, they are skipped."""
+        """The modules whose attributes are searched now: those that led to nothing are skipped for some looks."""
         number = self._memory.number
         return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
 

@@ -57,3 +57,11 @@ def torch_python(torch_path: str, tmp_path: Path, sockets: Path) -> Iterator[Pyt
     python = Python(torch_path, tmp_path, torches.fake_cuda(torch_path, tmp_path))
     yield python
     python.end()
+
+
+@pytest.fixture
+def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
+    """A Python with a CUDA build of PyTorch, and two fake GPUs."""
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
+    yield python
+    python.end()

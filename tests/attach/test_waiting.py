@@ -191,10 +191,8 @@ HIDDEN = """
 """
 
 
-def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + HIDDEN)
-    if child.expect("ready") == "cpu":
-        pytest.skip("the allocator's counters say what has no name")
+def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(cuda_python: Python) -> None:
+    child = cuda_python.fork(TRAINING + HIDDEN)
     child.expect("hidden")
     with child.attach() as client:
         device = one_moment(client, Snapshot()).devices[0]

@@ -10,9 +10,9 @@ import pytest
 
 from tests.attach import conftest as attaching
 from tests.attach.children import Child, Python
-from tests.attach.conftest import python, sockets, torch_python
+from tests.attach.conftest import cuda_python, python, sockets, torch_python
 
-__all__ = ["python", "sockets", "torch_python"]
+__all__ = ["cuda_python", "python", "sockets", "torch_python"]
 
 
 ANA = 100_000 + 2 * os.getpid()

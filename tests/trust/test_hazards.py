@@ -21,25 +21,14 @@ longer than the probe waits for it (0.5 s), still blocks every thread that needs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from gputui.model.target import Look
-from tests import torches
 from tests.attach.children import Child, Python
 from tests.attach.command import attach
 
 pytestmark = pytest.mark.every_torch
-
-
-@pytest.fixture
-def cuda_python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
-    """A Python with a CUDA build of PyTorch, and two fake GPUs."""
-    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
-    yield python
-    python.end()
 
 
 FORBIDDEN = """
