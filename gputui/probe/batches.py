@@ -20,7 +20,18 @@ _device, _size_bytes = itemgetter("device"), itemgetter("size_bytes")
 class Batch:
     """The tensors of one kind: their ids and addresses, the entries of their storages, and what else was learned."""
 
-    __slots__ = ("_rest", "_shared", "addresses", "device_bytes", "devices", "entries", "ids", "learned", "text")
+    __slots__ = (
+        "_rest",
+        "_shared",
+        "addresses",
+        "blocks",
+        "device_bytes",
+        "devices",
+        "entries",
+        "ids",
+        "learned",
+        "text",
+    )
 
     def __init__(self, ids: list[int], addresses: list[int], entries: dict[int, Entry], learned: object = None) -> None:
         self.ids = ids
@@ -30,6 +41,8 @@ class Batch:
         own = list(entries.values())
         self.devices = devices_of(own)
         self.device_bytes = bytes_on_devices(own)
+        self.blocks = {at: entry["size_bytes"] for at, entry in entries.items() if entry["device"] != HOST}
+        """What was requested for each of its storages that is on a device, by address."""
         self.text = b""
         """The entries as JSON, once a look has sent them."""
         self._shared: set[int] = set()
@@ -60,12 +73,15 @@ class Batches:
         self._merged: Any = None
         """What was made of these parts, each learned with a batch."""
 
-    def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
+    def of(self, kind: str, version: object, ids: list[int]) -> Batch | None:
         """The batch of the last look if these are its tensors; `version` is of what their names were made from."""
         known_version, batch = self._batches.get(kind, (None, None))
-        if batch is None or known_version != version or addresses != batch.addresses or ids != batch.ids:
-            return None
-        return batch
+        return batch if batch is not None and known_version == version and ids == batch.ids else None
+
+    def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
+        """The same, if their storages also are where they were."""
+        batch = self.of(kind, version, ids)
+        return batch if batch is not None and addresses == batch.addresses else None
 
     def keep(
         self,

@@ -28,6 +28,8 @@ SHORT = ("statistics", "settings")
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
+_OF_THE_PROBE = ("by_address", "is_brief")
+"""The fields of an inventory that are not sent, beside its batches."""
 _GONE_AT_MOST = 16
 """How many texts of storages that are gone may stay in a small program, so that not every look sorts them out."""
 
@@ -162,7 +164,8 @@ def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict
     inventory, layout = message.get("inventory"), message.get("map")
     batches = inventory.pop("batches", []) if inventory else []
     if inventory:
-        inventory.pop("by_address", None)  # for the probe's own use, like the batches
+        for name in _OF_THE_PROBE:
+            inventory.pop(name, None)
     for name in SHORT:
         if name in message:
             message[name] = Encoded([_encode(message[name]).encode()])

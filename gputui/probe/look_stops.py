@@ -46,8 +46,10 @@ class LookUnderWay:
 
     @property
     def method(self) -> str:
-        """The inventory that the next stop takes."""
-        return self.plan.method if self.before_map is None else ""
+        """The inventory that the next stop takes: see `take_inventory`."""
+        may_be_brief = self.plan.method == "walk" and self.plan.has_map and not self.request.is_urgent
+        method = "brief" if may_be_brief else self.plan.method
+        return method if self.before_map is None else ""
 
     @property
     def has_map(self) -> bool:

@@ -12,6 +12,7 @@ from gputui.probe.blockmap import live_blocks
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.known_sizes import WORKSPACE
+from gputui.probe.lasting import Lasting
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.program_modules import ProgramModules
 from gputui.probe.rests import SearchMemory
@@ -46,6 +47,7 @@ class Memory:
         self.batches = Batches()
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
+        self.lasting = Lasting()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
@@ -88,8 +90,16 @@ class Memory:
 
     def must_read_young(self, named_bytes: int) -> bool:
         """Whether a look that has passed the young objects over needs them: a result of an operation has no name."""
-        readable_bytes = self.requested_bytes - self._workspace_bytes
-        return not self.are_young_due and named_bytes < NAMED_WELL * readable_bytes
+        return not self.are_young_due and not self.is_named_well(named_bytes)
+
+    def is_named_well(self, named_bytes: int) -> bool:
+        """Whether nearly all memory that tensors lead to has a name, if these bytes have one."""
+        return named_bytes >= NAMED_WELL * (self.requested_bytes - self._workspace_bytes)
+
+    @property
+    def is_brief_due(self) -> bool:
+        """Whether the next look may take from the last ones what these found alike."""
+        return self._named_share >= NAMED_WELL and self.lasting.is_brief_due
 
     @property
     def is_scan_due(self) -> bool:
@@ -109,13 +119,28 @@ class Memory:
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """
-        storages, found = inventory["storages"], inventory["by_address"]
+        if inventory["is_brief"]:
+            self._check(inventory, described_map)
+            return
+        found = inventory["by_address"]
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
+            self.lasting.begin_again()
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
             return
+        self._add_unchanged(inventory, earlier, described_map)
+        self.entries = found
+        self._of_exceptions = _of_exceptions(inventory)
+        if inventory["is_complete"] and self._named_share >= NAMED_WELL:
+            self.lasting.note(inventory)
+
+    def _add_unchanged(
+        self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]
+    ) -> None:
+        """Add those of these earlier storages that the map shows, and learn how much memory has a name then."""
+        storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = unnamed_bytes = workspace_bytes = 0
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
@@ -131,10 +156,17 @@ class Memory:
                     unnamed_bytes += size
                 elif known_sizes[device, requested] == WORKSPACE:
                     workspace_bytes += requested
-        self.entries = found
-        self._of_exceptions = _of_exceptions(inventory)
         self._workspace_bytes = workspace_bytes
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
+
+    def _check(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+        """Leave in a brief inventory what the map shows."""
+        live_bytes: dict[int, int] = {}
+        for _, addresses, _, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN) if described_map else ():
+            sleep(PAUSE_S)  # lets the program's threads run
+            live_bytes.update(zip(addresses, requested_bytes))
+        self.lasting.checked(inventory, live_bytes)
+        self.entries = inventory["by_address"]
 
 
 def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:

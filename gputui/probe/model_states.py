@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, compress, repeat
-from operator import is_
-from typing import Any, NamedTuple, Tuple
+from typing import NamedTuple, Tuple
 
-from gputui.probe import plain
 from gputui.probe.batches import Batch, Batches
 from gputui.probe.cache_names import is_of_cache
 from gputui.probe.gradients import GradientReader
-from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule, all_registered, registered
 from gputui.probe.storages import Ledger
-from gputui.probe.torch_types import AnyObject, Module, Tensor, Torch
-from gputui.probe.variables import NamedValue
+from gputui.probe.torch_types import Module, Tensor, Torch
 from gputui.probe.wrapped_tensors import tensor_base
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
@@ -55,7 +49,6 @@ class ModelStates:
         *,
         reads_gradients: bool,
     ) -> None:
-        self._tensor = torch.Tensor
         self._ledger = ledger
         self._gradients = gradients
         self._meter = meter
@@ -64,8 +57,6 @@ class ModelStates:
         """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
         self._names: dict[int, str] = {}
-        self._orphans: set[int] = set()
-        """The ids of parameters that only an optimizer leads to."""
         self._modules: dict[int, list[str]] = {}
         """The names of the modules that own a parameter, by its id: several for a tied weight."""
         self._learned: list[Learned] = []
@@ -78,10 +69,7 @@ class ModelStates:
 
         `version` changes with the names of the modules. What a look has had time for is recognised by the next one.
         """
-        with_tensors = (known for known in modules if known.has_tensors)
-        owners = [(known, module) for known in with_tensors if (module := known.reference()) is not None]
-        size = max(LEAST_PART, -(-len(owners) // PARTS))
-        parts = [owners[first : first + size] for first in range(0, len(owners), size)]
+        parts = _parts(modules)
         parameters: list[Tensor] = []
         for number, part in enumerate(parts):
             parameters += self._record_parameters(part, number, version)
@@ -90,18 +78,48 @@ class ModelStates:
         for number, part in enumerate(parts):
             self._record_buffers(part, number, version)
 
+    def are_recalled(self, modules: list[KnownModule], version: object) -> bool:
+        """Record what the last look has recorded of these modules, unless they own other tensors now.
+
+        Where the storages of parameters and buffers are, is not read; the gradients are.
+        """
+        parameters: list[Tensor] = []
+        for number, part in enumerate(_parts(modules)):
+            owners = [module for _, module in part]
+            of_part, buffers = (all_registered(owners, attribute) for attribute in ("_parameters", "_buffers"))
+            if not self.is_recalled(f"parameters {number}", version, of_part):
+                return False
+            if not self.is_recalled(f"buffers {number}", version, buffers):
+                return False
+            parameters += of_part
+        self._know(self._learned)
+        self._record_gradients(self._named_once(parameters), version)
+        return True
+
+    def is_recalled(self, kind: str, version: object, tensors: list[Tensor]) -> bool:
+        """Record all of these as the last look did, if they are the same objects; returns whether they are."""
+        if not tensors:
+            return True
+        batch = self._batches.of(kind, version, list(map(id, tensors)))
+        if batch is None:
+            return False
+        self._ledger.add_batch(batch)
+        if batch.learned is not None:
+            self._learned.append(batch.learned)
+        return True
+
     def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
         """Record the parameters of these modules; returns them."""
         tensors = all_registered([module for _, module in owners], "_parameters")
         kind = f"parameters {number}"
-        batch = self._recall(kind, version, tensors)
+        batch = self.recall(kind, version, tensors)
         if batch is None:
             self._know(self._learned)  # a weight can be tied to one of a part before
             learned = Learned({}, {}, self._half_shapes)
             for known, module in owners:
                 self._read_parameters(known, module, learned)
             learned = learned._replace(half_shapes=set(self._half_shapes))
-            self._remember(kind, version, tensors, learned)
+            self.remember(kind, version, tensors, learned)
         else:
             learned = batch.learned
         self._learned.append(learned)
@@ -123,14 +141,14 @@ class ModelStates:
     def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
         kind = f"buffers {number}"
         buffers = all_registered([module for _, module in owners], "_buffers")
-        if not buffers or self._recall(kind, version, buffers) is not None:
+        if not buffers or self.recall(kind, version, buffers) is not None:
             return
         for known, module in owners:
             for key, tensor in registered(module, "_buffers"):
                 if tensor is not None and self._meter.spend():
                     name = known.name_of(key)
                     self._ledger.record_again(tensor, KV_CACHE if is_of_cache(name) else BUFFER, name)
-        self._remember(kind, version, buffers)
+        self.remember(kind, version, buffers)
 
     def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
         if not self._reads_gradients:
@@ -143,15 +161,15 @@ class ModelStates:
         owners = [(tensor, own) for tensor, own in zip(parameters, gradients) if own is not None]
         gradients = [own for _, own in owners]
         version = (version, *(id(tensor) for tensor, _ in owners)) if len(owners) < len(parameters) else version
-        if self._recall("gradients", version, gradients, has_own_objects=False) is not None:
+        if self.recall("gradients", version, gradients, has_own_objects=False) is not None:
             return
         for tensor, own in owners:
             if not self._meter.spend():
                 return
             self._ledger.record_again(own, GRADIENT, f"{self._names[id(tensor)]}.grad")
-        self._remember("gradients", version, gradients, has_own_objects=False)
+        self.remember("gradients", version, gradients, has_own_objects=False)
 
-    def _recall(
+    def recall(
         self, kind: str, version: object, tensors: list[Tensor], *, has_own_objects: bool = True
     ) -> Batch | None:
         """Record all of these if they are those of the last look; None if they have to be recorded one by one.
@@ -166,7 +184,7 @@ class ModelStates:
             self._ledger.add_batch(batch)
         return batch
 
-    def _remember(
+    def remember(
         self,
         kind: str,
         version: object,
@@ -196,101 +214,22 @@ class ModelStates:
             learned.modules.setdefault(id(tensor), []).append(known.name)
             if id(tensor) not in self._names:
                 name = learned.names[id(tensor)] = known.name_of(key)
-                self._record_parameter(tensor, name, PARAMETER)
+                self.record_parameter(tensor, name, PARAMETER)
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
         gradient = self._gradients.gradient(tensor) if self._reads_gradients else None
         if gradient is not None and self._meter.spend():
             self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
-    def record_optimizer(
-        self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue], version: object
-    ) -> None:
-        """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id.
-
-        `version` changes with the names of the modules.
-        """
-        groups = attributes.get("param_groups")
-        for number, group in enumerate(_elements(groups)):
-            if issubclass(type(group), dict):
-                self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
-        state: Any = attributes.get("state")
-        if not issubclass(type(state), dict):
-            return
-        tensors = None if self._orphans else self._plain_tensors(state)
-        version = (version, name)
-        if tensors and self._recall(f"states of {name}", version, tensors) is not None:
-            return
-        for parameter, value in list(dict.items(state)):
-            if not self._meter.spend():
-                return
-            with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
-                self._record_state(value, f"{name}.state[{self._names.get(id(parameter), plain.type_name(parameter))}]")
-        self._remember(f"states of {name}", version, tensors or [])
-
-    def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
-        """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
-        values = list(dict.values(state))
-        if not values or not all(map(is_, map(type, values), repeat(dict))):
-            return None
-        entries = list(chain.from_iterable(map(dict.values, values)))
-        classes = list(map(type, entries))
-        if not plain.are_plain(classes):
-            return None
-        others = set(classes) - {int, float, bool, type(None)}
-        if not all(issubclass(cls, self._tensor) for cls in others):
-            return None
-        return list(compress(entries, map(others.__contains__, classes)))
-
-    def _kept_by_optimizer(self) -> AbstractContextManager[None]:
-        """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
-        is_sure = self._meter.is_complete and not self._ledger.keeper
-        return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
-
-    def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
-        for key, value in group.items():
-            if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
-                self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
-        parameters = _elements(group.get("params"))
-        if all(map(self._names.__contains__, map(id, parameters))):
-            return
-        for number, tensor in enumerate(parameters):
-            if id(tensor) in self._names:
-                continue
-            if not self._meter.spend():
-                return
-            variable = variables.get(id(tensor))
-            if variable or self._is_master(tensor):
-                tensor_name = variable.name if variable else f"{name}.params[{number}]"
-                self._record_parameter(tensor, tensor_name, OPTIMIZER_STATE if self._is_master(tensor) else PARAMETER)
-                self.record_gradient(tensor, tensor_name)
-            else:
-                self._orphans.add(id(tensor))
-                with self._kept_by_optimizer():
-                    self._record_parameter(tensor, f"{name}.params[{number}]", PARAMETER)
-                    self.record_gradient(tensor, f"{name}.params[{number}]")
-
-    def _record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
+    def record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
         self._names[id(tensor)] = name
         entry = self._ledger.record_again(tensor, category, name)
         if entry is not None and self._element_size(tensor) == HALF_BYTES:
             self._half_shapes.add(tuple(entry["shape"]))
 
-    def _is_master(self, tensor: Tensor) -> bool:
+    def is_master(self, tensor: Tensor) -> bool:
         """Whether a tensor that no module owns is the full-precision copy of a half-precision parameter."""
         return self._element_size(tensor) > HALF_BYTES and tuple(self._ledger.sizes(tensor)) in self._half_shapes
-
-    def _record_state(self, value: AnyObject, name: str) -> None:
-        if issubclass(type(value), self._tensor):
-            if self._meter.spend():
-                self._ledger.record_again(value, OPTIMIZER_STATE, name)
-        elif issubclass(type(value), dict):
-            for key, entry in list(dict.items(value)):
-                part = plain.name_of(key)
-                self._record_state(entry, f"{name}.{part}" if part is not None else name)
-        elif plain.is_one_of(type(value), (list, tuple)):
-            for number, element in enumerate(value):
-                self._record_state(element, f"{name}[{number}]")
 
     @property
     def is_named(self) -> Callable[[int], bool]:
@@ -305,6 +244,14 @@ class ModelStates:
         return self._modules.get(id(parameter))
 
 
+def _parts(modules: list[KnownModule]) -> list[list[Owner]]:
+    """Those of these modules that have tensors, in parts that are recognised each as a whole."""
+    with_tensors = (known for known in modules if known.has_tensors)
+    owners = [(known, module) for known in with_tensors if (module := known.reference()) is not None]
+    size = max(LEAST_PART, -(-len(owners) // PARTS))
+    return [owners[first : first + size] for first in range(0, len(owners), size)]
+
+
 def _merged(parts: list[Learned]) -> Learned:
     """What all these parts say; the first that has a parameter names it."""
     merged = Learned({}, {}, set())
@@ -315,9 +262,3 @@ def _merged(parts: list[Learned]) -> Learned:
             merged.names.setdefault(ident, name)
         merged.half_shapes.update(half_shapes)
     return merged
-
-
-def _elements(values: AnyObject) -> list[Any]:
-    """The elements of a list or tuple, also of a subclass that says otherwise; [] for anything else."""
-    base = next((base for base in (list, tuple) if issubclass(type(values), base)), None)
-    return [] if base is None else list(base.__getitem__(values, slice(None)))

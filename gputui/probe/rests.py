@@ -51,6 +51,10 @@ class SearchMemory:
         """Whether an earlier search found nothing in this object, and it need not be searched again yet."""
         return self._rests.get(_key(value, size), 0) > self.number
 
+    def is_at_rest(self, module: dict[str, Any]) -> bool:
+        """The same for the globals of a module."""
+        return self.led_to_nothing(module, dict.__len__(module))
+
     def let_rest(self, value: AnyObject, size: int) -> None:
         """Note that an object of this many elements led to nothing."""
         self._rests[_key(value, size)] = self.rests_until(value)

@@ -53,6 +53,10 @@ LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
+LEVELS_NEARBY = 2
+"""How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
+SHORT = 64
+"""Up to so many elements a container has that is read in every look."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -69,7 +73,13 @@ class VariableSearch:
     """Modules, optimizers and tensors in the order they are found, each object once."""
 
     def __init__(
-        self, classifier: TypeClassifier, attributes: AttributeReader, memory: SearchMemory, *, is_thorough: bool
+        self,
+        classifier: TypeClassifier,
+        attributes: AttributeReader,
+        memory: SearchMemory,
+        *,
+        is_thorough: bool,
+        finds_models: bool = True,
     ) -> None:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
@@ -84,6 +94,8 @@ class VariableSearch:
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
+        self._finds_models = finds_models
+        """Whether an object that leads to modules and optimizers alone is searched again."""
         self._seen: dict[int, Any] = {}
         self._are_installed: dict[int, bool] = {}
         """Whether modules were installed, by the id of their globals."""
@@ -100,6 +112,36 @@ class VariableSearch:
             ]
         self.explore(level, meter)
 
+    def search_nearby(self, namespaces: list[Namespace], meter: Meter) -> None:
+        """Take the tensors of these variables, and those in their short lists, tuples and dictionaries.
+
+        Nothing is learned for later searches, and `search` may follow.
+        """
+        level = [
+            NamedValue(value, name, where)
+            for where, _, variables, _ in namespaces
+            for name, value in self._classifier.of_interest(list(variables.items()))
+        ]
+        for depth in range(LEVELS_NEARBY + 1):
+            kinds = self._classifier.kinds_of(named.value for named in level)
+            containers: dict[int, tuple[NamedValue, int]] = {}
+            for named, kind in zip(level, kinds):
+                ident = id(named.value)
+                if kind == TENSOR and ident not in self._seen:
+                    self._seen[ident] = named.value
+                    self.tensors.append(named)
+                elif kind in CONTAINERS and depth < LEVELS_NEARBY:
+                    containers.setdefault(ident, (named, kind))
+            level = [inside for named, kind in containers.values() for inside in self._in_short(named, kind, meter)]
+
+    def _in_short(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
+        """What a container holds that is short enough to be read in every look."""
+        size = size_of(named.value, kind)
+        if not size or size > SHORT or self._is_resting(named.value, size) or not meter.spend():
+            return []
+        contents = self._contents(named.value, kind)
+        return [] if contents is None else named_inside(named, contents.items)
+
     def _holds_something(self, function: FunctionType) -> bool:
         if function.__closure__:
             return True
@@ -113,7 +155,7 @@ class VariableSearch:
 
     def is_at_rest(self, module: dict[str, Any]) -> bool:
         """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
-        return not self._is_thorough and self._memory.led_to_nothing(module, dict.__len__(module))
+        return not self._is_thorough and self._memory.is_at_rest(module)
 
     def let_packages_rest(self, frames: list[Running], meter: Meter) -> None:
         """Note which installed modules of these frames have led to nothing, after they were searched."""
@@ -225,7 +267,8 @@ class VariableSearch:
                 continue
             if is_find:
                 self._take(named, kind)
-                trail.find(holder)
+                if self._finds_models or kind not in REMEMBERED:
+                    trail.find(holder)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place

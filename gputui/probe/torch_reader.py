@@ -72,9 +72,9 @@ class TorchReader:
 
         Statistics that were read right before are taken as they are.
 
-        `method` is the inventory's: "walk", "scan" or "" (none). The inventory leaves out what `meter` does not allow,
-        and the map is left out without `has_map`. `may_walk`: see `PoolWatch.look`. `in_main_thread` is false in the
-        probe's own thread, beside which others of the program run.
+        `method` is the inventory's (see `take_inventory`), or "" for none. The inventory leaves out what `meter` does
+        not allow, and the map is left out without `has_map`. `may_walk`: see `PoolWatch.look`. `in_main_thread` is
+        false in the probe's own thread, beside which others of the program run.
         """
         problems = look["problems"]
         self.read_map(torch, look, has_map=has_map, may_walk=may_walk)
@@ -150,7 +150,10 @@ class TorchReader:
 
     def keep_part(self, look: dict[str, Any]) -> None:
         """Keep what one stop has found, for the stop that follows it in the same look."""
-        self._settle_inventory(look, None)
+        if (
+            look["inventory"] is None or not look["inventory"]["is_brief"]
+        ):  # a brief one is checked when the map is there
+            self._settle_inventory(look, None)
 
     def _settle_inventory(self, look: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         inventory, problems = look["inventory"], look["problems"]
@@ -169,7 +172,8 @@ class TorchReader:
         attempt("Modules of activations", problems, assign_modules, storages, graph, inputs)
         operations = attempt("Keepers of activations", problems, assign_keepers, storages, graph, inputs)
         described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes
-        inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
+        if not inventory["is_brief"]:
+            inventory["containers"] = attempt("Containers", problems, add_graphs, *described) or []
         self._settle_lines(inventory, inventory.pop("lines"), problems)
 
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:

@@ -1,0 +1,66 @@
+"""A brief inventory: what the last whole ones found alike, and read anew what changes from moment to moment.
+
+Parameters, buffers, optimizer states and the tensors that lasting objects hold are taken from the last whole inventory.
+Those of models are compared by the identity of the tensors; all are checked against the allocator's map before they are
+shown. Read anew are gradients, the variables of running functions, and what the autograd graph saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gputui.probe.inventory_run import SEARCH_SHARE, InventoryRun
+from gputui.probe.kinds import TENSOR
+from gputui.probe.variables import NamedValue
+
+
+class BriefInventory(InventoryRun):
+    """Takes one brief inventory, if models and optimizers hold the tensors that they held."""
+
+    is_brief = True
+
+    def taken(self) -> dict[str, Any] | None:
+        """The fields of the inventory; None where a whole one is needed."""
+        lasting = self._memory.lasting
+        lasting.begin_brief()
+        if not self._is_graph_at_rest:
+            return None
+        if not self._are_models_recalled():
+            lasting.begin_again()
+            return None
+        self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
+        ways = self._find_nearby, self._find_below, self._find_young
+        if not any(self._names_enough_by(find) for find in ways[lasting.is_deep :]):
+            lasting.end_brief()
+        self._attempt(self._collect_lines)
+        return None if self._problems else {**self._fields(), "containers": lasting.containers}
+
+    def _are_models_recalled(self) -> bool:
+        trees = self._memory.trees
+        if not self._model_states.are_recalled(trees.named, trees.version):
+            return False
+        return all(self._is_recalled(named) for named in self._memory.search.optimizers())
+
+    def _is_recalled(self, optimizer: NamedValue) -> bool:
+        attributes = self._attributes.read(optimizer.value)
+        return self._optimizer_states.is_recalled(optimizer.name, attributes, self._memory.trees.version)
+
+    def _names_enough_by(self, find: Callable[[], None]) -> bool:
+        """Find more tensors and record them; returns whether nearly all memory has a name then."""
+        self._attempt(find)
+        self._attempt(self._record_saved)
+        self._ledger.add_batch(self._memory.lasting.others)
+        self._attempt(self._record_variables)
+        self._attempt(self._record_leaves)
+        self._others.record_objects(self._loose)
+        return self._memory.is_named_well(self._ledger.device_bytes())
+
+    def _find_nearby(self) -> None:
+        self._search.search_nearby(self._namespaces, self._meter.part(SEARCH_SHARE))
+
+    def _find_below(self) -> None:
+        self._search.search(self._namespaces, self._meter.part(SEARCH_SHARE))
+
+    def _find_young(self) -> None:
+        self._loose = self._heap.young()[TENSOR]

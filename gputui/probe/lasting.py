@@ -1,0 +1,143 @@
+"""What the last whole inventories found alike, for the brief ones between them, and when these are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from gputui.probe.batches import Batch, Placed, beside_batches, bytes_on_devices
+from gputui.probe.rests import SearchMemory
+
+BRIEF_IN_TURN = 3
+"""So many brief inventories follow a whole one."""
+SETTLED_AFTER = 2
+"""So many whole inventories in turn must have found no difference that lasts before a brief one is taken."""
+OTHERS_AT_MOST = 1024
+"""With more storages beside those of models, all inventories are whole."""
+DEEP_FROM_BYTES = 1 << 20
+"""With so much memory that changes and that objects hold, brief inventories search below variables, too."""
+PASSING = frozenset({"activation", "gradient"})
+"""The categories that are read anew in each inventory."""
+CHANGING = frozenset({"activation", "kv_cache", "other"})
+"""The categories of what may be somewhere else in the next inventory, beside gradients."""
+
+
+class Lasting:
+    """Belongs to one memory; a look reads it in the thread that looks, the rest happens in the probe's thread."""
+
+    def __init__(self) -> None:
+        self.search = SearchMemory()
+        """What the searches of brief inventories have learned: which objects lead to no tensor."""
+        self.others = Batch([], [], {})
+        """The storages that belong to no batch of a model, as two whole inventories in turn have found them."""
+        self.containers: list[dict[str, Any]] = []
+        """Those of the last whole inventory."""
+        self.is_deep = False
+        """Whether objects, too, and not only variables of running functions, lead to memory that changes."""
+        self._beside: dict[int, dict[str, Any]] = {}
+        """The storages of the last whole inventory that belong to no batch, by address."""
+        self._lengths: dict[object, int] = {}
+        """Those of its containers."""
+        self._whole = 0
+        """How many whole inventories in turn have found no difference that lasts."""
+        self._brief = 0
+        """How many brief ones have followed the last whole one."""
+
+    @property
+    def is_brief_due(self) -> bool:
+        """Whether the next inventory may be a brief one."""
+        return self._whole >= SETTLED_AFTER and self._brief < BRIEF_IN_TURN
+
+    def begin_brief(self) -> None:
+        """A brief inventory is taken now."""
+        self._brief += 1
+
+    def end_brief(self) -> None:
+        """Memory is left that has no name: the next inventory must be a whole one."""
+        self._brief = BRIEF_IN_TURN
+
+    def begin_again(self) -> None:
+        """Something has changed that brief inventories do not see: take whole ones for a while."""
+        self._whole = 0
+
+    def note(self, inventory: dict[str, Any]) -> None:
+        """Learn from a whole inventory that is complete and names nearly all memory."""
+        self._brief = 0
+        storages = beside_batches(inventory["storages"], inventory["batches"])
+        is_grown = self._has_grown(inventory["containers"])
+        if is_grown or len(storages) > OTHERS_AT_MOST or any(map(itemgetter("keeper"), storages)):
+            self.begin_again()
+            return
+        self._whole += 1
+        self.containers = inventory["containers"]
+        before, self._beside = self._beside, {storage["address"]: storage for storage in storages}
+        others = {
+            address: storage
+            for address, storage in self._beside.items()
+            if storage["category"] not in PASSING and address in before and _is_same(before[address], storage)
+        }
+        if others != self.others.entries:
+            self.others = Batch([], [], others)
+        changing = [storage for address, storage in self._beside.items() if address not in others]
+        self.is_deep = bytes_on_devices(list(filter(_is_of_object, changing))) >= DEEP_FROM_BYTES
+
+    def checked(self, inventory: dict[str, Any], live_bytes: Mapping[int, int]) -> None:
+        """Take out of a brief inventory what the map shows no more; `live_bytes` are those requested by address."""
+        left = dict(inventory["by_address"])
+        kept: Placed = []
+        for first, batch in inventory["batches"]:
+            gone = [] if batch.blocks.items() <= live_bytes.items() else _gone(batch, live_bytes)
+            if not gone:
+                kept.append((first - len(inventory["by_address"]) + len(left), batch))
+            elif batch.ids:
+                self.begin_again()
+            for address in gone:
+                del left[address]
+        if len(left) < len(inventory["by_address"]):
+            inventory.update(by_address=left, storages=list(left.values()), batches=kept)
+            self._keep_others(left)
+
+    def _keep_others(self, storages: Mapping[int, dict[str, Any]]) -> None:
+        """Take no others for lasting than these."""
+        others = {address: storage for address, storage in self.others.entries.items() if address in storages}
+        if others != self.others.entries:
+            self.others = Batch([], [], others)
+
+    def _has_grown(self, containers: list[dict[str, Any]]) -> bool:
+        """Whether a container is longer than in the whole inventory before: what leaks is seen by whole ones only."""
+        before, self._lengths = self._lengths, {}
+        for container in containers:
+            for key in (container["ident"], container["name"]):
+                self._lengths[key] = container["elements"]
+        return any(before.get(key, length) < length for key, length in self._lengths.items())
+
+
+def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a storage is the same in two inventories; a function that leads to an object goes from line to line."""
+    if before["owner"] != now["owner"]:
+        path, places = _path(now["owner"]), (before["owner"], now["owner"])
+        if "." not in path or _path(before["owner"]) != path or len(set(map(_function, places))) > 1:
+            return False
+    return all(before[field] == now[field] for field in ("size_bytes", "category", "shape", "dtype", "type"))
+
+
+def _path(owner: str) -> str:
+    """The name of a tensor without the place of its variable."""
+    return owner.partition(" (")[0]
+
+
+def _function(owner: str) -> str:
+    """The function of its variable."""
+    return owner.rpartition(" in ")[2]
+
+
+def _is_of_object(storage: dict[str, Any]) -> bool:
+    """Whether an attribute of an object leads to a storage that no model owns, or to the graph that keeps it."""
+    path: str = storage["kept_by"] if storage["saved_by"] else storage["owner"]
+    return storage["category"] in CHANGING and "." in _path(path)
+
+
+def _gone(batch: Batch, live_bytes: Mapping[int, int]) -> list[int]:
+    """The addresses of its storages that are none of these blocks."""
+    return [address for address, size_bytes in batch.blocks.items() if live_bytes.get(address) != size_bytes]

@@ -1,0 +1,131 @@
+"""Optimizer states, named after the parameters they are of, and parameters that only an optimizer or variables have."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, compress, repeat
+from operator import is_
+from typing import Any
+
+from gputui.probe import plain
+from gputui.probe.keepers import OPTIMIZER
+from gputui.probe.meter import Meter
+from gputui.probe.model_states import OPTIMIZER_STATE, PARAMETER, ModelStates
+from gputui.probe.storages import Ledger
+from gputui.probe.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.variables import NamedValue
+
+
+class OptimizerStates:
+    """Records them in the ledger, after the parameters of modules."""
+
+    def __init__(self, torch: Torch, ledger: Ledger, model_states: ModelStates, meter: Meter) -> None:
+        self._tensor = torch.Tensor
+        self._ledger = ledger
+        self._model_states = model_states
+        self._meter = meter
+        self._orphans: set[int] = set()
+        """The ids of parameters that only an optimizer leads to."""
+
+    def record(self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue], version: object) -> None:
+        """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id.
+
+        `version` changes with the names of the modules.
+        """
+        groups = attributes.get("param_groups")
+        for number, group in enumerate(_elements(groups)):
+            if issubclass(type(group), dict):
+                self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
+        state: Any = attributes.get("state")
+        if not issubclass(type(state), dict):
+            return
+        tensors = None if self._orphans else self._plain_tensors(state)
+        kind, version = _kind(name), (version, name)
+        if tensors and self._model_states.recall(kind, version, tensors) is not None:
+            return
+        for parameter, value in list(dict.items(state)):
+            if not self._meter.spend():
+                return
+            with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
+                parameter_name = self._model_states.name_of(parameter) or plain.type_name(parameter)
+                self._record_state(value, f"{name}.state[{parameter_name}]")
+        self._model_states.remember(kind, version, tensors or [])
+
+    def is_recalled(self, name: str, attributes: dict[str, Any], version: object) -> bool:
+        """Record the states that the last look has recorded for an optimizer, unless its tensors are others now.
+
+        Where the storages of the tensors are, is not read.
+        """
+        state: Any = attributes.get("state")
+        if not issubclass(type(state), dict) or not dict.__len__(state):
+            return True
+        tensors = self._plain_tensors(state)
+        return tensors is not None and self._model_states.is_recalled(_kind(name), (version, name), tensors)
+
+    def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
+        """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
+        values = list(dict.values(state))
+        if not values or not all(map(is_, map(type, values), repeat(dict))):
+            return None
+        entries = list(chain.from_iterable(map(dict.values, values)))
+        classes = list(map(type, entries))
+        if not plain.are_plain(classes):
+            return None
+        others = set(classes) - {int, float, bool, type(None)}
+        if not all(issubclass(cls, self._tensor) for cls in others):
+            return None
+        return list(compress(entries, map(others.__contains__, classes)))
+
+    def _kept_by_optimizer(self) -> AbstractContextManager[None]:
+        """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
+        is_sure = self._meter.is_complete and not self._ledger.keeper
+        return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
+
+    def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
+        for key, value in group.items():
+            if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
+                self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
+        parameters = _elements(group.get("params"))
+        is_named = self._model_states.is_named
+        if all(map(is_named, map(id, parameters))):
+            return
+        for number, tensor in enumerate(parameters):
+            if is_named(id(tensor)):
+                continue
+            if not self._meter.spend():
+                return
+            variable = variables.get(id(tensor))
+            if variable or self._model_states.is_master(tensor):
+                category = OPTIMIZER_STATE if self._model_states.is_master(tensor) else PARAMETER
+                self._record_parameter(tensor, variable.name if variable else f"{name}.params[{number}]", category)
+            else:
+                self._orphans.add(id(tensor))
+                with self._kept_by_optimizer():
+                    self._record_parameter(tensor, f"{name}.params[{number}]", PARAMETER)
+
+    def _record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
+        self._model_states.record_parameter(tensor, name, category)
+        self._model_states.record_gradient(tensor, name)
+
+    def _record_state(self, value: AnyObject, name: str) -> None:
+        if issubclass(type(value), self._tensor):
+            if self._meter.spend():
+                self._ledger.record_again(value, OPTIMIZER_STATE, name)
+        elif issubclass(type(value), dict):
+            for key, entry in list(dict.items(value)):
+                part = plain.name_of(key)
+                self._record_state(entry, f"{name}.{part}" if part is not None else name)
+        elif plain.is_one_of(type(value), (list, tuple)):
+            for number, element in enumerate(value):
+                self._record_state(element, f"{name}[{number}]")
+
+
+def _kind(name: str) -> str:
+    """Which batch the states of an optimizer are."""
+    return f"states of {name}"
+
+
+def _elements(values: AnyObject) -> list[Any]:
+    """The elements of a list or tuple, also of a subclass that says otherwise; [] for anything else."""
+    base = next((base for base in (list, tuple) if issubclass(type(values), base)), None)
+    return [] if base is None else list(base.__getitem__(values, slice(None)))
