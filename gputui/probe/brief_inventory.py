@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gputui.probe.brief_search import BriefSearch
 from gputui.probe.inventory_run import SEARCH_SHARE, InventoryRun
-from gputui.probe.kinds import TENSOR
+from gputui.probe.kinds import TENSOR, TypeClassifier
 from gputui.probe.variables import NamedValue
 
 
@@ -19,6 +20,11 @@ class BriefInventory(InventoryRun):
     """Takes one brief inventory, if models and optimizers hold the tensors that they held."""
 
     is_brief = True
+
+    def _new_search(self, classifier: TypeClassifier, *, is_thorough: bool) -> BriefSearch:
+        del is_thorough
+        self._nearby = BriefSearch(classifier, self._attributes, self._memory.lasting.search, is_thorough=False)
+        return self._nearby
 
     def taken(self) -> dict[str, Any] | None:
         """The fields of the inventory; None where a whole one is needed."""
@@ -31,7 +37,7 @@ class BriefInventory(InventoryRun):
             return None
         self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
         ways = self._find_nearby, self._find_below, self._find_young
-        if not any(self._names_enough_by(find) for find in ways[lasting.is_deep :]):
+        if not any(self._names_enough_by(find) for find in ways):
             lasting.end_brief()
         self._attempt(self._collect_lines)
         return None if self._problems else {**self._fields(), "containers": lasting.containers}
@@ -57,7 +63,7 @@ class BriefInventory(InventoryRun):
         return self._memory.is_named_well(self._ledger.device_bytes())
 
     def _find_nearby(self) -> None:
-        self._search.search_nearby(self._namespaces, self._meter.part(SEARCH_SHARE))
+        self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, self._meter.part(SEARCH_SHARE))
 
     def _find_below(self) -> None:
         self._search.search(self._namespaces, self._meter.part(SEARCH_SHARE))

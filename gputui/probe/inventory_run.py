@@ -70,11 +70,8 @@ class InventoryRun:
         self._heap = Heap(classifier)
         self._keepers = Keepers(self._attributes)
         is_scan = method == SCAN
-        is_thorough = is_scan or (memory.is_thorough_due and not self.is_brief)
-        learned = memory.lasting.search if self.is_brief else memory.search
-        self._search = VariableSearch(
-            classifier, self._attributes, learned, is_thorough=is_thorough, finds_models=not self.is_brief
-        )
+        is_thorough = is_scan or memory.is_thorough_due
+        self._search = self._new_search(classifier, is_thorough=is_thorough)
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
@@ -115,6 +112,9 @@ class InventoryRun:
             meter,
             is_graph_at_rest=self._is_graph_at_rest,
         )
+
+    def _new_search(self, classifier: TypeClassifier, *, is_thorough: bool) -> VariableSearch:
+        return VariableSearch(classifier, self._attributes, self._memory.search, is_thorough=is_thorough)
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)

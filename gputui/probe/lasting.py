@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
-from gputui.probe.batches import Batch, Placed, beside_batches, bytes_on_devices
+from gputui.probe.batches import HOST, Batch, Placed, beside_batches
+from gputui.probe.brief_search import Root
 from gputui.probe.rests import SearchMemory
+from gputui.probe.search import variable_of
 
 BRIEF_IN_TURN = 3
 """So many brief inventories follow a whole one."""
@@ -15,8 +18,8 @@ SETTLED_AFTER = 2
 """So many whole inventories in turn must have found no difference that lasts before a brief one is taken."""
 OTHERS_AT_MOST = 1024
 """With more storages beside those of models, all inventories are whole."""
-DEEP_FROM_BYTES = 1 << 20
-"""With so much memory that changes and that objects hold, brief inventories search below variables, too."""
+ROOT_FROM_BYTES = 1 << 20
+"""With less memory that changes, a variable's objects are not searched in brief inventories."""
 PASSING = frozenset({"activation", "gradient"})
 """The categories that are read anew in each inventory."""
 CHANGING = frozenset({"activation", "kv_cache", "other"})
@@ -33,8 +36,8 @@ class Lasting:
         """The storages that belong to no batch of a model, as two whole inventories in turn have found them."""
         self.containers: list[dict[str, Any]] = []
         """Those of the last whole inventory."""
-        self.is_deep = False
-        """Whether objects, too, and not only variables of running functions, lead to memory that changes."""
+        self.roots: frozenset[Root] = frozenset()
+        """The variables of functions by which objects led to memory that changes, in the last whole inventory."""
         self._beside: dict[int, dict[str, Any]] = {}
         """The storages of the last whole inventory that belong to no batch, by address."""
         self._lengths: dict[object, int] = {}
@@ -79,8 +82,7 @@ class Lasting:
         }
         if others != self.others.entries:
             self.others = Batch([], [], others)
-        changing = [storage for address, storage in self._beside.items() if address not in others]
-        self.is_deep = bytes_on_devices(list(filter(_is_of_object, changing))) >= DEEP_FROM_BYTES
+        self.roots = _roots([storage for address, storage in self._beside.items() if address not in others])
 
     def checked(self, inventory: dict[str, Any], live_bytes: Mapping[int, int]) -> None:
         """Take out of a brief inventory what the map shows no more; `live_bytes` are those requested by address."""
@@ -129,13 +131,17 @@ def _path(owner: str) -> str:
 
 def _function(owner: str) -> str:
     """The function of its variable."""
-    return owner.rpartition(" in ")[2]
+    return owner.rpartition(" in ")[2].rstrip(")") if owner.endswith(")") else ""
 
 
-def _is_of_object(storage: dict[str, Any]) -> bool:
-    """Whether an attribute of an object leads to a storage that no model owns, or to the graph that keeps it."""
-    path: str = storage["kept_by"] if storage["saved_by"] else storage["owner"]
-    return storage["category"] in CHANGING and "." in _path(path)
+def _roots(storages: list[dict[str, Any]]) -> frozenset[Root]:
+    """The variables whose objects lead to much of what changes, or to the graphs that keep it."""
+    led_to: Counter[Root] = Counter()
+    for storage in storages:
+        owner = storage["kept_by"] if storage["saved_by"] else storage["owner"]
+        if storage["category"] in CHANGING and storage["device"] != HOST:
+            led_to[Root(variable_of(_path(owner)), _function(owner))] += storage["size_bytes"]
+    return frozenset(root for root, size_bytes in led_to.items() if size_bytes >= ROOT_FROM_BYTES)
 
 
 def _gone(batch: Batch, live_bytes: Mapping[int, int]) -> list[int]:

@@ -18,6 +18,7 @@ from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
 from gputui.probe.kinds import (
     EXCEPTION,
+    GENERATOR,
     MAPPING,
     MODULE,
     OPTIMIZER,
@@ -53,10 +54,6 @@ LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
-LEVELS_NEARBY = 2
-"""How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
-SHORT = 64
-"""Up to so many elements a container has that is read in every look."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
 RECORDS_SHARE = 0.5
@@ -72,6 +69,9 @@ ELEMENTS_PER_STEP = 64
 class VariableSearch:
     """Modules, optimizers and tensors in the order they are found, each object once."""
 
+    leading = frozenset({TENSOR, MODULE, EXCEPTION, GENERATOR, OPTIMIZER})
+    """The finds for which the objects that lead to them are searched again."""
+
     def __init__(
         self,
         classifier: TypeClassifier,
@@ -79,7 +79,6 @@ class VariableSearch:
         memory: SearchMemory,
         *,
         is_thorough: bool,
-        finds_models: bool = True,
     ) -> None:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
@@ -94,8 +93,6 @@ class VariableSearch:
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
-        self._finds_models = finds_models
-        """Whether an object that leads to modules and optimizers alone is searched again."""
         self._seen: dict[int, Any] = {}
         self._are_installed: dict[int, bool] = {}
         """Whether modules were installed, by the id of their globals."""
@@ -111,36 +108,6 @@ class VariableSearch:
                 if type(value) is not FunctionType or self._holds_something(value)
             ]
         self.explore(level, meter)
-
-    def search_nearby(self, namespaces: list[Namespace], meter: Meter) -> None:
-        """Take the tensors of these variables, and those in their short lists, tuples and dictionaries.
-
-        Nothing is learned for later searches, and `search` may follow.
-        """
-        level = [
-            NamedValue(value, name, where)
-            for where, _, variables, _ in namespaces
-            for name, value in self._classifier.of_interest(list(variables.items()))
-        ]
-        for depth in range(LEVELS_NEARBY + 1):
-            kinds = self._classifier.kinds_of(named.value for named in level)
-            containers: dict[int, tuple[NamedValue, int]] = {}
-            for named, kind in zip(level, kinds):
-                ident = id(named.value)
-                if kind == TENSOR and ident not in self._seen:
-                    self._seen[ident] = named.value
-                    self.tensors.append(named)
-                elif kind in CONTAINERS and depth < LEVELS_NEARBY:
-                    containers.setdefault(ident, (named, kind))
-            level = [inside for named, kind in containers.values() for inside in self._in_short(named, kind, meter)]
-
-    def _in_short(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
-        """What a container holds that is short enough to be read in every look."""
-        size = size_of(named.value, kind)
-        if not size or size > SHORT or self._is_resting(named.value, size) or not meter.spend():
-            return []
-        contents = self._contents(named.value, kind)
-        return [] if contents is None else named_inside(named, contents.items)
 
     def _holds_something(self, function: FunctionType) -> bool:
         if function.__closure__:
@@ -160,7 +127,7 @@ class VariableSearch:
     def let_packages_rest(self, frames: list[Running], meter: Meter) -> None:
         """Note which installed modules of these frames have led to nothing, after they were searched."""
         found = chain(self.modules, self.optimizers, self.tensors, self.exceptions)
-        leading = {_variable_of(named.name) for named in found if not named.where}
+        leading = {variable_of(named.name) for named in found if not named.where}
         modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}
         for module in modules.values():
             if meter.is_over or self.is_at_rest(module) or not is_of_package(module) or not has_plain_names(module):
@@ -266,9 +233,7 @@ class VariableSearch:
                 self._memory.let_rest(value, size)
                 continue
             if is_find:
-                self._take(named, kind)
-                if self._finds_models or kind not in REMEMBERED:
-                    trail.find(holder)
+                self._take(named, kind, holder, trail)
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
@@ -285,9 +250,12 @@ class VariableSearch:
         """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""
         return id(type(value)) in OWN_TYPES and not any(self._classifier.kinds_of(gc.get_referents(value)))
 
-    def _take(self, named: NamedValue, kind: int) -> None:
+    def _take(self, named: NamedValue, kind: int, holder: int, trail: Trail) -> None:
+        """Add a find that the object at the place `holder` leads to."""
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
         finds.get(kind, self.generators).append(named)
+        if kind in self.leading:
+            trail.find(holder)
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""
@@ -334,6 +302,6 @@ class VariableSearch:
         return found.is_whole and size == count
 
 
-def _variable_of(name: str) -> str:
+def variable_of(name: str) -> str:
     """The variable that a name begins with: `model` of `model.layers[0]`."""
     return name.partition(".")[0].partition("[")[0]

@@ -1,5 +1,6 @@
 """The owners in an inventory, checked against what a real training program knows about its own tensors."""
 
+import re
 from types import ModuleType
 
 import pytest
@@ -49,6 +50,24 @@ class TestTraining:
 
 
 @pytest.mark.parametrize("case", CASES)
+class TestBriefLooks:
+    """Of looks one after another, most take from the last ones what these found alike."""
+
+    def test_their_owners_are_those_that_the_program_knows(self, trained, case):
+        result = trained["cases"][f"{case},brief"]
+        moments = [moment for moment in result["moments"] if moment["moment"] != "in backward"]
+        for moment in moments:
+            assert moment["wrong"] == moment["dead"] == moment["problems"] == [], moment["moment"]
+            unnamed_bytes = moment["unattributed_bytes"] + moment["unnamed_bytes"]
+            assert unnamed_bytes <= AT_MOST_UNATTRIBUTED * (moment["total_bytes"] - moment["workspace_bytes"]), moment
+        assert result["brief_looks"] >= len(moments) // 2 if trained["cuda"] else result["brief_looks"] == 0
+
+    def test_the_names_are_those_of_a_whole_look(self, trained, case):
+        brief, plain = (trained["cases"][f"{case},{variant}"]["names"] for variant in ("brief", "plain"))
+        assert without_lines(brief) == without_lines(plain)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_the_graph_gives_the_same_categories_as_hooks_on_every_saved_tensor(trained, case):
     recorded, plain = (trained["cases"][f"{case},{variant}"]["moments"] for variant in VARIANTS)
     assert [moment["by_category"] for moment in plain] == [moment["by_category"] for moment in recorded]
@@ -83,6 +102,11 @@ def test_a_partly_imported_torch_is_left_alone():
     inventory = take_inventory(ModuleType("torch"))
     assert inventory["storages"] == []
     assert inventory["problems"] == ["PyTorch is still being imported."]
+
+
+def without_lines(names):
+    """The owners without the line of their function, which the probe replaces by that of the assignment."""
+    return sorted(re.sub(r":\d+ in ", " in ", name) for name in names)
 
 
 def outside_backward(result):

@@ -3,6 +3,8 @@
 import torch
 
 from gputui.probe.inventory import take_inventory
+from gputui.probe.looks import empty_look
+from gputui.probe.meter import Meter
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -32,10 +34,13 @@ def by_category(storages):
 class Book:
     """The program's own record: what a model and an optimizer own, and the tensors that pass through."""
 
-    def __init__(self, model, optimizer, knows_saved):
+    def __init__(self, model, optimizer, knows_saved, reader=None):
         self.model = model
         self.optimizer = optimizer
         self.knows_saved = knows_saved
+        self.reader = reader
+        """Takes the looks as the probe does, one after another, of which most may be brief."""
+        self.brief_looks = 0
         self.passing = {}
         self.moments = []
         self.last = None
@@ -70,8 +75,7 @@ class Book:
 
     def look(self, moment, how="walk"):
         """Take an inventory and compare it, block by block, with what the program knows."""
-        inventory = take_inventory(torch, how)
-        self.last = inventory
+        self.last = inventory = self.taken(how)
         storages = {storage["address"]: storage for storage in inventory["storages"]}
         owned = self.owned()
         sizes = self.sizes(owned)
@@ -100,6 +104,17 @@ class Book:
                 "problems": inventory["problems"],
             }
         )
+
+    def taken(self, how):
+        """An inventory; by the reader of looks with what the looks before have found."""
+        if self.reader is None:
+            return take_inventory(torch, how)
+        look = empty_look([])
+        self.reader.read(torch, "brief", look, Meter(float("inf")), may_walk=False)
+        self.reader.describe(look)
+        assert look["problems"] == [], look["problems"]
+        self.brief_looks += look["inventory"]["is_brief"]
+        return look["inventory"]
 
     def sizes(self, owned):
         """Size and requested bytes to explain, by address: the allocator's live blocks, or on the CPU what is owned."""

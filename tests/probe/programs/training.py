@@ -15,7 +15,10 @@ from bookkeeping import DEVICE, ON_CUDA, Book  # noqa: E402
 from gpt import GPT  # noqa: E402
 from resnet import ResNet  # noqa: E402
 
+from gputui.probe.torch_reader import TorchReader  # noqa: E402
+
 torch.backends.cudnn.enabled = False
+STEPS_WITH_BRIEF_LOOKS = 6
 OPTIMIZERS = {
     "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9),
@@ -43,7 +46,8 @@ def train(name, chosen, options):
     model.to(DEVICE)
     optimizer = OPTIMIZERS[chosen](model.parameters())
     scaler = torch.amp.GradScaler(DEVICE, enabled="amp" in options)
-    book = Book(model, optimizer, knows_saved="recorded" in options)
+    reader = TorchReader() if "brief" in options else None
+    book = Book(model, optimizer, knows_saved="recorded" in options, reader=reader)
     book.watch()
     book.look("before")
     looks = []
@@ -60,7 +64,7 @@ def train(name, chosen, options):
     inner_module(model).register_forward_pre_hook(look_in_forward)
     inner_module(model).register_forward_hook(look_in_backward)
     recording = torch.autograd.graph.saved_tensors_hooks(book.pack, lambda tensor: tensor)
-    for _ in range(2):
+    for _ in range(STEPS_WITH_BRIEF_LOOKS if reader else 2):
         inputs, targets = batch_for(name)
         book.note(inputs, targets)
         looks[:] = [book.look]
@@ -82,14 +86,20 @@ def train(name, chosen, options):
 
 
 def cases():
-    """Run every case twice: with a hook that notes each saved tensor, and without one, like an ordinary program."""
+    """Run every case with a hook that notes each saved tensor; without one, like an ordinary program; and once more
+    with looks as the probe takes them by itself, each after the last.
+    """
     for case in sys.argv[1:]:
         name, chosen, *options = case.split(",")
-        for variant in ("recorded", "plain"):
+        for variant in ("recorded", "plain", "brief"):
             book = train(name, chosen, [*options, variant])
             yield (
                 f"{case},{variant}",
-                {"moments": book.moments, "names": sorted(s["owner"] for s in book.last["storages"])},
+                {
+                    "moments": book.moments,
+                    "names": sorted(s["owner"] for s in book.last["storages"]),
+                    "brief_looks": book.brief_looks,
+                },
             )
             del book
             gc.collect()

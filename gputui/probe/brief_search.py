@@ -1,0 +1,69 @@
+"""The search of a brief inventory: tensors near the variables of running functions, past what leads to models alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gputui.probe.kinds import TENSOR
+from gputui.probe.meter import Meter
+from gputui.probe.search import CONTAINERS, REMEMBERED, VariableSearch
+from gputui.probe.stacks import Namespace
+from gputui.probe.variables import NamedValue, named_inside, size_of
+
+LEVELS_NEARBY = 2
+"""How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
+SHORT = 64
+"""Up to so many elements a container has that is read in every look."""
+
+
+class Root(NamedTuple):
+    """A variable of a function, "" for that of a module: the function may be one of several with this name."""
+
+    variable: str
+    function: str
+
+
+class BriefSearch(VariableSearch):
+    """A search for tensors: modules and optimizers are known."""
+
+    leading = VariableSearch.leading - REMEMBERED
+
+    def search_nearby(self, namespaces: list[Namespace], roots: frozenset[Root], meter: Meter) -> None:
+        """Take the tensors of these variables, those in their short lists, tuples and dictionaries, and below `roots`.
+
+        `search` may follow.
+        """
+        level = [
+            NamedValue(value, name, where)
+            for where, _, variables, _ in namespaces
+            for name, value in self._classifier.of_interest(list(variables.items()))
+        ]
+        for depth in range(LEVELS_NEARBY + 1):
+            kinds = self._classifier.kinds_of(named.value for named in level)
+            containers: dict[int, tuple[NamedValue, int]] = {}
+            for named, kind in zip(level, kinds):
+                ident = id(named.value)
+                if kind == TENSOR and ident not in self._seen:
+                    self._seen[ident] = named.value
+                    self.tensors.append(named)
+                elif kind in CONTAINERS and depth < LEVELS_NEARBY:
+                    containers.setdefault(ident, (named, kind))
+            level = [inside for named, kind in containers.values() for inside in self._in_short(named, kind, meter)]
+        self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
+
+    def _in_short(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
+        """What a container holds that is short enough to be read in every look."""
+        size = size_of(named.value, kind)
+        if not size or size > SHORT or self._is_resting(named.value, size) or not meter.spend():
+            return []
+        contents = self._contents(named.value, kind)
+        return [] if contents is None else named_inside(named, contents.items)
+
+
+def _below_roots(space: Namespace, roots: frozenset[Root]) -> Iterator[NamedValue]:
+    """Those of these variables that are roots; `self` in place of one that is an attribute of it."""
+    function = space.where.rpartition(" in ")[2]
+    names = [variable for variable, of_function in roots if of_function == function]
+    for name in {name if name in space.variables else "self" for name in names} & space.variables.keys():
+        yield NamedValue(space.variables[name], name, space.where)
