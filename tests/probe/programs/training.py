@@ -19,6 +19,8 @@ from gputui.probe.torch_reader import TorchReader  # noqa: E402
 
 torch.backends.cudnn.enabled = False
 STEPS_WITH_BRIEF_LOOKS = 6
+NOTEWORTHY_BYTES = 64
+"""Smaller tensors may stay without a name for some looks: such as the scale of a `GradScaler`, once it is made."""
 OPTIMIZERS = {
     "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9),
@@ -97,7 +99,7 @@ def cases():
                 f"{case},{variant}",
                 {
                     "moments": book.moments,
-                    "names": sorted(s["owner"] for s in book.last["storages"]),
+                    "names": sorted(s["owner"] for s in book.last["storages"] if s["size_bytes"] >= NOTEWORTHY_BYTES),
                     "brief_looks": book.brief_looks,
                 },
             )
