@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, compress, repeat
 from typing import NamedTuple
 
 from gputui.probe.kinds import TENSOR
@@ -13,6 +14,7 @@ from gputui.probe.variables import NamedValue, named_inside, size_of
 
 LEVELS_NEARBY = 2
 """How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
+NEAR = {TENSOR, *CONTAINERS}
 SHORT = 64
 """Up to so many elements a container has that is read in every look."""
 
@@ -34,23 +36,29 @@ class BriefSearch(VariableSearch):
 
         `search` may follow.
         """
-        level = [
-            NamedValue(value, name, where)
-            for where, _, variables, _ in namespaces
-            for name, value in self._classifier.of_interest(list(variables.items()))
-        ]
+        level = self._near(namespaces)
         for depth in range(LEVELS_NEARBY + 1):
-            kinds = self._classifier.kinds_of(named.value for named in level)
             containers: dict[int, tuple[NamedValue, int]] = {}
-            for named, kind in zip(level, kinds):
+            for named, kind in level:
                 ident = id(named.value)
                 if kind == TENSOR and ident not in self._seen:
                     self._seen[ident] = named.value
                     self.tensors.append(named)
                 elif kind in CONTAINERS and depth < LEVELS_NEARBY:
                     containers.setdefault(ident, (named, kind))
-            level = [inside for named, kind in containers.values() for inside in self._in_short(named, kind, meter)]
+            inside = [item for named, kind in containers.values() for item in self._in_short(named, kind, meter)]
+            level = list(zip(inside, self._classifier.kinds_of(named.value for named in inside)))
         self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
+
+    def _near(self, namespaces: list[Namespace]) -> list[tuple[NamedValue, int]]:
+        """The tensors, lists, tuples and dictionaries among these variables, with their kinds; read by columns."""
+        variables = [space.variables for space in namespaces]
+        values = list(chain.from_iterable(map(dict.values, variables)))
+        kinds = self._classifier.kinds_of(values)
+        wheres = chain.from_iterable(repeat(space.where, len(space.variables)) for space in namespaces)
+        rows = zip(zip(values, chain.from_iterable(variables), wheres), kinds)
+        near = compress(rows, map(NEAR.__contains__, kinds))
+        return [(NamedValue(*value), kind) for value, kind in near]
 
     def _in_short(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
         """What a container holds that is short enough to be read in every look."""

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from ctypes import Array, c_char, c_int, c_void_p, create_string_buffer, pythonapi
 from functools import lru_cache
+from itertools import compress
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from gputui.probe.stacks import is_of_probe
 ACTION_BYTES = 256
 """More than the kernel's settings for a signal take (`struct sigaction`), whose first word is the function it calls."""
 WORD_BYTES = 8
+NUMBERS = sorted(_signal.valid_signals() - FAULTS)
 IGNORED_BY_DEFAULT = (_signal.SIGURG, _signal.SIGWINCH, _signal.SIGCONT)
 """Signals that do nothing where nobody has asked for them: with one of these, Python's own function is found."""
 
@@ -51,10 +53,10 @@ class _Signals:
         python = _pythons_function()
         if python is None:
             return
-        for number in sorted(_signal.valid_signals() - FAULTS):
-            handler = _signal.getsignal(number)
-            action = _action(number) if callable(handler) else None
-            if action is not None and action.raw[:WORD_BYTES] == python:
+        handlers = list(map(_signal.getsignal, NUMBERS))
+        for number, handler in compress(zip(NUMBERS, handlers), map(callable, handlers)):
+            action = _action(number)
+            if action.raw[:WORD_BYTES] == python:
                 self.held.append(_Held(number, handler, action))  # first: an exception may pass at any place
                 _signal.signal(number, self.note)
 

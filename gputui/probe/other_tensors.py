@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import compress, groupby, repeat
-from operator import and_, itemgetter, not_
+from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.cache_names import of_caches
@@ -111,6 +111,7 @@ class OtherTensors:
             if is_simple:
                 if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
                     return False
+                left = self._to_record(left)
                 owners = [named.label for named in left]
                 numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
                 left = [left[number] for number in numbers]
@@ -119,6 +120,15 @@ class OtherTensors:
                     return False
                 self._record_variable(named)
         return True
+
+    def _to_record(self, tensors: list[NamedValue]) -> list[NamedValue]:
+        """Those of these simple tensors whose storages have no owner, or only autograd's name for it."""
+        addresses = self._ledger.addresses([named.value for named in tensors])
+        if addresses is None:
+            return tensors
+        is_known = map(self._ledger.entries.__contains__, addresses)
+        is_unnamed = map(self._saved.unnamed.__contains__, addresses)
+        return list(compress(tensors, map(or_, map(not_, is_known), is_unnamed)))
 
     def _without_known(self, tensors: list[NamedValue]) -> list[NamedValue]:
         """Those of which something is left to record: no parameters, whose gradients have owners as well."""

@@ -103,6 +103,8 @@ class Ledger:
         These have to be recorded one by one: their storages have owners, or they are not on a CUDA device.
         """
         left: list[int] = []
+        if not tensors:
+            return left
         try:
             rows = self._rows(tensors)
         except UNREADABLE:  # one has no memory of its own, or no sizes
