@@ -29,6 +29,7 @@ class Batch:
         "devices",
         "entries",
         "ids",
+        "is_settled",
         "learned",
         "text",
     )
@@ -45,6 +46,8 @@ class Batch:
         """What was requested for each of its storages that is on a device, by address."""
         self.text = b""
         """The entries as JSON, once a look has sent them."""
+        self.is_settled = False
+        """Whether two looks have found it: an optimizer may make new states in each step."""
         self._shared: set[int] = set()
         """The addresses that `_rest` is without."""
         self._rest: Batch | None = None
@@ -73,15 +76,22 @@ class Batches:
         self._merged: Any = None
         """What was made of these parts, each learned with a batch."""
 
-    def of(self, kind: str, version: object, ids: list[int]) -> Batch | None:
+    def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
         """The batch of the last look if these are its tensors; `version` is of what their names were made from."""
+        batch = self._of(kind, version, ids)
+        if batch is None or addresses != batch.addresses:
+            return None
+        batch.is_settled = True
+        return batch
+
+    def settled(self, kind: str, version: object, ids: list[int]) -> Batch | None:
+        """The same by the tensors alone, if they have already been found with their storages where they were."""
+        batch = self._of(kind, version, ids)
+        return batch if batch is not None and batch.is_settled else None
+
+    def _of(self, kind: str, version: object, ids: list[int]) -> Batch | None:
         known_version, batch = self._batches.get(kind, (None, None))
         return batch if batch is not None and known_version == version and ids == batch.ids else None
-
-    def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
-        """The same, if their storages also are where they were."""
-        batch = self.of(kind, version, ids)
-        return batch if batch is not None and addresses == batch.addresses else None
 
     def keep(
         self,

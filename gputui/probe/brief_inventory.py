@@ -1,8 +1,8 @@
 """A brief inventory: what the last whole ones found alike, and read anew what changes from moment to moment.
 
-Parameters, buffers, optimizer states and the tensors that lasting objects hold are taken from the last whole inventory.
-Those of models are compared by the identity of the tensors; all are checked against the allocator's map before they are
-shown. Read anew are gradients, the variables of running functions, and what the autograd graph saves.
+Optimizer states whose tensors are the same objects, and the tensors of other objects that have lasted, are taken from
+the whole inventories and checked against the allocator's map before they are shown. Parameters and buffers are compared
+with what was found. Read anew are gradients, the variables of running functions, and what the autograd graph saves.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class BriefInventory(InventoryRun):
         """The fields of the inventory; None where a whole one is needed."""
         lasting = self._memory.lasting
         lasting.begin_brief()
-        if not self._is_graph_at_rest:
+        if not self._is_graph_at_rest or self._keepers.have_exceptions():
             return None
         if not self._are_models_recalled():
             lasting.begin_again()
             return None
         self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
         ways = self._find_nearby, self._find_below, self._find_young
-        if not any(self._names_enough_by(find) for find in ways):
+        if not any(self._names_enough_by(find) for find in ways) or self._loose:
             lasting.end_brief()
         self._attempt(self._collect_lines)
         return None if self._problems else {**self._fields(), "containers": lasting.containers}

@@ -103,6 +103,10 @@ class Keepers:
         kept = [*self._last_exceptions(), *_in_variables(in_variables), *self._lost_exceptions(among_objects)]
         return [*self._outputs(), *self._locals(kept, meter)]
 
+    def have_exceptions(self) -> bool:
+        """Whether Python or IPython keeps an exception, or a thread is handling one."""
+        return next(self._last_exceptions(), None) is not None
+
     def _outputs(self) -> Iterator[NamedValue]:
         if self._shell is None:
             if "_" in vars(builtins):

@@ -120,8 +120,10 @@ class Memory:
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """
         if inventory["is_brief"]:
-            self._check(inventory, described_map)
-            return
+            self.lasting.checked(inventory, _live_bytes(described_map))
+            if inventory["is_complete"]:
+                self.entries = inventory["by_address"]
+                return
         found = inventory["by_address"]
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
@@ -159,14 +161,14 @@ class Memory:
         self._workspace_bytes = workspace_bytes
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
 
-    def _check(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
-        """Leave in a brief inventory what the map shows."""
-        live_bytes: dict[int, int] = {}
-        for _, addresses, _, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN) if described_map else ():
-            sleep(PAUSE_S)  # lets the program's threads run
-            live_bytes.update(zip(addresses, requested_bytes))
-        self.lasting.checked(inventory, live_bytes)
-        self.entries = inventory["by_address"]
+
+def _live_bytes(described_map: dict[str, Any] | None) -> dict[int, int]:
+    """What was requested for each live block, by address."""
+    live_bytes: dict[int, int] = {}
+    for _, addresses, _, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN) if described_map else ():
+        sleep(PAUSE_S)  # lets the program's threads run
+        live_bytes.update(zip(addresses, requested_bytes))
+    return live_bytes
 
 
 def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:

@@ -79,17 +79,17 @@ class ModelStates:
             self._record_buffers(part, number, version)
 
     def are_recalled(self, modules: list[KnownModule], version: object) -> bool:
-        """Record what the last look has recorded of these modules, unless they own other tensors now.
-
-        Where the storages of parameters and buffers are, is not read; the gradients are.
-        """
+        """Record what the last look has recorded of these modules, and gradients; False if they own others now."""
         parameters: list[Tensor] = []
         for number, part in enumerate(_parts(modules)):
             owners = [module for _, module in part]
             of_part, buffers = (all_registered(owners, attribute) for attribute in ("_parameters", "_buffers"))
-            if not self.is_recalled(f"parameters {number}", version, of_part):
-                return False
-            if not self.is_recalled(f"buffers {number}", version, buffers):
+            if of_part:
+                batch = self.recall(_of_parameters(number), version, of_part)
+                if batch is None:
+                    return False
+                self._learned.append(batch.learned)
+            if buffers and self.recall(_of_buffers(number), version, buffers) is None:
                 return False
             parameters += of_part
         self._know(self._learned)
@@ -97,21 +97,19 @@ class ModelStates:
         return True
 
     def is_recalled(self, kind: str, version: object, tensors: list[Tensor]) -> bool:
-        """Record all of these as the last look did, if they are the same objects; returns whether they are."""
-        if not tensors:
-            return True
-        batch = self._batches.of(kind, version, list(map(id, tensors)))
-        if batch is None:
-            return False
-        self._ledger.add_batch(batch)
-        if batch.learned is not None:
-            self._learned.append(batch.learned)
-        return True
+        """Record all of these as earlier looks did, if they are the same objects; returns whether they are.
+
+        Where their storages are, is not read.
+        """
+        batch = self._batches.settled(kind, version, list(map(id, tensors)))
+        if batch is not None:
+            self._ledger.add_batch(batch)
+        return batch is not None
 
     def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
         """Record the parameters of these modules; returns them."""
         tensors = all_registered([module for _, module in owners], "_parameters")
-        kind = f"parameters {number}"
+        kind = _of_parameters(number)
         batch = self.recall(kind, version, tensors)
         if batch is None:
             self._know(self._learned)  # a weight can be tied to one of a part before
@@ -139,7 +137,7 @@ class ModelStates:
         return [tensor for ident, tensor in by_id.items() if ident in self._names]
 
     def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
-        kind = f"buffers {number}"
+        kind = _of_buffers(number)
         buffers = all_registered([module for _, module in owners], "_buffers")
         if not buffers or self.recall(kind, version, buffers) is not None:
             return
@@ -242,6 +240,15 @@ class ModelStates:
     def modules_of(self, parameter: Tensor) -> list[str] | None:
         """The names of the modules that own a parameter."""
         return self._modules.get(id(parameter))
+
+
+def _of_parameters(part: int) -> str:
+    """Which batch the parameters of a part of the modules are."""
+    return f"parameters {part}"
+
+
+def _of_buffers(part: int) -> str:
+    return f"buffers {part}"
 
 
 def _parts(modules: list[KnownModule]) -> list[list[Owner]]:

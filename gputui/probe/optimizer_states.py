@@ -52,7 +52,7 @@ class OptimizerStates:
         self._model_states.remember(kind, version, tensors or [])
 
     def is_recalled(self, name: str, attributes: dict[str, Any], version: object) -> bool:
-        """Record the states that the last look has recorded for an optimizer, unless its tensors are others now.
+        """Record the states that earlier looks have recorded for an optimizer; False if it holds other tensors now.
 
         Where the storages of the tensors are, is not read.
         """
@@ -60,7 +60,7 @@ class OptimizerStates:
         if not issubclass(type(state), dict) or not dict.__len__(state):
             return True
         tensors = self._plain_tensors(state)
-        return tensors is not None and self._model_states.is_recalled(_kind(name), (version, name), tensors)
+        return self._model_states.is_recalled(_kind(name), (version, name), tensors or [])
 
     def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
         """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
