@@ -9,7 +9,7 @@ import pytest
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
 from gputui.model.tensors import Category
-from gputui.probe.inventory import IN_BACKWARD
+from gputui.probe.inventory_run import IN_BACKWARD
 from gputui.probe.torch_reader import BACKWARD_ENDANGERED
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import one_moment

@@ -11,7 +11,7 @@ import pytest
 
 from gputui.explain.failure.analysis import analysis_of
 from gputui.model.failure import Phase
-from gputui.probe.inventory import SAVED_UNKNOWN
+from gputui.probe.inventory_run import SAVED_UNKNOWN
 from gputui.sources.files.black_box import BlackBox
 from tests.blackbox.checks import (
     LAST_LINE,

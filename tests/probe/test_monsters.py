@@ -64,6 +64,7 @@ def test_what_is_kept_without_a_map_is_bounded():
             "storages": storages,
             "by_address": {storage["address"]: storage for storage in storages},
             "batches": [],
+            "is_brief": False,
         }
         memory.complete({**found, "is_complete": False, "known_sizes": []}, None)
     assert len(memory.entries) <= 2 * ENTRIES_AT_MOST

@@ -17,7 +17,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe import held_signals, inventory, lifecycle, variables  # noqa: E402
+from gputui.probe import held_signals, lifecycle, search, variables  # noqa: E402
 from gputui.probe.known_texts import KnownTexts  # noqa: E402
 from gputui.probe.look_frames import look_frame  # noqa: E402
 from gputui.probe.look_stops import undisturbed  # noqa: E402
@@ -474,17 +474,17 @@ def storages_of_the_program():
 
 def during_a_search(action):
     """Do something in the middle of each look."""
-    search = inventory.VariableSearch.search
+    original = search.VariableSearch.search
 
     def interrupted(self, namespaces, meter):
         action()
-        return search(self, namespaces, meter)
+        return original(self, namespaces, meter)
 
-    inventory.VariableSearch.search = interrupted
+    search.VariableSearch.search = interrupted
     try:
         return looks()
     finally:
-        inventory.VariableSearch.search = search
+        search.VariableSearch.search = original
 
 
 class Handler:
