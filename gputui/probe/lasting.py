@@ -138,8 +138,8 @@ def _roots(storages: list[dict[str, Any]]) -> frozenset[Root]:
     """The variables whose objects lead to much of what changes, or to the graphs that keep it."""
     led_to: Counter[Root] = Counter()
     for storage in storages:
-        owner = storage["kept_by"] if storage["saved_by"] else storage["owner"]
         if storage["category"] in CHANGING and storage["device"] != HOST:
+            owner = storage["kept_by"] if storage["saved_by"] else storage["owner"]
             led_to[Root(variable_of(_path(owner)), _function(owner))] += storage["size_bytes"]
     return frozenset(root for root, size_bytes in led_to.items() if size_bytes >= ROOT_FROM_BYTES)
 

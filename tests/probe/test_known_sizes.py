@@ -89,7 +89,7 @@ def test_there_are_no_known_sizes_before_cuda_is_initialised():
 @pytest.mark.parametrize(("category", "must_read"), [("workspace", False), ("activation", True)])
 def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read):
     workspace = {"device": 0, "size_bytes": 8 * MIB, "category": category, "owner": "cuBLAS workspace"}
-    parameters = {"address": 0, "device": 0, "size_bytes": 2 * MIB, "keeper": "", "category": "gradient", "saved_by": ""}
+    parameters = {"address": 0, "device": 0, "size_bytes": 2 * MIB, "keeper": "", "category": "gradient"}
     memory = Memory()
     memory.requested_bytes = 10 * MIB
     assert memory.must_read_young(2 * MIB)

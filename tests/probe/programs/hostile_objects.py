@@ -8,7 +8,7 @@ import sys
 import threading
 import types
 import warnings
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from functools import partial
 from time import time
 
@@ -17,15 +17,19 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe import held_signals, lifecycle, search, variables  # noqa: E402
+from gputui.probe import brief_search, held_signals, lifecycle, search, variables  # noqa: E402
 from gputui.probe.known_texts import KnownTexts  # noqa: E402
 from gputui.probe.look_frames import look_frame  # noqa: E402
 from gputui.probe.look_stops import undisturbed  # noqa: E402
+from gputui.probe.memory import Memory  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
 from gputui.probe.torch_reader import TorchReader  # noqa: E402
 
-WAYS = ("walk", "scan")
-LOOKS = 3
+WAYS = ("walk", "brief", "scan")
+LOOKS = 5
+TAKEN = Counter()
+"""How many looks were brief, and how many were not."""
+Memory.is_brief_due = True  # although there is no map that would show what is gone
 """By each method: a later look recognises what an earlier one has found."""
 RUNS = []
 LOOKING = threading.Event()
@@ -113,6 +117,7 @@ def look(method, reader):
     read = partial(reader.read, torch, method, fields, Meter(float("inf")), may_walk=True)
     fields["cost"] = undisturbed(read, 100.0)
     found = fields["inventory"]
+    TAKEN[found["is_brief"]] += 1
     reader.describe(fields)
     pieces, _ = look_frame(dict(fields), KnownTexts())
     assert pieces
@@ -124,6 +129,8 @@ def looks():
     storages = []
     for method in WAYS:
         reader = TorchReader()
+        if method == "brief":
+            look("walk", reader)  # finds the modules and optimizers
         for _ in range(LOOKS):
             RUNS.clear()
             LOOKING.set()
@@ -474,17 +481,18 @@ def storages_of_the_program():
 
 def during_a_search(action):
     """Do something in the middle of each look."""
-    original = search.VariableSearch.search
+    whole, brief = search.VariableSearch.search, brief_search.BriefSearch.search_nearby
 
-    def interrupted(self, namespaces, meter):
+    def interrupted(searching, *arguments):
         action()
-        return original(self, namespaces, meter)
+        return searching(*arguments)
 
-    search.VariableSearch.search = interrupted
+    search.VariableSearch.search = lambda *arguments: interrupted(whole, *arguments)
+    brief_search.BriefSearch.search_nearby = lambda *arguments: interrupted(brief, *arguments)
     try:
         return looks()
     finally:
-        search.VariableSearch.search = original
+        search.VariableSearch.search, brief_search.BriefSearch.search_nearby = whole, brief
 
 
 class Handler:
@@ -633,6 +641,11 @@ def a_child_that_a_thread_forks_during_a_look_has_its_handlers():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert set(statuses) == {3}, statuses
+
+
+@check
+def most_looks_that_may_be_brief_are():
+    assert TAKEN[True] > TAKEN.total() // 5, TAKEN
 
 
 run()
