@@ -22,8 +22,8 @@ class BriefInventory(InventoryRun):
     is_brief = True
 
     def _new_search(self, classifier: TypeClassifier, *, is_thorough: bool) -> BriefSearch:
-        del is_thorough
-        self._nearby = BriefSearch(classifier, self._attributes, self._memory.lasting.search, is_thorough=False)
+        learned = self._memory.lasting.search
+        self._nearby = BriefSearch(classifier, self._attributes, learned, is_thorough=is_thorough)
         return self._nearby
 
     def taken(self) -> dict[str, Any] | None:
@@ -32,21 +32,16 @@ class BriefInventory(InventoryRun):
         lasting.begin_brief()
         if not self._is_graph_at_rest or self._keepers.have_exceptions():
             return None
-        if not self._are_models_recalled():
+        if not all(map(self._is_recalled, self._memory.search.optimizers())):
             lasting.begin_again()
             return None
+        self._model_states.record_modules(self._memory.trees.named, self._memory.trees.version)
         self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
         ways = self._find_nearby, self._find_below, self._find_young
         if not any(self._names_enough_by(find) for find in ways) or self._loose:
             lasting.end_brief()
         self._attempt(self._collect_lines)
         return None if self._problems else {**self._fields(), "containers": lasting.containers}
-
-    def _are_models_recalled(self) -> bool:
-        trees = self._memory.trees
-        if not self._model_states.are_recalled(trees.named, trees.version):
-            return False
-        return all(self._is_recalled(named) for named in self._memory.search.optimizers())
 
     def _is_recalled(self, optimizer: NamedValue) -> bool:
         attributes = self._attributes.read(optimizer.value)

@@ -13,7 +13,7 @@ from typing import Any
 
 from gputui.probe import stacks
 from gputui.probe.brief_inventory import BriefInventory
-from gputui.probe.inventory_run import BRIEF, WALK, InventoryRun
+from gputui.probe.inventory_run import BRIEF, UNFORESEEN, WALK, InventoryRun
 from gputui.probe.isolation import isolated
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
@@ -56,7 +56,10 @@ def take_inventory(
 def _taken(torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running]) -> dict[str, Any]:
     brief = None
     if method == BRIEF and memory.is_brief_due:
-        brief = BriefInventory(torch, WALK, meter, memory, frames).taken()
+        try:
+            brief = BriefInventory(torch, WALK, meter, memory, frames).taken()
+        except UNFORESEEN:  # the whole inventory says which part of it cannot be read
+            memory.lasting.begin_again()
     if brief is not None:
         return brief
     return InventoryRun(torch, WALK if method == BRIEF else method, meter, memory, frames).result()

@@ -78,24 +78,6 @@ class ModelStates:
         for number, part in enumerate(parts):
             self._record_buffers(part, number, version)
 
-    def are_recalled(self, modules: list[KnownModule], version: object) -> bool:
-        """Record what the last look has recorded of these modules, and gradients; False if they own others now."""
-        parameters: list[Tensor] = []
-        for number, part in enumerate(_parts(modules)):
-            owners = [module for _, module in part]
-            of_part, buffers = (all_registered(owners, attribute) for attribute in ("_parameters", "_buffers"))
-            if of_part:
-                batch = self.recall(_of_parameters(number), version, of_part)
-                if batch is None:
-                    return False
-                self._learned.append(batch.learned)
-            if buffers and self.recall(_of_buffers(number), version, buffers) is None:
-                return False
-            parameters += of_part
-        self._know(self._learned)
-        self._record_gradients(self._named_once(parameters), version)
-        return True
-
     def is_recalled(self, kind: str, version: object, tensors: list[Tensor]) -> bool:
         """Record all of these as earlier looks did, if they are the same objects; returns whether they are.
 
@@ -109,7 +91,7 @@ class ModelStates:
     def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
         """Record the parameters of these modules; returns them."""
         tensors = all_registered([module for _, module in owners], "_parameters")
-        kind = _of_parameters(number)
+        kind = f"parameters {number}"
         batch = self.recall(kind, version, tensors)
         if batch is None:
             self._know(self._learned)  # a weight can be tied to one of a part before
@@ -137,7 +119,7 @@ class ModelStates:
         return [tensor for ident, tensor in by_id.items() if ident in self._names]
 
     def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
-        kind = _of_buffers(number)
+        kind = f"buffers {number}"
         buffers = all_registered([module for _, module in owners], "_buffers")
         if not buffers or self.recall(kind, version, buffers) is not None:
             return
@@ -240,15 +222,6 @@ class ModelStates:
     def modules_of(self, parameter: Tensor) -> list[str] | None:
         """The names of the modules that own a parameter."""
         return self._modules.get(id(parameter))
-
-
-def _of_parameters(part: int) -> str:
-    """Which batch the parameters of a part of the modules are."""
-    return f"parameters {part}"
-
-
-def _of_buffers(part: int) -> str:
-    return f"buffers {part}"
 
 
 def _parts(modules: list[KnownModule]) -> list[list[Owner]]:
