@@ -1,8 +1,8 @@
-"""A brief inventory: what the last whole ones found alike, and read anew what changes from moment to moment.
+"""A brief inventory: it takes what has not changed from the last whole inventories, and reads the rest.
 
-Optimizer states whose tensors are the same objects, and the tensors of other objects that have lasted, are taken from
-the whole inventories and checked against the allocator's map before they are shown. Parameters and buffers are compared
-with what was found. Read anew are gradients, the variables of running functions, and what the autograd graph saves.
+It takes optimizer states whose tensors are the same objects, and the tensors that other objects have held for a while;
+`Memory.complete` then checks them against the allocator's map. It reads parameters, buffers, gradients, the variables
+of running functions, and what the autograd graph saves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gputui.probe.variables import NamedValue
 
 
 class BriefInventory(InventoryRun):
-    """Takes one brief inventory, if models and optimizers hold the tensors that they held."""
+    """Takes one brief inventory, if the optimizers hold the same tensors as before."""
 
     is_brief = True
 

@@ -1,4 +1,4 @@
-"""The search of a brief inventory: tensors near the variables of running functions, past what leads to models alone."""
+"""The search of a brief inventory: for tensors in the variables of running functions, or a few levels below them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Root(NamedTuple):
 
 
 class BriefSearch(VariableSearch):
-    """A search for tensors: modules and optimizers are known."""
+    """A search for tensors alone, as modules and optimizers are known already."""
 
     leading = VariableSearch.leading - REMEMBERED
 

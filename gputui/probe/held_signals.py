@@ -26,7 +26,8 @@ from gputui.probe.stacks import is_of_probe
 ACTION_BYTES = 256
 """More than the kernel's settings for a signal take (`struct sigaction`), whose first word is the function it calls."""
 WORD_BYTES = 8
-NUMBERS = sorted(_signal.valid_signals() - FAULTS)
+HELD = sorted(_signal.valid_signals() - FAULTS)
+"""The signals whose handlers give way."""
 IGNORED_BY_DEFAULT = (_signal.SIGURG, _signal.SIGWINCH, _signal.SIGCONT)
 """Signals that do nothing where nobody has asked for them: with one of these, Python's own function is found."""
 
@@ -53,8 +54,8 @@ class _Signals:
         python = _pythons_function()
         if python is None:
             return
-        handlers = list(map(_signal.getsignal, NUMBERS))
-        for number, handler in compress(zip(NUMBERS, handlers), map(callable, handlers)):
+        handlers = list(map(_signal.getsignal, HELD))
+        for number, handler in compress(zip(HELD, handlers), map(callable, handlers)):
             action = _action(number)
             if action.raw[:WORD_BYTES] == python:
                 self.held.append(_Held(number, handler, action))  # first: an exception may pass at any place

@@ -54,12 +54,15 @@ def take_inventory(
 
 
 def _taken(torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running]) -> dict[str, Any]:
-    brief = None
+    problems = []
     if method == BRIEF and memory.is_brief_due:
         try:
             brief = BriefInventory(torch, WALK, meter, memory, frames).taken()
-        except UNFORESEEN:  # the whole inventory says which part of it cannot be read
+        except UNFORESEEN as error:
             memory.lasting.begin_again()
-    if brief is not None:
-        return brief
-    return InventoryRun(torch, WALK if method == BRIEF else method, meter, memory, frames).result()
+            problems = [f"A brief look failed, and a whole one was taken ({type(error).__name__}: {error})."]
+        else:
+            if brief is not None:
+                return brief
+    whole = InventoryRun(torch, WALK if method == BRIEF else method, meter, memory, frames).result()
+    return {**whole, "problems": whole["problems"] + problems}

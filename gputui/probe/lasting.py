@@ -1,4 +1,4 @@
-"""What the last whole inventories found alike, for the brief ones between them, and when these are taken."""
+"""What did not change between the last whole inventories, and whether the next inventory may be a brief one."""
 
 from __future__ import annotations
 

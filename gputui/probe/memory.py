@@ -116,6 +116,8 @@ class Memory:
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
 
+        Of a brief inventory, what the map does not show is taken out.
+
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         """

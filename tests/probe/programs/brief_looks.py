@@ -32,13 +32,13 @@ class Looks:
         inventory["owners"] = {s["address"]: s["owner"].partition(" (")[0] for s in inventory["storages"]}
         return inventory
 
-    def settle(self):
-        """Take whole looks until the next may be a brief one."""
+    @classmethod
+    def settled(cls):
+        """Looks that were whole until now; the next may be a brief one."""
+        looks = cls()
         for _ in range(WHOLE):
-            assert not self.take()["is_brief"]
-
-    def are_brief(self, count):
-        return [self.take()["is_brief"] for _ in range(count)]
+            assert not looks.take()["is_brief"]
+        return looks
 
 
 class Holder:
@@ -66,8 +66,7 @@ def brief_looks_follow_each_whole_one_and_name_the_same():
     model, optimizer = trained()
     holder = Holder(300, 300)
     address = holder.inner["first"][0].data_ptr()
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     for _ in range(BRIEF):
         inventory = looks.take()
         assert inventory["is_brief"]
@@ -82,8 +81,7 @@ def brief_looks_follow_each_whole_one_and_name_the_same():
 def what_was_freed_is_not_shown():
     _owners = trained()
     holder = Holder(300, 300)
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     address = holder.inner["first"][0].data_ptr()
     assert address in looks.take()["owners"]
     holder.inner.clear()
@@ -95,8 +93,7 @@ def what_was_freed_is_not_shown():
 @check
 def states_that_an_optimizer_makes_anew_are_read():
     model, optimizer = trained()
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     assert looks.take()["is_brief"]
     old = optimizer.state[model.weight]["exp_avg"]
     optimizer.state[model.weight]["exp_avg"] = new = torch.zeros_like(old)
@@ -109,8 +106,7 @@ def states_that_an_optimizer_makes_anew_are_read():
 @check
 def parameters_that_moved_are_read():
     model, _optimizer = trained()
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     assert looks.take()["is_brief"]
     old = model.weight.data
     model.weight.data = torch.ones(256, 256, device="cuda")
@@ -134,8 +130,7 @@ def a_list_that_grows_is_seen_by_every_look():
 @check
 def what_an_exception_keeps_is_named_at_once():
     _owners = trained()
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     assert looks.take()["is_brief"]
 
     def fail():
@@ -158,8 +153,7 @@ def what_an_exception_keeps_is_named_at_once():
 def memory_that_no_variable_near_leads_to_is_searched_for():
     _owners = trained()
     holder = Holder(4, 4)
-    looks = Looks()
-    looks.settle()
+    looks = Looks.settled()
     holder.inner["second"] = [torch.ones(2000, 2000, device="cuda")]
     inventory = looks.take()
     assert inventory["is_brief"]
