@@ -61,16 +61,21 @@ class Book:
             module.register_forward_hook(lambda module, inputs, output: self.note(*inputs, output))
 
     def owned(self):
+        """Name, category and size in bytes, by address."""
         named = {}
+
+        def note(tensor, name, category):
+            named[address_of(tensor)] = (name, category, tensor.untyped_storage().nbytes())
+
         for name, parameter in self.model.named_parameters():
-            named[address_of(parameter)] = (f"model.{name}", "parameter")
+            note(parameter, f"model.{name}", "parameter")
             if parameter.grad is not None:
-                named[address_of(parameter.grad)] = (f"model.{name}.grad", "gradient")
+                note(parameter.grad, f"model.{name}.grad", "gradient")
             for key, state in self.optimizer.state.get(parameter, {}).items():
                 if isinstance(state, torch.Tensor):
-                    named[address_of(state)] = (f"optimizer.state[model.{name}].{key}", "optimizer_state")
+                    note(state, f"optimizer.state[model.{name}].{key}", "optimizer_state")
         for name, buffer in self.model.named_buffers():
-            named[address_of(buffer)] = (f"model.{name}", "buffer")
+            note(buffer, f"model.{name}", "buffer")
         return named
 
     def look(self, moment, how="walk"):
@@ -80,7 +85,7 @@ class Book:
         owned = self.owned()
         sizes = self.sizes(owned)
         wrong = [self.disagreement(storage, owned) for storage in storages.values() if storage["address"] in sizes]
-        wrong += [f"{name} was not found" for address, (name, _) in owned.items() if address not in storages]
+        wrong += [f"{name} was not found" for address, (name, *_) in owned.items() if address not in storages]
         known = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         rest = {address: size for address, size in sizes.items() if address not in storages}
         by_size = {"workspace": 0, "activation": 0, None: 0}
@@ -120,10 +125,10 @@ class Book:
         """Size and requested bytes to explain, by address: the allocator's live blocks, or on the CPU what is owned."""
         if ON_CUDA:
             return live_blocks()
-        return dict.fromkeys(owned, (1, 1))
+        return {address: (size_bytes, size_bytes) for address, (*_, size_bytes) in owned.items()}
 
     def disagreement(self, storage, owned):
-        reported = (storage["owner"], storage["category"])
+        reported = (storage["owner"], storage["category"], storage["size_bytes"])
         expected = owned.get(storage["address"])
         if expected is not None:
             return "" if reported == expected else f"{expected} was called {reported}"
