@@ -33,8 +33,8 @@ class AttributeReader:
     """Reads `__dict__` and filled slots. What it learns about the program's types is kept for one look only."""
 
     def __init__(self) -> None:
-        self._plans = _lasting_plans.copy()
-        """By the id of the type, as its metaclass may say how it is hashed."""
+        self._plans: dict[int, _Plan] = {}
+        """For the program's own types, by the id of the type, as its metaclass may say how it is hashed."""
 
     def read(self, owner: AnyObject) -> dict[str, Any]:
         """The attributes by name, in a new dictionary."""
@@ -71,11 +71,10 @@ class AttributeReader:
         return [name for name, _ in slots], [_column(get, owners) for _, get in slots]
 
     def _plan(self, cls: type) -> _Plan:
-        plan = self._plans.get(id(cls))
+        plan = _lasting_plans.get(id(cls)) or self._plans.get(id(cls))
         if plan is None:
-            plan = self._plans[id(cls)] = _plan(cls)
-            if is_lasting(cls):
-                _lasting_plans[id(cls)] = plan
+            plan = _plan(cls)
+            (_lasting_plans if is_lasting(cls) else self._plans)[id(cls)] = plan
         return plan
 
 

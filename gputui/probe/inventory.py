@@ -15,6 +15,7 @@ from gputui.probe import stacks
 from gputui.probe.brief_inventory import BriefInventory
 from gputui.probe.inventory_run import BRIEF, UNFORESEEN, WALK, InventoryRun
 from gputui.probe.isolation import isolated
+from gputui.probe.kinds import forget_passing_classes
 from gputui.probe.memory import Memory
 from gputui.probe.meter import Meter
 from gputui.probe.torch_types import Torch
@@ -49,6 +50,7 @@ def take_inventory(
         taken = partial(_taken, torch, method, meter or Meter(float("inf")), memory or Memory(), own_frames)
         return isolated(torch, taken)
     finally:
+        forget_passing_classes()
         if was_collecting:
             gc.enable()
 

@@ -12,6 +12,7 @@ from typing import Any
 from gputui.probe import containers, known_sizes, lines, plain, stacks, suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
+from gputui.probe.frame_variables import can_read_variables
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.keepers import Keepers
@@ -154,7 +155,7 @@ class InventoryRun:
 
     def _discover(self) -> None:
         """Find modules, optimizers and tensors: by variable, from earlier looks, and among Python's objects."""
-        if not stacks.can_read_variables():
+        if not can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory

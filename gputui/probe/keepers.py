@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe import plain, stacks
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.frame_variables import CO_OPTIMIZED, variables
 from gputui.probe.meter import Meter
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
@@ -117,8 +118,8 @@ class Keepers:
             yield NamedValue(value, f"Out[{plain.key_text(number)}]", "", NOTEBOOK_OUTPUT)
         display = self._of_shell("displayhook")
         copies = {name: self._own(display, name) for name in _LAST_OUTPUTS}
-        for where, variables in (("", self._variables), (COPY, self._hidden), (COPY, copies)):
-            for name, value in list(dict.items(variables)):
+        for where, holders in (("", self._variables), (COPY, self._hidden), (COPY, copies)):
+            for name, value in list(dict.items(holders)):
                 if type(name) is str and (where or self._is_output(name, value)) and _OUTPUT.fullmatch(name):
                     yield NamedValue(value, name, where, NOTEBOOK_OUTPUT)
 
@@ -163,11 +164,11 @@ class Keepers:
             for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
                 if not meter.spend():
                     return
-                if id(frame) in seen or not frame.f_code.co_flags & stacks.CO_OPTIMIZED or stacks.is_of_notebook(frame):
+                if id(frame) in seen or not frame.f_code.co_flags & CO_OPTIMIZED or stacks.is_of_notebook(frame):
                     continue
                 seen.add(id(frame))
                 where = f"{label}, {stacks.place(frame.f_code, line, self.cells)}"
-                for name, local in stacks.variables(frame).items():
+                for name, local in variables(frame).items():
                     yield NamedValue(local, name, where, keeper)
 
     def _of_shell(self, name: str) -> AnyObject:

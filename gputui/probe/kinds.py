@@ -6,7 +6,7 @@ import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import compress
 from operator import itemgetter
 from typing import Any, Dict
@@ -39,15 +39,63 @@ def is_lasting(cls: type) -> bool:
     return is_its and (is_library(variables) or is_of_package(variables))
 
 
-class _Kinds:
-    """What the values of a type are; decided once for each type."""
+class _PlainKinds(Dict[type, int]):
+    """What the values of a type are, for types that can be hashed: C code can look up a million objects.
 
-    def __init__(self, table: list[tuple[int, tuple[type, ...]]]) -> None:
-        self._known: dict[int, tuple[type, int]] = {id(object): (object, ATOM)}
+    What is above `highest` counts as an atom.
+    """
+
+    def __init__(self, of: Callable[[type], int], highest: int) -> None:
+        super().__init__()
+        self._of = of
+        self._highest = highest
+        self._passing: list[type] = []
+
+    def __missing__(self, cls: type) -> int:
+        self[cls] = kind = self.of(cls)
+        if not is_lasting(cls):
+            self._passing.append(cls)
+        return kind
+
+    def of(self, cls: type) -> int:
+        """For any type."""
+        kind = self._of(cls)
+        return kind if kind <= self._highest else ATOM
+
+    def forget_passing(self) -> None:
+        """Let go of the classes that do not stay as long as the process."""
+        while self._passing:
+            self.pop(self._passing.pop(), None)
+
+
+class _Kinds:
+    """What the values of a type are; decided once for each type, and kept for later looks if the type lasts."""
+
+    def __init__(self) -> None:
+        self.plain = _PlainKinds(self.of, OBJECT)
+        self.finds = _PlainKinds(self.of, OPTIMIZER)
+        self._made_from: tuple[Any, bool] = (None, False)
+        self._known: dict[int, tuple[type, int]] = {}
         """By the id of the type, which is kept so that no other type gets its id."""
+        self._passing: list[int] = []
+        """The ids of those among them that do not stay as long as the process."""
+        self._kinds: list[int] = []
+        self._ranks: dict[int, int] = {}
+        """The place of each base in the table: the first of those that a class has says what its values are."""
+
+    def begin(self, torch: Torch) -> None:
+        """A look begins: begin anew if PyTorch is another, or if asyncio is new, whose types have a kind, too."""
+        made_from = torch, "_asyncio" in sys.modules
+        if made_from == self._made_from:
+            return
+        self._made_from = made_from
+        self.forget_passing()
+        self.plain.clear()
+        self.finds.clear()
+        self._known = {id(object): (object, ATOM)}
+        table = _table(torch)
         self._kinds = [kind for kind, _ in table]
         self._ranks = {id(base): rank for rank, (_, bases) in reversed(list(enumerate(table))) for base in bases}
-        """The place of each base in the table: the first of those that a class has says what its values are."""
 
     def of(self, cls: type) -> int:
         known = self._known.get(id(cls))
@@ -57,34 +105,40 @@ class _Kinds:
         without_rank = OBJECT if plain.flags_of(cls) & plain.HEAP_TYPE else ATOM
         kind = self._kinds[min(ranks)] if ranks else without_rank
         self._known[id(cls)] = cls, kind
+        if not is_lasting(cls):
+            self._passing.append(id(cls))
         return kind
 
-
-class _PlainKinds(Dict[type, int]):
-    """The same by type, for types that can be hashed: a lookup that C code can do for a million objects.
-
-    What is above `highest` counts as an atom. The kinds of classes that last go into `lasting`, for the next look.
-    """
-
-    def __init__(self, kinds: _Kinds, highest: int, lasting: dict[type, int]) -> None:
-        super().__init__(lasting)
-        self._kinds, self._highest, self._lasting = kinds, highest, lasting
-
-    def __missing__(self, cls: type) -> int:
-        self[cls] = kind = self.of(cls)
-        if is_lasting(cls):
-            self._lasting[cls] = kind
-        return kind
-
-    def of(self, cls: type) -> int:
-        """For any type."""
-        kind = self._kinds.of(cls)
-        return kind if kind <= self._highest else ATOM
+    def forget_passing(self) -> None:
+        """Let go of the program's own classes, which it may drop."""
+        self.plain.forget_passing()
+        self.finds.forget_passing()
+        while self._passing:
+            self._known.pop(self._passing.pop(), None)
 
 
-_lasting_kinds: dict[type, int] = {}
-_lasting_finds: dict[type, int] = {}
-"""The kinds of classes that stay as long as the process, from earlier looks."""
+def _table(torch: Torch) -> list[tuple[int, tuple[type, ...]]]:
+    """Kinds with their types, of which the first counts that a class is derived from."""
+    saved = getattr(torch._C._autograd, "SavedTensor", torch.Tensor)
+    return [
+        (TENSOR, (torch.Tensor,)),
+        (MODULE, (torch.nn.Module,)),
+        (OPTIMIZER, (torch.optim.Optimizer,)),
+        (SAVED, (saved,)),
+        (EXCEPTION, (BaseException,)),
+        (MAPPING, (dict,)),
+        (SEQUENCE, SEQUENCES),
+        (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
+        (GENERATOR, suspended.TYPES),
+        (OPAQUE, opaque.types()),
+        (OBJECT, (types.SimpleNamespace,)),
+        (ATOM, ATOMS),
+    ]
+
+
+_kinds = _Kinds()
+forget_passing_classes = _kinds.forget_passing
+"""Call this at the end of a look."""
 
 
 class TypeClassifier:
@@ -92,38 +146,20 @@ class TypeClassifier:
 
     def __init__(self, torch: Torch) -> None:
         plain.look_at_metaclasses()
-        saved = getattr(torch._C._autograd, "SavedTensor", torch.Tensor)
-        self._kinds = _Kinds(
-            [
-                (TENSOR, (torch.Tensor,)),
-                (MODULE, (torch.nn.Module,)),
-                (OPTIMIZER, (torch.optim.Optimizer,)),
-                (SAVED, (saved,)),
-                (EXCEPTION, (BaseException,)),
-                (MAPPING, (dict,)),
-                (SEQUENCE, SEQUENCES),
-                (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
-                (GENERATOR, suspended.TYPES),
-                (OPAQUE, opaque.types()),
-                (OBJECT, (types.SimpleNamespace,)),
-                (ATOM, ATOMS),
-            ]
-        )
-        self._plain = _PlainKinds(self._kinds, OBJECT, _lasting_kinds)
-        self._plain_finds = _PlainKinds(self._kinds, OPTIMIZER, _lasting_finds)
+        _kinds.begin(torch)
 
     def kind_of(self, value: AnyObject) -> int:
         """TENSOR, MODULE and so on; ATOM, which is false, if the value holds nothing of interest."""
         cls = type(value)
-        return self._plain[cls] if type(cls) is type else self._kinds.of(cls)
+        return _kinds.plain[cls] if type(cls) is type else _kinds.of(cls)
 
     def kinds_of(self, values: Iterable[AnyObject]) -> list[int]:
         """The kind of each of these values."""
-        return self._looked_up(list(map(type, values)), self._plain)
+        return self._looked_up(list(map(type, values)), _kinds.plain)
 
     def finds_of(self, values: Iterable[AnyObject]) -> list[int]:
         """The same for tensors, modules, exceptions, generators and optimizers; anything else counts as an atom."""
-        return self._looked_up(list(map(type, values)), self._plain_finds)
+        return self._looked_up(list(map(type, values)), _kinds.finds)
 
     def of_interest(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """Those of these pairs whose second value is of interest."""

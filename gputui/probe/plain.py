@@ -13,15 +13,13 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
-from itertools import chain, repeat
+from itertools import repeat
 from operator import is_
 from typing import Any
 
 from gputui.probe.torch_types import AnyObject
 
 _referent: Callable[[Any], object] = weakref.ref.__call__
-_subclasses: Callable[[type], list[type]] = type.__subclasses__
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
@@ -36,59 +34,59 @@ text: Callable[[Any], str] = str.__str__
 
 
 READ_AGAIN_EVERY = 8
-"""How often metaclasses are read again although there are no others: a program may change one."""
+"""How often metaclasses are read again that were plain: a program may change one."""
 
 
 class _Metaclasses:
-    """The metaclasses of the process that say themselves how their classes are hashed and compared."""
+    """The metaclasses that were met, and whether they say themselves how their classes are hashed and compared.
+
+    They are told by their ids, as hashing one could run code of its own metaclass.
+    """
 
     def __init__(self) -> None:
-        self.own_way: AbstractSet[type] = frozenset()
-        self.are_plain = True
-        """Whether the metaclasses themselves can be hashed."""
-        self._known: list[weakref.ref[type]] = []
+        self._plain: dict[int, weakref.ref[type]] = {}
+        """Those that leave it to `type`, by their id."""
+        self._idents = {id(type)}
+        """Their ids, and that of `type`."""
+        self._own_way: set[int] = set()
+        """The ids of the others that this look has met."""
         self._looks = 0
 
     def look(self) -> None:
-        """Find them again: the program may have made others."""
-        metaclasses = _below(type)
+        """Forget those that are gone, whose ids recur, and those that the program may have changed."""
         self._looks += 1
-        is_known = len(metaclasses) == len(self._known) and all(map(is_, metaclasses, map(_referent, self._known)))
-        if is_known and self._looks % READ_AGAIN_EVERY:
-            return
-        self._known = list(map(weakref.ref, metaclasses))
-        lines = list(map(mro_of, metaclasses))
-        bases = list(chain(*lines))
-        deciding = {ident for ident, base in dict(zip(map(id, bases), bases)).items() if _decides(base)}
-        idents = {id(cls) for cls, line in zip(metaclasses, lines) if not deciding.isdisjoint(map(id, line))}
-        self.are_plain = idents.isdisjoint(map(id, map(type, metaclasses)))
-        self.own_way = frozenset(cls for cls in metaclasses if id(cls) in idents) if self.are_plain else frozenset()
+        self._own_way.clear()
+        is_due = self._looks % READ_AGAIN_EVERY == 0
+        for ident, reference in list(self._plain.items()):
+            if is_due or _referent(reference) is None:
+                del self._plain[ident]
+                self._idents.discard(ident)
+
+    def are_plain(self, classes: Iterable[type]) -> bool:
+        """Whether these classes can be hashed and compared without running code of the program."""
+        metaclasses = list(map(type, classes))
+        if self._idents.issuperset(map(id, metaclasses)):
+            return True
+        met = dict(zip(map(id, metaclasses), metaclasses))
+        for ident in met.keys() - self._idents - self._own_way:
+            if any(map(_decides, mro_of(met[ident]))):
+                self._own_way.add(ident)
+            else:
+                self._plain[ident] = weakref.ref(met[ident])
+                self._idents.add(ident)
+        return self._own_way.isdisjoint(met)
 
 
 _metaclasses = _Metaclasses()
 look_at_metaclasses = _metaclasses.look
 """Call this at the beginning of a look: `are_plain` relies on it."""
-
-
-def _below(cls: type) -> list[type]:
-    """All classes derived from one; a class is there as often as there are ways to it."""
-    level = list(_subclasses(cls))
-    derived = list(level)
-    while level:
-        level = list(chain.from_iterable(map(_subclasses, level)))
-        derived += level
-    return derived
+are_plain = _metaclasses.are_plain
 
 
 def _decides(base: type) -> bool:
     """Whether a base of a metaclass says how classes are hashed or compared."""
     namespace = namespace_of(base)
     return base is not type and base is not object and ("__hash__" in namespace or "__eq__" in namespace)
-
-
-def are_plain(classes: Iterable[type]) -> bool:
-    """Whether these classes can be hashed and compared without running code of the program."""
-    return _metaclasses.are_plain and _metaclasses.own_way.isdisjoint(map(type, classes))
 
 
 def has_plain_names(namespace: dict[Any, Any]) -> bool:

@@ -1,24 +1,14 @@
-"""The program's Python stacks: the variables of every thread's frames, read without leaving a trace.
-
-`frame.f_locals` must not be used before Python 3.13. It copies every local into a dictionary that the frame keeps, so a
-tensor that the program deletes would stay alive, and a dictionary that the program got from `locals()` would change.
-There, the variables are read from the frame's own memory.
-"""
+"""The program's Python stacks: every thread's frames, the variables they lead to, and what the threads are doing."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import sys
 import threading
-from array import array
 from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, repeat
 from opcode import opmap
-from struct import unpack
 from types import (
-    CellType,
     CodeType,
     FrameType,
     FunctionType,
@@ -30,8 +20,9 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from gputui.probe import plain
+from gputui.probe.frame_variables import CO_OPTIMIZED, variables_of
 
-CO_OPTIMIZED, CO_VARARGS = 0x1, 0x4
+CO_VARARGS = 0x4
 PROBE = "gputui.probe"
 NOTEBOOK_LIBRARIES = frozenset({"IPython", "ipykernel", "traitlets"})
 """What runs the cells of a notebook: its variables lead to the program's by names that nobody has written."""
@@ -58,18 +49,6 @@ class Running(NamedTuple):
     variables: dict[str, Any]
 
 
-class FrameLayout(NamedTuple):
-    """Offsets in bytes. The frame object has the address of its data at `pointer`; the other offsets are in that data.
-
-    If `pointer` is None, the frame object itself has the data.
-    """
-
-    pointer: int | None
-    code: int
-    globals: int
-    variables: int
-
-
 _TYPES_WITHOUT_DATA = (
     *(FunctionType, property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType),
     *(str, int, float, bool, type(None)),
@@ -78,23 +57,16 @@ _TYPES_WITHOUT_DATA = (
 _WITHOUT_DATA = frozenset(_TYPES_WITHOUT_DATA)
 PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages."""
-POINTER = ctypes.sizeof(ctypes.c_void_p)
-FRAME_LAYOUTS = {
-    (3, 8): FrameLayout(pointer=None, code=32, globals=48, variables=360),
-    (3, 9): FrameLayout(pointer=None, code=32, globals=48, variables=360),
-    (3, 10): FrameLayout(pointer=None, code=32, globals=48, variables=352),
-    (3, 11): FrameLayout(pointer=24, code=32, globals=8, variables=72),
-    (3, 12): FrameLayout(pointer=24, code=0, globals=24, variables=72),
-}
-"""From CPython's frameobject.h and pycore_frame.h on 64-bit machines; verified on each frame before use."""
-OBJECTS_AT_ONCE = 64
-_Objects = ctypes.py_object * OBJECTS_AT_ONCE
 
 
 def running() -> list[Running]:
     """Every thread's frames from the outermost inwards, without the probe's own."""
-    frames = _outermost_first()
-    return [Running(frame, variables(frame) if frame.f_code.co_flags & CO_OPTIMIZED else {}) for frame in frames]
+    return with_variables(_outermost_first())
+
+
+def with_variables(frames: list[FrameType]) -> list[Running]:
+    """These frames with their variables."""
+    return list(map(Running, frames, variables_of(frames)))
 
 
 def namespaces(
@@ -200,62 +172,6 @@ def _is_destructor(running: Running) -> bool:
 def _is_dead(value: object) -> bool:
     """Whether this is a weak reference to an object that is gone, as the callback of a weak reference gets."""
     return issubclass(type(value), ref) and ref.__call__(value) is None  # type: ignore[arg-type]
-
-
-def variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a running function and those it uses of enclosing ones; {} if they cannot be read."""
-    if sys.version_info >= (3, 13):
-        return dict(frame.f_locals)  # here a view of the frame, not a copy that it keeps
-    layout = FRAME_LAYOUTS.get(sys.version_info[:2])
-    base = _base(frame, layout) if layout is not None and POINTER == 8 else None
-    if layout is None or base is None:
-        return {}
-    return _read(base + layout.variables, frame.f_code)
-
-
-def can_read_variables() -> bool:
-    """Whether this interpreter's frames can be read: CPython, on a 64-bit machine before 3.13."""
-    probe = sys.implementation.name
-    return probe == "cpython" and (sys.version_info >= (3, 13) or variables(sys._getframe()).get("probe") is probe)
-
-
-def _base(frame: FrameType, layout: FrameLayout) -> int | None:
-    """The address that the layout's offsets count from; None unless the code and globals there are the frame's own."""
-    base = id(frame) if layout.pointer is None else _word(id(frame) + layout.pointer)
-    if base is None or _word(base + layout.code) != id(frame.f_code):
-        return None
-    return base if _word(base + layout.globals) == id(frame.f_globals) else None
-
-
-def _word(address: int) -> int | None:
-    return ctypes.c_void_p.from_address(address).value
-
-
-def _read(address: int, code: CodeType) -> dict[str, Any]:
-    """The variables whose slots begin at this address, in the order of the slots: those that have a value."""
-    cells = (*code.co_cellvars, *code.co_freevars)
-    names = code.co_varnames
-    if cells:  # an argument that is a cell keeps its place among the arguments since Python 3.11
-        names += (*[name for name in cells if name not in names],) if sys.version_info >= (3, 11) else cells
-    slots = unpack(f"{len(names)}P", ctypes.string_at(address, len(names) * POINTER))
-    pointers = array("Q", filter(None, slots))
-    first, length = pointers.buffer_info()
-    values: list[Any] = []
-    for start in range(0, length, OBJECTS_AT_ONCE):
-        values += _Objects.from_address(first + start * POINTER)[: length - start]
-    found = dict(zip(compress(names, slots), values))
-    for name in cells:
-        value = found.get(name)
-        if type(value) is CellType:
-            del found[name]
-            if is_filled(value):
-                found[name] = value.cell_contents
-    return found
-
-
-def is_filled(cell: CellType) -> bool:
-    """Whether the variable of a closure's cell has a value."""
-    return bool(gc.get_referents(cell))
 
 
 def _outermost_first() -> list[FrameType]:

@@ -19,6 +19,7 @@ from types import (
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe import plain, stacks
+from gputui.probe.frame_variables import variables
 from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject
 
@@ -93,7 +94,7 @@ def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]
             if not meter.spend():
                 return found
             seen.add(id(frame))
-            found.append(stacks.Running(frame, stacks.variables(frame)))
+            found.append(stacks.Running(frame, variables(frame)))
     return found
 
 
@@ -101,16 +102,13 @@ def of_debuggers(frames: list[stacks.Running], attributes: AttributeReader) -> l
     """The frames that a debugger shows at its prompt and that have ended: after an exception, "post mortem"."""
     seen = {id(frame) for frame, _ in frames}
     shown: list[FrameType] = []
-    for frame, variables in frames:
+    for frame, own_variables in frames:
         if plain.text(frame.f_code.co_name) == "interaction" and plain.text_in(frame.f_globals, "__name__") == "pdb":
-            own = attributes.own_dict(variables.get("self")) or {}
+            own = attributes.own_dict(own_variables.get("self")) or {}
             entries = dict.get(own, "stack")
             shown += [entry[0] for entry in entries if type(entry) is tuple] if type(entries) is list else []
     ended = [frame for frame in shown if type(frame) is FrameType and id(frame) not in seen]
-    return [
-        stacks.Running(frame, stacks.variables(frame) if frame.f_code.co_flags & stacks.CO_OPTIMIZED else {})
-        for frame in ended[-FRAMES_AT_MOST:]
-    ]
+    return stacks.with_variables(ended[-FRAMES_AT_MOST:])
 
 
 def _tasks() -> Iterator[AnyObject]:
@@ -196,7 +194,7 @@ def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
         Namespace(
             stacks.place(frame.f_code, frame.f_lineno, files),
             is_function=True,
-            variables=stacks.variables(frame),
+            variables=variables(frame),
             code=None if stacks.is_of_library(frame) else frame.f_code,
         )
         for frame in _frames(value)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe import opaque, plain
 from gputui.probe.attributes import AttributeReader, module_dict
+from gputui.probe.frame_variables import is_filled
 from gputui.probe.kinds import (
     FUNCTION,
     MAPPING,
@@ -23,7 +24,6 @@ from gputui.probe.kinds import (
     SEQUENCES,
     TypeClassifier,
 )
-from gputui.probe.stacks import is_filled
 from gputui.probe.torch_types import AnyObject
 
 SAMPLE = 16

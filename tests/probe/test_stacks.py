@@ -2,12 +2,16 @@
 
 import ctypes
 import gc
+import json
+import subprocess
 import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 from gputui.probe import stacks
+from gputui.probe.frame_variables import can_read_variables, variables
 
 
 def no_module_rests(_module):
@@ -20,7 +24,7 @@ class Held:
 
 def test_local_variables_are_read_by_name():
     first, second = Held(), [1]
-    read = stacks.variables(sys._getframe())
+    read = variables(sys._getframe())
     assert read["first"] is first
     assert read["second"] is second
     assert "read" not in read
@@ -30,7 +34,7 @@ def test_arguments_and_cells_are_read():
     outer = Held()
 
     def function(argument, shared, *rest, key=None, **others):
-        read = stacks.variables(sys._getframe())
+        read = variables(sys._getframe())
         assert read["argument"] == 1
         assert read["shared"] is shared
         assert read["rest"] == (3,)
@@ -43,8 +47,8 @@ def test_arguments_and_cells_are_read():
 
 
 def test_a_variable_without_a_value_is_left_out():
-    if stacks.can_read_variables():
-        read = stacks.variables(sys._getframe())
+    if can_read_variables():
+        read = variables(sys._getframe())
     later = 1
     assert "later" not in read
     assert later
@@ -53,7 +57,7 @@ def test_a_variable_without_a_value_is_left_out():
 def test_reading_variables_keeps_no_reference_to_them():
     held = Held()
     alive = weakref.ref(held)
-    assert "held" in stacks.variables(sys._getframe())
+    assert "held" in variables(sys._getframe())
     del held
     assert alive() is None
 
@@ -125,6 +129,15 @@ def test_reading_stacks_leaves_no_garbage():
     garbage = gc.collect()
     gc.enable()
     assert garbage == 0
+
+
+def test_functions_of_other_threads_may_end_while_their_variables_are_read():
+    program = Path(__file__).parent / "programs" / "changing_stacks.py"
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    seen = json.loads(run.stdout)
+    assert {"second", "third", "last", "number"} <= set(seen["names"])
+    assert {"Held", "list", "tuple"} <= set(seen["types"])
 
 
 class Pause(ctypes.Structure):
