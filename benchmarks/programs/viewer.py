@@ -21,6 +21,9 @@ from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.listing import CannotAttachError, attach
 
 INTERVAL_S = 1.0
+BY_KEY_S = 1.0, 3.0
+"""The time between two looks by key, as between automatic ones: right after another, a look costs less, because what it
+reads is still in the processor's caches."""
 START_S = 180.0
 """How long a program may take until it has allocated memory on a device."""
 WARM_UP_S = 5.0
@@ -62,7 +65,7 @@ def looks_by_key(pid: int, count: int) -> Iterator[Look]:
     choose = random.Random(1)
     with attach(pid) as client:
         for _ in range(count):
-            time.sleep(choose.uniform(0.3, 1.0))
+            time.sleep(choose.uniform(*BY_KEY_S))
             yield client.look()
 
 

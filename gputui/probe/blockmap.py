@@ -102,14 +102,21 @@ def describe_map(raw_map: RawMap) -> dict[str, Any]:
 
 
 def live_blocks(described_map: dict[str, Any], at_once: int) -> Iterator[tuple[int, list[Any], list[Any], list[Any]]]:
-    """A device, with the addresses, sizes and requested bytes of live blocks on it; of `at_once` blocks at a time."""
+    """A device, with the addresses, sizes and requested bytes of live blocks on it; of `at_once` blocks at a time.
+
+    In between, the program's threads run.
+    """
     table = described_map["segments"]
     devices, *_, counts = table["values"]
     columns = table["blocks"]["values"][: len(COLUMNS)]
-    first = 0
+    first = in_turn = 0
     for device, group in groupby(zip(devices, counts), itemgetter(0)):
         last = first + sum(map(itemgetter(1), group))
         for start in range(first, last, at_once):
+            if in_turn + min(at_once, last - start) > at_once:
+                sleep(PAUSE_S)
+                in_turn = 0
+            in_turn += min(at_once, last - start)
             *numbers, states = (column[start : min(start + at_once, last)] for column in columns)
             is_live = list(map(LIVE.__eq__, states))
             addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)

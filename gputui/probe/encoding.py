@@ -39,10 +39,10 @@ def size_of(pieces: list[bytes]) -> int:
     return sum(map(len, pieces))
 
 
-def encode_in_pieces(message: dict[str, Any]) -> list[bytes]:
+def encode_in_pieces(message: dict[str, Any] | Encoded) -> list[bytes]:
     """The pieces of `message` as JSON; empties the lists in it."""
     pieces, began, unchecked_bytes = [], thread_time(), 0
-    for piece in _pieces(message):
+    for piece in pieces_of(message):
         pieces.append(piece)
         unchecked_bytes += len(piece)
         if unchecked_bytes > _CHECKED_BYTES:  # reading the clock takes as long as a small piece
@@ -53,11 +53,12 @@ def encode_in_pieces(message: dict[str, Any]) -> list[bytes]:
     return pieces
 
 
-def _pieces(value: Any) -> Iterator[bytes]:  # noqa: ANN401
+def pieces_of(value: Any) -> Iterator[bytes]:  # noqa: ANN401
+    """A value as JSON; empties the lists in it."""
     if isinstance(value, dict) and value:
         for number, (key, part) in enumerate(value.items()):
             yield f"{',' if number else '{'}{dumps(key)}:".encode()
-            yield from _pieces(part)
+            yield from pieces_of(part)
         yield b"}"
     elif type(value) is Encoded:
         yield from value.pieces
@@ -77,7 +78,7 @@ def _list_pieces(items: list[Any]) -> Iterator[bytes]:
         if batch:
             yield dumps(batch, separators=(",", ":"))[1:-1].encode()
         else:
-            yield from _pieces(items.pop())
+            yield from pieces_of(items.pop())
     yield b"]"
 
 

@@ -48,19 +48,10 @@ TRIES = 3
 """How often variables are read that another thread has deleted right before."""
 _Word, _Bytes, _Objects = ctypes.c_uint64, ctypes.c_char * (1 << 20), ctypes.py_object * (1 << 24)
 """Types to read with: of the arrays, only the first elements are read."""
-_WORD = slice(POINTER)
 _code_of, _globals_of, _flags_of = attrgetter("f_code"), attrgetter("f_globals"), attrgetter("co_flags")
 _value_of = attrgetter("value")
 _part_of: Callable[[Any, slice], bytes] = getitem
 _runs = re.compile(b"\x01+").finditer
-
-
-class _Run(NamedTuple):
-    """Slots of one frame that have values, one after another: where they begin in its data, and how many they are."""
-
-    frame: int
-    offset: int
-    length: slice
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
@@ -119,14 +110,19 @@ def _read_variables(idents: list[int], names: list[tuple[str, ...]], layout: Fra
     return [{} for _ in names]
 
 
-def _runs_of(idents: list[int], names: list[tuple[str, ...]], are_filled: bytes, offset: int) -> Iterator[_Run]:
-    """Where values are, given for all slots whether they have one."""
+def _runs_of(
+    idents: list[int], names: list[tuple[str, ...]], are_filled: bytes, offset: int
+) -> Iterator[tuple[int, int, slice]]:
+    """Slots that have values, one after another: the id of their frame, where they begin in its data, and how many.
+
+    `are_filled` says of all slots whether they have one.
+    """
     first = 0
     for ident, own in zip(idents, names):
         last = first + len(own)
         for run in _runs(are_filled, first, last):
             start, end = run.span()
-            yield _Run(ident, offset + (start - first) * POINTER, slice(end - start))
+            yield ident, offset + (start - first) * POINTER, slice(end - start)
         first = last
 
 
@@ -139,14 +135,12 @@ def _places(frames: Iterable[int], offsets: Iterable[int], layout: FrameLayout) 
 
 def _are_known(frames: list[FrameType], codes: list[CodeType], layout: FrameLayout) -> Iterable[bool]:
     """Whether the frames' data has the code and the globals that they say."""
-    idents = list(map(id, frames))
-    has_code = map(eq, _words(idents, layout.code, layout), map(id, codes))
-    has_globals = map(eq, _words(idents, layout.globals, layout), map(id, map(_globals_of, frames)))
+    width = max(layout.code, layout.globals) // POINTER + 1
+    begins = _places(map(id, frames), repeat(0), layout)
+    words = array("Q", _read(begins, repeat(slice(width * POINTER))))
+    has_code = map(eq, words[layout.code // POINTER :: width], map(id, codes))
+    has_globals = map(eq, words[layout.globals // POINTER :: width], map(id, map(_globals_of, frames)))
     return map(and_, has_code, has_globals)
-
-
-def _words(idents: list[int], offset: int, layout: FrameLayout) -> array[int]:
-    return array("Q", _read(_places(idents, repeat(offset), layout), repeat(_WORD)))
 
 
 def _read(addresses: Iterable[int], parts: Iterable[slice]) -> bytes:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Callable, Dict
 
 from gputui.probe.batches import Batch, Placed, beside_batches
-from gputui.probe.encoding import Encoded
+from gputui.probe.encoding import Encoded, pieces_of
 
 LASTING = frozenset({"parameter", "gradient", "buffer", "optimizer_state"})
 """The categories whose entries do not change once a look is over; their entries are the same in the next look."""
@@ -23,13 +23,13 @@ SEGMENTS_AT_MOST = 2_000
 """How many texts are kept: some 5 MB of host memory for storages."""
 BATCH_AT_MOST = 4096
 """The storages of a larger batch have texts of their own: one text of all takes too long to make at once."""
-SHORT = ("statistics", "settings")
-"""The fields of a message that one call encodes in no time."""
+SHORT = ("type", "time", "statistics", "settings", "problems")
+"""The fields of a message that one call encodes in no time; each message has a type."""
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
-_OF_THE_PROBE = ("by_address", "is_brief")
-"""The fields of an inventory that are not sent, beside its batches."""
+_NOT_SENT = frozenset({"storages", "batches", "by_address", "is_brief"})
+"""The fields of an inventory that are not sent, or not as they are."""
 _GONE_AT_MOST = 16
 """How many texts of storages that are gone may stay in a small program, so that not every look sorts them out."""
 
@@ -158,28 +158,30 @@ def _values(values: list[list[Any]]) -> Iterator[bytes]:
     yield b"]]"
 
 
-def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> dict[str, Any]:
-    """The message with its statistics, inventory and map as JSON already; the blocks of the map are emptied."""
+def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> Encoded:
+    """A message whose inventory and map are JSON where they were sent before; the blocks of the map are emptied."""
     known = known or KnownTexts()
+    short = {name: message[name] for name in SHORT if name in message}
+    long = {name: value for name, value in message.items() if name not in short}
     inventory, layout = message.get("inventory"), message.get("map")
-    batches = inventory.pop("batches", []) if inventory else []
     if inventory:
-        for name in _OF_THE_PROBE:
-            inventory.pop(name, None)
-    for name in SHORT:
-        if name in message:
-            message[name] = Encoded([_encode(message[name]).encode()])
-    if inventory:
-        message["inventory"] = _with_long(inventory, "storages", known.storages(inventory["storages"], batches))
+        batches = inventory.get("batches", [])
+        others = {name: value for name, value in inventory.items() if name not in _NOT_SENT}
+        long["inventory"] = _with_long(others, {"storages": known.storages(inventory["storages"], batches)})
     if layout:
-        message["map"] = _with_long(layout, "segments", known.segments(layout["segments"]))
-    return message
+        others = {name: value for name, value in layout.items() if name != "segments"}
+        long["map"] = _with_long(others, {"segments": known.segments(layout["segments"])})
+    return _with_long(short, long)
 
 
-def _with_long(fields: dict[str, Any], name: str, long: Encoded | list[dict[str, Any]]) -> Encoded | dict[str, Any]:
-    """These fields with a long one among them as JSON; the others are encoded in one call."""
-    if not isinstance(long, Encoded):
-        return fields
-    short = {field: value for field, value in fields.items() if field != name}
-    start = _encode({**short, name: None}).rpartition("null")[0].encode()
-    return Encoded(chain([start], long.pieces, [b"}"]))
+def _with_long(short: dict[str, Any], long: dict[str, Any]) -> Encoded:
+    """An object of these fields: the short ones are encoded in one call."""
+    return Encoded(_fields(short, long))
+
+
+def _fields(short: dict[str, Any], long: dict[str, Any]) -> Iterator[bytes]:
+    yield _encode(short)[:-1].encode()
+    for name, value in long.items():
+        yield f",{_encode(name)}:".encode()
+        yield from pieces_of(value)
+    yield b"}"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from itertools import compress
 from operator import itemgetter, not_
-from time import sleep
 from typing import Any
 
 from gputui.probe.batches import Batches, beside_batches
 from gputui.probe.blockmap import live_blocks
-from gputui.probe.encoding import PAUSE_S
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.known_sizes import WORKSPACE
 from gputui.probe.lasting import Lasting
@@ -148,7 +146,6 @@ class Memory:
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = unnamed_bytes = workspace_bytes = 0
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
-            sleep(PAUSE_S)  # lets the program's threads run
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
@@ -168,7 +165,6 @@ def _live_bytes(described_map: dict[str, Any] | None) -> dict[int, int]:
     """What was requested for each live block, by address."""
     live_bytes: dict[int, int] = {}
     for _, addresses, _, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN) if described_map else ():
-        sleep(PAUSE_S)  # lets the program's threads run
         live_bytes.update(zip(addresses, requested_bytes))
     return live_bytes
 

@@ -61,6 +61,8 @@ class ModelStates:
         """The names of the modules that own a parameter, by its id: several for a tied weight."""
         self._learned: list[Learned] = []
         """What the modules so far say of parameters, by parts."""
+        self._are_names_merged = False
+        """Whether names and shapes are those of `Batches.merged`, which must not change."""
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
 
@@ -108,8 +110,8 @@ class ModelStates:
     def _know(self, parts: list[Learned]) -> None:
         """Know what these parts of the modules say of parameters."""
         merged = self._batches.merged(parts, _merged)
-        self._names, self._modules = merged.names.copy(), merged.modules
-        self._half_shapes = merged.half_shapes.copy()
+        self._names, self._modules, self._half_shapes = merged
+        self._are_names_merged = True
 
     def _named_once(self, parameters: list[Tensor]) -> list[Tensor]:
         """Those of these parameters that have a name, each once."""
@@ -202,6 +204,9 @@ class ModelStates:
             self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
     def record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
+        if self._are_names_merged:  # which the next look has, too
+            self._names, self._half_shapes = self._names.copy(), self._half_shapes.copy()
+            self._are_names_merged = False
         self._names[id(tensor)] = name
         entry = self._ledger.record_again(tensor, category, name)
         if entry is not None and self._element_size(tensor) == HALF_BYTES:
