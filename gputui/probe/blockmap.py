@@ -113,11 +113,12 @@ def live_blocks(described_map: dict[str, Any], at_once: int) -> Iterator[tuple[i
     for device, group in groupby(zip(devices, counts), itemgetter(0)):
         last = first + sum(map(itemgetter(1), group))
         for start in range(first, last, at_once):
-            if in_turn + min(at_once, last - start) > at_once:
+            end = min(start + at_once, last)
+            if in_turn + end - start > at_once:
                 sleep(PAUSE_S)
                 in_turn = 0
-            in_turn += min(at_once, last - start)
-            *numbers, states = (column[start : min(start + at_once, last)] for column in columns)
+            in_turn += end - start
+            *numbers, states = (column[start:end] for column in columns)
             is_live = list(map(LIVE.__eq__, states))
             addresses, size_bytes, requested_bytes = (list(compress(column, is_live)) for column in numbers)
             yield device, addresses, size_bytes, requested_bytes

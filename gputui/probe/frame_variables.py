@@ -45,7 +45,7 @@ FRAME_LAYOUTS = {
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 _LAYOUT = FRAME_LAYOUTS.get(sys.version_info[:2]) if POINTER == 8 else None
 TRIES = 3
-"""How often variables are read that another thread has deleted right before."""
+"""How often the variables of all frames are read together while another thread deletes some: then each frame alone."""
 _Word, _Bytes, _Objects = ctypes.c_uint64, ctypes.c_char * (1 << 20), ctypes.py_object * (1 << 24)
 """Types to read with: of the arrays, only the first elements are read."""
 _code_of, _globals_of, _flags_of = attrgetter("f_code"), attrgetter("f_globals"), attrgetter("co_flags")
@@ -93,8 +93,9 @@ def is_filled(cell: CellType) -> bool:
 def _read_variables(idents: list[int], names: list[tuple[str, ...]], layout: FrameLayout) -> list[dict[str, Any]]:
     """The variables that have a value, by name, of the frames with these ids and the names of their slots.
 
-    Another thread may run between two instructions of Python, and end a function or delete a variable. So one call of C
-    finds which slots have values, and one other takes these, by way of the frame, whose data moves when it ends.
+    Another thread may run between two instructions of Python, and return from a function or delete a variable. So one
+    call of C finds the slots that have values, and a second one takes the values. Both start from the frames, as the
+    data of a frame moves when its function returns.
     """
     for _ in range(TRIES):
         sizes = list(map(slice, map(POINTER.__mul__, map(len, names))))
@@ -107,7 +108,9 @@ def _read_variables(idents: list[int], names: list[tuple[str, ...]], layout: Fra
             continue
         values, filled = chain.from_iterable(parts), iter(are_filled)
         return [dict(zip(compress(own, filled), values)) for own in names]
-    return [{} for _ in names]
+    if len(names) == 1:
+        return [{}]
+    return [_read_variables([ident], [own], layout)[0] for ident, own in zip(idents, names)]
 
 
 def _runs_of(

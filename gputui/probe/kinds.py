@@ -84,18 +84,18 @@ class _Kinds:
         """The place of each base in the table: the first of those that a class has says what its values are."""
 
     def begin(self, torch: Torch) -> None:
-        """A look begins: begin anew if PyTorch is another, or if asyncio is new, whose types have a kind, too."""
+        """A look begins: forget everything if the table is another, as asyncio was imported, or another PyTorch."""
         made_from = torch, "_asyncio" in sys.modules
         if made_from == self._made_from:
             return
-        self._made_from = made_from
+        table = _table(torch)  # first: it fails while PyTorch is being imported
         self.forget_passing()
         self.plain.clear()
         self.finds.clear()
         self._known = {id(object): (object, ATOM)}
-        table = _table(torch)
         self._kinds = [kind for kind, _ in table]
         self._ranks = {id(base): rank for rank, (_, bases) in reversed(list(enumerate(table))) for base in bases}
+        self._made_from = made_from
 
     def of(self, cls: type) -> int:
         known = self._known.get(id(cls))

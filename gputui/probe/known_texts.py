@@ -159,7 +159,7 @@ def _values(values: list[list[Any]]) -> Iterator[bytes]:
 
 
 def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> Encoded:
-    """A message whose inventory and map are JSON where they were sent before; the blocks of the map are emptied."""
+    """A message whose inventory and map are JSON where they were sent before; empties the blocks of the map."""
     known = known or KnownTexts()
     short = {name: message[name] for name in SHORT if name in message}
     long = {name: value for name, value in message.items() if name not in short}

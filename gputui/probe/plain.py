@@ -74,7 +74,7 @@ class _Metaclasses:
             else:
                 self._plain[ident] = weakref.ref(met[ident])
                 self._idents.add(ident)
-        return self._own_way.isdisjoint(met)
+        return self._idents.issuperset(met)
 
 
 _metaclasses = _Metaclasses()

@@ -1,11 +1,12 @@
 """The owners in an inventory, checked against what a real training program knows about its own tensors."""
 
 import re
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from gputui.probe.inventory import take_inventory
+from gputui.probe.kinds import ATOM, MODULE, TENSOR, TypeClassifier, forget_passing_classes
 
 pytestmark = pytest.mark.every_torch
 
@@ -102,6 +103,22 @@ def test_a_partly_imported_torch_is_left_alone():
     inventory = take_inventory(ModuleType("torch"))
     assert inventory["storages"] == []
     assert inventory["problems"] == ["PyTorch is still being imported."]
+
+
+def test_types_are_told_apart_after_a_look_that_came_too_early():
+    class Tensor:
+        """Stands for PyTorch's."""
+
+    parts = {
+        "nn": SimpleNamespace(Module=type("Module", (), {})),
+        "optim": SimpleNamespace(Optimizer=type("O", (), {})),
+    }
+    torch = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(_autograd=SimpleNamespace()), nn=None, optim=None)
+    with pytest.raises(AttributeError):
+        TypeClassifier(torch)
+    vars(torch).update(parts)
+    assert TypeClassifier(torch).kinds_of([Tensor(), parts["nn"].Module(), 1]) == [TENSOR, MODULE, ATOM]
+    forget_passing_classes()
 
 
 def without_lines(names):
