@@ -14,7 +14,7 @@ from gputui.inject import process_facts, refusals, tracer_process
 from gputui.inject.by_gdb import GdbPlan
 from gputui.inject.checks import Target
 from gputui.inject.images import Memory
-from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, STATE, State
+from gputui.inject.machine_code import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
 from gputui.inject.pending_call import Queued
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.tracer_process import HelperError, ScriptHelper
@@ -57,20 +57,21 @@ class Loading(Protocol):
 
 
 class PendingCall:
-    """A probe that the interpreter loads by a pending call."""
+    """A probe that the interpreter loads by a pending call; `region` is the address of its data in the process."""
 
     def __init__(self, pid: int, queued: Queued) -> None:
         self.pid = pid
         self.stopped_at = queued.stopped_at
         self.stopped_s = queued.stopped_s
-        self._data = queued.data
+        self.region = queued.data
+        self._code = queued.code
 
     def progress(self) -> Progress:
         """How far it is, read from the process's memory; raises OSError once the process has ended."""
         try:
             with Memory(self.pid) as memory:
-                state = memory.word(self._data + STATE) & 0xFFFFFFFF
-                report = memory.read(self._data + REPORT_AT, REPORT_BYTES).partition(b"\0")[0]
+                state = self._state(memory)
+                report = memory.read(self.region + REPORT_AT, REPORT_BYTES).partition(b"\0")[0]
         except OSError:
             os.stat(f"/proc/{self.pid}")
             return Progress(Phase.LOADED)  # the region is gone
@@ -85,8 +86,14 @@ class PendingCall:
     def withdraw(self) -> None:
         """Have the main thread drop the call when it comes to it."""
         with Memory(self.pid, is_writable=True) as memory, suppress(OSError):  # the region is gone: it has come to it
-            if memory.word(self._data + STATE) & 0xFFFFFFFF == State.QUEUED:
-                memory.write(self._data + STATE, State.WITHDRAWN.to_bytes(4, "little"))
+            if self._state(memory) == State.QUEUED:
+                memory.write(self.region + STATE, State.WITHDRAWN.to_bytes(4, "little"))
+
+    def _state(self, memory: Memory) -> int:
+        """One of `State`; raises OSError once the region is gone, even if the program has mapped memory there since."""
+        if (memory.word(self.region + CODE), memory.word(self.region + NAME)) != (self._code, self.region + NAME_AT):
+            raise OSError(f"other memory at {self.region:#x}")
+        return memory.word(self.region + STATE) & 0xFFFFFFFF
 
 
 class Script:

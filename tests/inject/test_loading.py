@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputui.inject.images import mappings
+from gputui.inject.loading import PendingCall, Phase
 from gputui.sources.probe import listing, loading, main_thread_place
 from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of_main_thread
 from tests.attach.children import Child, Python, wait_until
@@ -127,6 +128,40 @@ def test_a_withdrawn_probe_never_starts(python: Python, monkeypatch: pytest.Monk
     with pytest.raises(listing.NoProbeError):
         listing.attach(child.pid)
     ended_undisturbed(child)
+
+
+def test_memory_that_the_program_maps_where_the_probe_came_in_is_not_taken_for_it(python: Python) -> None:
+    child = python.start(
+        """
+        import ctypes, sys
+        MAP_PRIVATE, MAP_FIXED_NOREPLACE, MAP_ANONYMOUS = 0x2, 0x100000, 0x20
+        library = ctypes.CDLL(None)
+        library.mmap.restype = ctypes.c_void_p
+        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        print("ready", flush=True)
+        at = int(sys.stdin.readline())
+        flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
+        memory = library.mmap(at, 0x10000, 3, flags, -1, 0)
+        words = (ctypes.c_uint64 * 0x2000).from_address(memory)
+        words[:] = [1] * len(words)  # as a probe that is queued
+        print("mapped", memory == at, flush=True)
+        sys.stdin.readline()
+        print("changed", set(words) != {1}, flush=True)
+        """
+    )
+    child.expect("ready")
+    under_way = loading.load(loading.check(child.pid), is_asleep=True)
+    assert isinstance(under_way, PendingCall)
+    wait_until(lambda: not traces(child.pid), "the end of the way in")
+    child.say(str(under_way.region))
+    assert child.expect("mapped") == "True"
+    assert under_way.progress().phase is Phase.LOADED
+    under_way.withdraw()
+    with child.attach() as client:
+        client.look()
+    child.say("end")
+    assert child.expect("changed") == "False"
+    assert (child.ended(), child.errors) == (0, "")
 
 
 def test_the_place_of_a_main_thread_that_does_not_come_back_is_named(
