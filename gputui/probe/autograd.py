@@ -109,6 +109,7 @@ class Graph:
         self._found = 0
         """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
+        self._of_functions: list[Packed] = []
         self._seen: dict[int, Any] = {}
         self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
 
@@ -166,13 +167,24 @@ class Graph:
         if plan.operation == LEAF:
             self.leaves[id(node)] = node.variable
         elif plan.is_python:
-            self._packed.append(Packed(node, list(self._attributes.read(node).values())))
+            self._of_functions.append(Packed(node, list(self._attributes.read(node).values())))
         else:
             (self.embeddings if plan.operation == EMBEDDING else self.views).add(id(node))
 
-    def take_packed(self) -> list[Packed]:
-        """What stood in place of tensors in the nodes visited since the last call."""
+    @property
+    def has_functions(self) -> bool:
+        """Whether custom functions were visited whose `ctx` was not taken yet."""
+        return bool(self._of_functions)
+
+    def take_packed(self, *, with_functions: bool) -> list[Packed]:
+        """What stood in place of tensors in the nodes visited since the last call.
+
+        What custom functions keep on their `ctx` waits for a call `with_functions`.
+        """
         packed, self._packed = self._packed, []
+        if with_functions:
+            packed += self._of_functions
+            self._of_functions = []
         return packed
 
     def copied_from(self, saved: Saved) -> Tensor:

@@ -37,15 +37,39 @@ class BriefInventory(InventoryRun):
             return None
         self._model_states.record_modules(self._memory.trees.named, self._memory.trees.version)
         self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
-        ways = self._find_nearby, self._find_below, self._find_young
-        if not any(self._names_enough_by(find) for find in ways) or self._loose:
-            lasting.end_brief()
+        self._saved.reads_functions = False
+        if not self._names_enough_by(self._find_nearby):
+            self._search_on()
         self._attempt(self._collect_lines)
         return None if self._problems else {**self._fields(), "containers": lasting.containers}
 
     def _is_recalled(self, optimizer: NamedValue) -> bool:
         attributes = self._attributes.read(optimizer.value)
         return self._optimizer_states.is_recalled(optimizer.name, attributes, self._memory.trees.version)
+
+    def _search_on(self) -> None:
+        """Search farther for what has no name yet, but not where that was in vain lately, at this place of the program.
+
+        If all of it does not name nearly all memory, the next inventory is a whole one.
+        """
+        lasting, place, is_enough = self._memory.lasting, self._place(), False
+        in_functions = [self._find_in_functions] if self._saved.has_functions else []
+        searches = [*in_functions, self._find_below, self._find_young]
+        ways = [find for find in searches if lasting.may_try((find.__name__, *place))]
+        for find in ways:
+            before_bytes = self._ledger.device_bytes()
+            is_enough = self._names_enough_by(find)
+            if is_enough:
+                break
+            if self._memory.is_in_vain(before_bytes, self._ledger.device_bytes()):
+                lasting.tried_in_vain((find.__name__, *place))
+        if self._loose or (ways and not is_enough):
+            lasting.end_brief()
+
+    def _place(self) -> tuple[int, int]:
+        """The instruction that the main thread has reached, which is the last one of the list."""
+        frame = self._frames[-1].frame if self._frames else None
+        return (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
 
     def _names_enough_by(self, find: Callable[[], None]) -> bool:
         """Find more tensors and record them; returns whether nearly all memory has a name then."""
@@ -59,6 +83,9 @@ class BriefInventory(InventoryRun):
 
     def _find_nearby(self) -> None:
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, self._meter.part(SEARCH_SHARE))
+
+    def _find_in_functions(self) -> None:
+        self._saved.reads_functions = True
 
     def _find_below(self) -> None:
         self._search.search(self._namespaces, self._meter.part(SEARCH_SHARE))

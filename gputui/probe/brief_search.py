@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, repeat
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from gputui.probe.kinds import TENSOR
 from gputui.probe.meter import Meter
+from gputui.probe.plain import key_text
 from gputui.probe.search import CONTAINERS, REMEMBERED, VariableSearch
 from gputui.probe.stacks import Namespace
+from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, named_inside, size_of
 
 LEVELS_NEARBY = 2
@@ -17,6 +20,13 @@ LEVELS_NEARBY = 2
 NEAR = {TENSOR, *CONTAINERS}
 SHORT = 64
 """Up to so many elements a container has that is read in every look."""
+PAIRS_OF: dict[int, Callable[[Any], Iterable[Any]]] = {
+    id(list): enumerate,
+    id(tuple): enumerate,
+    id(dict): dict.items,
+}
+"""What reads the keys and elements of Python's own containers, by the id of their type."""
+_second = itemgetter(1)
 
 
 class Root(NamedTuple):
@@ -46,8 +56,7 @@ class BriefSearch(VariableSearch):
                     self.tensors.append(named)
                 elif kind in CONTAINERS and depth < LEVELS_NEARBY:
                     containers.setdefault(ident, (named, kind))
-            inside = [item for named, kind in containers.values() for item in self._in_short(named, kind, meter)]
-            level = list(zip(inside, self._classifier.kinds_of(named.value for named in inside)))
+            level = self._in_short(list(containers.values()), meter)
         self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
 
     def _near(self, namespaces: list[Namespace]) -> list[tuple[NamedValue, int]]:
@@ -60,13 +69,34 @@ class BriefSearch(VariableSearch):
         near = compress(rows, map(NEAR.__contains__, kinds))
         return [(NamedValue(*value), kind) for value, kind in near]
 
-    def _in_short(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
-        """What a container holds that is short enough to be read in every look."""
+    def _in_short(self, containers: list[tuple[NamedValue, int]], meter: Meter) -> list[tuple[NamedValue, int]]:
+        """The tensors and containers, with their kinds, in those of these that are short enough for every look."""
+        own, contents, others = [], [], []
+        for named, kind in containers:
+            pairs_of = PAIRS_OF.get(id(type(named.value)))
+            if pairs_of is None:
+                others += self._in_short_other(named, kind, meter)
+            elif 0 < len(named.value) <= SHORT and meter.spend():
+                own.append(named)
+                contents.append(list(pairs_of(named.value)))
+        pairs = list(chain.from_iterable(contents))
+        kinds = self._classifier.kinds_of(map(_second, pairs))
+        holders = chain.from_iterable(map(repeat, own, map(len, contents)))
+        rows = compress(zip(holders, pairs, kinds), map(NEAR.__contains__, kinds))
+        near = [(_element(holder, key, value), kind) for holder, (key, value), kind in rows]
+        return [*near, *zip(others, self._classifier.kinds_of(named.value for named in others))]
+
+    def _in_short_other(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
+        """What a set, a queue or a container of a derived type holds, if it is short."""
         size = size_of(named.value, kind)
         if not size or size > SHORT or self._is_resting(named.value, size) or not meter.spend():
             return []
         contents = self._contents(named.value, kind)
         return [] if contents is None else named_inside(named, contents.items)
+
+
+def _element(holder: NamedValue, key: AnyObject, value: AnyObject) -> NamedValue:
+    return NamedValue(value, f"{holder.name}[{key_text(key)}]", holder.where, holder.keeper)
 
 
 def _below_roots(space: Namespace, roots: frozenset[Root]) -> Iterator[NamedValue]:

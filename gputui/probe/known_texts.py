@@ -25,6 +25,9 @@ BATCH_AT_MOST = 4096
 """The storages of a larger batch have texts of their own: one text of all takes too long to make at once."""
 SHORT = ("type", "time", "statistics", "settings", "problems")
 """The fields of a message that one call encodes in no time; each message has a type."""
+STATES = frozenset({"active_allocated", "active_pending_free", "inactive"})
+"""The states of blocks, which need no escapes."""
+_between = '","'
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
@@ -153,9 +156,14 @@ def _values(values: list[list[Any]]) -> Iterator[bytes]:
         while column:
             part = column[: -_VALUES_AT_ONCE - 1 : -1]
             del column[-_VALUES_AT_ONCE:]
-            yield separator + _encode(part)[1:-1].encode()
+            are_states = type(part[0]) is str and STATES.issuperset(part)
+            yield separator + (_of_states(part) if are_states else _encode(part)[1:-1].encode())
             separator = b","
     yield b"]]"
+
+
+def _of_states(states: list[str]) -> bytes:
+    return f'"{_between.join(states)}"'.encode()
 
 
 def with_texts(message: dict[str, Any], known: KnownTexts | None = None) -> Encoded:

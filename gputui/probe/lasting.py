@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -16,8 +16,14 @@ BRIEF_IN_TURN = 3
 """So many brief inventories follow a whole one."""
 SETTLED_AFTER = 2
 """So many whole inventories in turn must have found no difference that lasts before a brief one is taken."""
+IN_VAIN_AGAIN_AFTER = 3
+"""A search in vain is not repeated in so many brief inventories: C++ has temporary tensors, to which nothing leads."""
+WAYS_AT_MOST = 1024
+"""So many ways of searching are known to be in vain."""
 OTHERS_AT_MOST = 1024
 """With more storages beside those of models, all inventories are whole."""
+NAMES_AT_MOST = 1024
+"""So many containers have a known length."""
 ROOT_FROM_BYTES = 1 << 20
 """With less memory that changes, a variable's objects are not searched in brief inventories."""
 PASSING = frozenset({"activation", "gradient"})
@@ -40,12 +46,14 @@ class Lasting:
         """The variables of functions by which objects led to memory that changes, in the last whole inventory."""
         self._beside: dict[int, dict[str, Any]] = {}
         """The storages of the last whole inventory that belong to no batch, by address."""
-        self._lengths: dict[object, int] = {}
-        """Those of its containers."""
+        self._longest: dict[str, int] = {}
+        """How long containers were at most, by name."""
         self._whole = 0
         """How many whole inventories in turn have found no difference that lasts."""
         self._brief = 0
         """How many brief ones have followed the last whole one."""
+        self._passed_over: dict[Hashable, int] = {}
+        """How many more brief ones pass a way of searching over."""
 
     @property
     def is_brief_due(self) -> bool:
@@ -59,6 +67,19 @@ class Lasting:
     def end_brief(self) -> None:
         """Memory is left that has no name: the next inventory must be a whole one."""
         self._brief = BRIEF_IN_TURN
+
+    def may_try(self, way: Hashable) -> bool:
+        """Whether this brief inventory should search in this way for memory that nothing nearby names."""
+        left = self._passed_over.pop(way, 0)
+        if left > 1:
+            self._passed_over[way] = left - 1
+        return not left
+
+    def tried_in_vain(self, way: Hashable) -> None:
+        """A brief inventory has searched in this way, and found hardly anything."""
+        if len(self._passed_over) > WAYS_AT_MOST:
+            self._passed_over.clear()
+        self._passed_over[way] = IN_VAIN_AGAIN_AFTER
 
     def begin_again(self) -> None:
         """Something has changed that brief inventories do not see: take whole ones for a while."""
@@ -84,6 +105,25 @@ class Lasting:
             self.others = Batch([], [], others)
         self.roots = _roots([storage for address, storage in self._beside.items() if address not in others])
 
+    def note_part(self, inventory: dict[str, Any]) -> None:
+        """Learn from a whole inventory for which there was too little time, so that brief ones may follow it.
+
+        It names nearly all memory together with what earlier ones have found. Large programs may have no others.
+        """
+        if self._has_grown(inventory["containers"]):
+            self.begin_again()
+            return
+        self._brief = 0
+        self._whole += self._whole > 0
+        found = inventory["by_address"]
+        self._keep_others(
+            {
+                address: storage
+                for address, storage in self.others.entries.items()
+                if address in found and _is_same(storage, found[address])
+            }
+        )
+
     def checked(self, inventory: dict[str, Any], live_bytes: Mapping[int, int]) -> None:
         """Take out of a brief inventory what the map shows no more; `live_bytes` are those requested by address."""
         left = dict(inventory["by_address"])
@@ -107,12 +147,19 @@ class Lasting:
             self.others = Batch([], [], others)
 
     def _has_grown(self, containers: list[dict[str, Any]]) -> bool:
-        """Whether a container is longer than in the whole inventory before: what leaks is seen by whole ones only."""
-        before, self._lengths = self._lengths, {}
+        """Whether a container is longer than it ever was: what leaks is seen by whole inventories only.
+
+        Lists that a function fills again and again may be found at any length.
+        """
+        if len(self._longest) > NAMES_AT_MOST:
+            self._longest.clear()
+        is_grown = False
         for container in containers:
-            for key in (container["ident"], container["name"]):
-                self._lengths[key] = container["elements"]
-        return any(before.get(key, length) < length for key, length in self._lengths.items())
+            name, length = container["name"], container["elements"]
+            before = self._longest.get(name, length)
+            is_grown |= before < length
+            self._longest[name] = max(before, length)
+        return is_grown
 
 
 def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -18,6 +18,8 @@ from gputui.probe.suspended import Suspended
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
+IN_VAIN = 0.05
+"""A search that names a smaller share of what had no name was in vain."""
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
@@ -94,6 +96,11 @@ class Memory:
         """Whether nearly all memory that tensors lead to has a name, if these bytes have one."""
         return named_bytes >= NAMED_WELL * (self.requested_bytes - self._workspace_bytes)
 
+    def is_in_vain(self, before_bytes: int, named_bytes: int) -> bool:
+        """Whether a search has found hardly anything of the memory that had no name before it."""
+        unnamed_bytes = self.requested_bytes - self._workspace_bytes - before_bytes
+        return named_bytes - before_bytes < IN_VAIN * unnamed_bytes
+
     @property
     def is_brief_due(self) -> bool:
         """Whether the next look may take from the last ones what these found alike."""
@@ -135,8 +142,8 @@ class Memory:
         self._add_unchanged(inventory, earlier, described_map)
         self.entries = found
         self._of_exceptions = _of_exceptions(inventory)
-        if inventory["is_complete"] and self._named_share >= NAMED_WELL:
-            self.lasting.note(inventory)
+        if self._named_share >= NAMED_WELL and not inventory["is_brief"]:
+            (self.lasting.note if inventory["is_complete"] else self.lasting.note_part)(inventory)
 
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]

@@ -54,11 +54,18 @@ class SavedTensors:
         """By the id of the tensor that each holds."""
         self.in_variables: set[int] = set()
         """The addresses of saved storages that a variable holds as well."""
+        self.reads_functions = True
+        """Whether to search what custom functions keep on their `ctx`: a walk without it leaves that to one with it."""
 
     @property
     def is_readable(self) -> bool:
         """Whether this PyTorch shows what the graph keeps."""
         return self._graph.is_readable
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether walks have left what custom functions keep."""
+        return self._graph.has_functions
 
     @property
     def leaves(self) -> Iterable[Tensor]:
@@ -116,12 +123,17 @@ class SavedTensors:
                     self._roots.setdefault(id(node), variable.label)
                 for saved in self._graph.walk(node, meter, is_thorough=is_thorough):
                     self._record_one(saved)
-            tensors = []
-            for packed in self._graph.take_packed():
-                held = search.held_by(packed.values, meter)
-                for named in held:
-                    self._record_packed(named, id(packed.node))
-                tensors += [named.value for named in held]
+            tensors = self._unpacked(search, meter)
+
+    def _unpacked(self, search: VariableSearch, meter: Meter) -> list[Tensor]:
+        """Record what stands in place of tensors in the nodes that were visited, and return it."""
+        tensors = []
+        for packed in self._graph.take_packed(with_functions=self.reads_functions):
+            held = search.held_by(packed.values, meter)
+            for named in held:
+                self._record_packed(named, id(packed.node))
+            tensors += [named.value for named in held]
+        return tensors
 
     def _record_packed(self, named: NamedValue, node: int) -> None:
         entry = self._ledger.record(named.value, ACTIVATION, CHECKPOINTED)
