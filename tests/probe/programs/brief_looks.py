@@ -8,6 +8,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
+from gputui.probe.brief_search import BriefSearch  # noqa: E402
 from gputui.probe.looks import empty_look  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
 from gputui.probe.torch_reader import TorchReader  # noqa: E402
@@ -21,11 +22,14 @@ class Looks:
 
     def __init__(self):
         self.reader = TorchReader()
+        self.steps = 0
 
-    def take(self):
-        """An inventory, with the owners by address in `owners`."""
+    def take(self, steps=sys.maxsize):
+        """An inventory of at most so many steps, with the owners by address in `owners`."""
         look = empty_look([])
-        self.reader.read(torch, "brief", look, Meter(60), may_walk=False)
+        meter = Meter(60, max_steps=steps)
+        self.reader.read(torch, "brief", look, meter, may_walk=False)
+        self.steps = meter.steps
         self.reader.describe(look)
         assert look["problems"] == look["inventory"]["problems"] == [], look
         inventory = look["inventory"]
@@ -158,6 +162,100 @@ def memory_that_no_variable_near_leads_to_is_searched_for():
     inventory = looks.take()
     assert inventory["is_brief"]
     assert inventory["owners"][holder.inner["second"][0].data_ptr()] == "holder.inner['second'][0]"
+
+
+def whole_after_brief_ones(looks, steps):
+    """The whole inventory that follows brief ones, with time for a part of it."""
+    for _ in range(BRIEF):
+        assert looks.take()["is_brief"]
+    inventory = looks.take(steps)
+    assert not inventory["is_brief"]
+    assert not inventory["is_complete"]
+    return inventory
+
+
+def with_lists(lengths):
+    """A variable for each of these lengths, which holds so many lists of tensors."""
+    return {f"list_{length}": [[torch.ones(8, device="cuda")] for _ in range(length)] for length in lengths}
+
+
+@check
+def brief_looks_go_on_where_whole_ones_lack_time():
+    model, _optimizer = trained()
+    lists = with_lists(range(20, 40))
+    looks = Looks.settled()
+    part = looks.steps // 2
+    for _ in range(3):
+        inventory = whole_after_brief_ones(looks, part)
+        assert inventory["owners"][model.weight.data_ptr()] == "model.weight"
+        assert inventory["owners"][lists["list_39"][38][0].data_ptr()] == "lists['list_39'][38][0]"
+
+
+@check
+def a_list_that_grows_is_seen_where_whole_looks_lack_time():
+    _owners = trained()
+    kept, _lists = [torch.ones(16, device="cuda") for _ in range(8)], with_lists(range(20, 40))
+    looks = Looks.settled()
+    part = looks.steps // 2
+    whole_after_brief_ones(looks, part)
+    kept += [torch.ones(16, device="cuda") for _ in range(8)]
+    whole_after_brief_ones(looks, part)
+    assert not looks.take(part)["is_brief"]
+
+
+@check
+def a_list_that_is_filled_again_and_again_counts_once():
+    _owners = trained()
+    filled, longest = [], 12
+    looks = Looks()
+    kinds = []
+    for length in (5, longest, 4, 8, longest, 3, 9, 1, 6, longest, 2, 7):
+        filled[:] = [torch.ones(16, device="cuda") for _ in range(length)]
+        kinds.append(looks.take()["is_brief"])
+    assert sum(kinds) >= 2 * BRIEF, kinds
+    filled += [torch.ones(16, device="cuda") for _ in range(longest)]
+    after = [looks.take()["is_brief"] for _ in range(BRIEF + 1 + WHOLE)]
+    assert not any(after[-WHOLE:]), after
+
+
+@check
+def a_search_in_vain_is_not_repeated_at_the_same_place():
+    _owners = trained()
+    searches, search = [], BriefSearch.search
+    BriefSearch.search = lambda *arguments: searches.append(1) or search(*arguments)
+    looks, made = Looks.settled(), []
+    try:
+        for _ in range(12):
+            address = torch._C._cuda_cudaCachingAllocator_raw_alloc(1 << 26, 0)  # as C++ does: no tensor leads to it
+            searched = len(searches)
+            made.append(looks.take()["is_brief"] and len(searches) - searched)
+            torch._C._cuda_cudaCachingAllocator_raw_delete(address)
+            while not looks.reader._memory.is_brief_due:
+                looks.take()
+    finally:
+        BriefSearch.search = search
+    assert made == [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0], made
+
+
+@check
+def what_a_custom_function_keeps_is_named():
+    class Keeping(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            ctx.kept = torch.ones(3000, 3000, device="cuda")
+            return value * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    model, _optimizer = trained()
+    looks = Looks.settled()
+    result = Keeping.apply(model(torch.ones(8, 256, device="cuda")))
+    inventory = looks.take()
+    assert inventory["is_brief"]
+    kept = inventory["owners"][result.grad_fn.kept.data_ptr()]
+    assert kept == "kept by a saved-tensor hook", kept
 
 
 run()
