@@ -9,6 +9,7 @@ from gputui.errors import GputuiError
 from gputui.inject.process_facts import ranks_of
 from gputui.output import narrate
 from gputui.sources.probe import listing, loading, never_programs
+from gputui.sources.probe.client import ProbeClient
 
 ONCE_WAITS_S = 60.0
 """How long `--once` waits for a main thread that does not come back to Python."""
@@ -23,6 +24,18 @@ def put_probes_in(pids: list[int], *, is_assumed: bool, limit_s: float | None) -
         raise next(iter(missing.values()))
     for pid in programs:
         loading.put_probe_in(pid, narrate, limit_s)
+
+
+def attached(pid: int, command: str) -> ProbeClient:
+    """The probe of a process, for a command that puts none in; raises GputuiError.
+
+    Where a probe is missing and `gputui attach` would be refused, the error says why, instead of advising it.
+    """
+    try:
+        return listing.attach(pid, command)
+    except listing.NoProbeError:
+        loading.check(pid)
+        raise
 
 
 def ranks_in_place_of(pid: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gputui.commands.attach_loading import attached
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.limits import look_problems
@@ -11,7 +12,6 @@ from gputui.explain.memory_viz import snapshot_file
 from gputui.model.target import Greeting, Look
 from gputui.output import narrate
 from gputui.settings import Settings
-from gputui.sources.probe import listing
 from gputui.units import format_bytes
 
 VIEWER = "https://pytorch.org/memory_viz"
@@ -32,7 +32,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     pid = pid_of(parsed.pid)
     path = Path(parsed.output)
     check_path(path)
-    with listing.attach(pid, parser.prog) as client:
+    with attached(pid, parser.prog) as client:
         look = client.look()
         greeting = client.greeting
     size = _write(path, _file(pid, greeting, look))

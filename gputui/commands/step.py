@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from gputui.commands.attach_loading import attached
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.snapshot import VIEWER, check_path
@@ -81,7 +82,7 @@ def recording_of(pid: int, command: str, *, is_sure: bool) -> RecordedTraces:
 
 def _confirm(pid: int, command: str, *, is_sure: bool) -> None:
     """Fail for a process that cannot be recorded, then ask."""
-    listing.attach(pid, command).close()
+    attached(pid, command).close()
     if not is_sure:
         _ask(pid)
 

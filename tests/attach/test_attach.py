@@ -117,6 +117,20 @@ def test_a_process_without_a_probe_is_refused_with_a_remedy(python: Python) -> N
     assert f"has no probe. To put it in: gputui attach {child.pid} --yes. Start it with `gputui run train.py" in errors
 
 
+@pytest.mark.parametrize("command", ["step", "snapshot"])
+def test_attaching_is_not_advised_where_it_would_be_refused(command: str, tmp_path: Path) -> None:
+    sleeping = subprocess.Popen(["sleep", "600"], env={**os.environ, "GPUTUI_PROBE": "1"})
+    try:
+        words = [sys.executable, "-m", "gputui", command, str(sleeping.pid), "-o", str(tmp_path / "new")]
+        refused = subprocess.run(words, capture_output=True, text=True, check=False)
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+    assert refused.returncode == 1
+    assert "--yes" not in refused.stderr
+    assert "sleep" in refused.stderr, refused.stderr
+
+
 def test_a_zombie_and_a_missing_process_are_refused_with_a_reason() -> None:
     gone = subprocess.Popen(["true"])
     assert "has ended: only its exit status is left" in _after_exit(gone)
