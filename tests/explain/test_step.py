@@ -157,6 +157,18 @@ def test_kinds_come_from_birth_and_death() -> None:
     assert step.bytes_by_kind(last.first)[Kind.GRADIENT] == 8 * MIB
 
 
+def test_what_the_optimizer_computes_at_the_end_of_a_trace_is_no_state() -> None:
+    recording = training(3)
+    recording.name(
+        recording.alloc(6, "optimizer"), "optimizer.state[model.fc.weight].exp_avg", Category.OPTIMIZER_STATE
+    )
+    recording.alloc(5, "optimizer")
+    step = step_of(recording.trace(), recording.look())
+    assert step is not None
+    kinds = step.bytes_by_kind(len(step.timeline) - 1)
+    assert (kinds[Kind.OPTIMIZER_STATE], kinds[Kind.TEMPORARY]) == (6 * MIB, 5 * MIB)
+
+
 def test_the_names_of_the_look_hold_for_the_same_places_in_other_steps() -> None:
     recording = training(3)
     recording.name(recording.alloc(8, "forward"), "input of LinearBackward0", Category.ACTIVATION, "model.fc")

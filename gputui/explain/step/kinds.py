@@ -121,7 +121,7 @@ class Naming:
         if birth == BEFORE:
             return Kind.OTHER if death == len(self._timeline) else self._kind_of_leaving(death)
         if death == len(self._timeline):
-            return self._staying(self.phase_at(birth))
+            return Kind.TEMPORARY if self._is_in_optimizer_at_end(birth) else self._staying(self.phase_at(birth))
         born, died = self.phase_at(birth), self.phase_at(death)
         is_within = self._run_at(birth) == self._run_at(death)
         if is_within and self._is_left_by_optimizer(birth, death):
@@ -134,6 +134,11 @@ class Naming:
         """The kind of a block that outlives its step; without a backward pass, nothing is saved for one."""
         is_of_inference = born is Phase.FORWARD and not self._has_backward
         return Kind.OTHER if is_of_inference else _BORN_TO_STAY.get(born, Kind.OTHER)
+
+    def _is_in_optimizer_at_end(self, birth: int) -> bool:
+        """Whether the trace ends in the optimizer's step in which a block was born: the look names all states."""
+        is_last = self._run_at(birth) == len(self._phases) - 1
+        return is_last and self.phase_at(birth) is Phase.OPTIMIZER and bool(self.owners)
 
     def _last_birth(self, run: PhaseRun) -> int:
         actions = self._timeline.trace.actions
