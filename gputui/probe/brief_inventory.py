@@ -13,6 +13,7 @@ from typing import Any
 from gputui.probe.brief_search import BriefSearch
 from gputui.probe.inventory_run import SEARCH_SHARE, InventoryRun
 from gputui.probe.kinds import TENSOR, TypeClassifier
+from gputui.probe.saved import BRIEF_SHARES
 from gputui.probe.variables import NamedValue
 
 
@@ -37,7 +38,7 @@ class BriefInventory(InventoryRun):
             return None
         self._model_states.record_modules(self._memory.trees.named, self._memory.trees.version)
         self._namespaces = self._keepers.variables(self._all_frames(self._meter), self._memory.search.is_at_rest)
-        self._saved.reads_functions = False
+        self._saved.reads_functions, self._saved.shares = False, BRIEF_SHARES
         if not self._names_enough_by(self._find_nearby):
             self._search_on()
         self._attempt(self._collect_lines)

@@ -20,6 +20,8 @@ from gputui.probe.variables import NamedValue
 ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
+BRIEF_SHARES = dict.fromkeys(SHARES, 0.8)
+"""The same in a brief inventory, which has little else to do."""
 LEAST_SHARE = 0.2
 """What part of these shares graphs get at least where thousands of tensors have to be recorded after them."""
 CHECKPOINTED = "kept by a saved-tensor hook"
@@ -54,6 +56,7 @@ class SavedTensors:
         """By the id of the tensor that each holds."""
         self.in_variables: set[int] = set()
         """The addresses of saved storages that a variable holds as well."""
+        self.shares = SHARES
         self.reads_functions = True
         """Whether to search what custom functions keep on their `ctx`: a walk without it leaves that to one with it."""
 
@@ -75,7 +78,7 @@ class SavedTensors:
     def record(self, which: str, tensors: list[Tensor], search: VariableSearch, memory: Memory) -> None:
         """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
         roots = list(compress(tensors, self._gradients.require_grad(tensors)))
-        share = SHARES[which] * (self._share_beside(len(search.tensors)) if memory.search.reads_records else 1.0)
+        share = self.shares[which] * (self._share_beside(len(search.tensors)) if memory.search.reads_records else 1.0)
         start = memory.roots_starts.get(which, 0)
         if which == "containers" and roots and memory.is_graph_count_due:
             first = roots[start if start < len(roots) else 0]
