@@ -110,6 +110,7 @@ class Graph:
         """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
         self._of_functions: list[Packed] = []
+        """What custom functions keep on their `ctx`."""
         self._seen: dict[int, Any] = {}
         self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
 

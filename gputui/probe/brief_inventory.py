@@ -68,7 +68,7 @@ class BriefInventory(InventoryRun):
             lasting.end_brief()
 
     def _place(self) -> tuple[int, int]:
-        """The instruction that the main thread has reached, which is the last one of the list."""
+        """The instruction that the main thread has reached: its innermost frame is the last of all frames."""
         frame = self._frames[-1].frame if self._frames else None
         return (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
 

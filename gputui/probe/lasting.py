@@ -108,7 +108,7 @@ class Lasting:
     def note_part(self, inventory: dict[str, Any]) -> None:
         """Learn from a whole inventory for which there was too little time, so that brief ones may follow it.
 
-        It names nearly all memory together with what earlier ones have found. Large programs may have no others.
+        With what earlier ones have found, it names nearly all memory. In a large program, all may be like this one.
         """
         if self._has_grown(inventory["containers"]):
             self.begin_again()
