@@ -76,6 +76,10 @@ class Batches:
         self._merged: Any = None
         """What was made of these parts, each learned with a batch."""
 
+    def has(self, kind: str, version: object) -> bool:
+        """Whether there is a batch of these tensors, whether or not it has changed."""
+        return self._batches.get(kind, (None, None))[0] == version
+
     def unchanged(self, kind: str, version: object, ids: list[int], addresses: list[int]) -> Batch | None:
         """The batch of the last look if these are its tensors; `version` is of what their names were made from."""
         batch = self._of(kind, version, ids)
@@ -101,10 +105,12 @@ class Batches:
         addresses: list[int],
         entries: Mapping[int, Entry],
         learned: object = None,
-    ) -> None:
-        """Keep a batch that was recorded one by one; `entries` may have others, too."""
+    ) -> Batch:
+        """Keep, and return, a batch of these storages; `entries` may have others, too."""
         own = {address: entries[address] for address in addresses if address in entries}
-        self._batches[kind] = version, Batch(ids, addresses, own, learned)
+        batch = Batch(ids, addresses, own, learned)
+        self._batches[kind] = version, batch
+        return batch
 
     def merged(self, parts: list[Any], merge: Callable[[list[Any]], object]) -> Any:  # noqa: ANN401
         """What `merge` makes of these parts, kept as long as they are the same objects."""

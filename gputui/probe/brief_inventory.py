@@ -51,20 +51,23 @@ class BriefInventory(InventoryRun):
     def _search_on(self) -> None:
         """Search farther for what has no name yet, but not where that was in vain lately, at this place of the program.
 
-        If all of it does not name nearly all memory, the next inventory is a whole one.
+        If all of it does not name nearly all memory, the next inventory is a whole one, unless time was lacking.
         """
         lasting, place, is_enough = self._memory.lasting, self._place(), False
         in_functions = [self._find_in_functions] if self._saved.has_functions else []
-        searches = [*in_functions, self._find_below, self._find_young]
+        in_long = [self._find_in_long] if self._nearby.long else []
+        searches = [*in_long, *in_functions, self._find_below, self._find_young]
         ways = [find for find in searches if lasting.may_try((find.__name__, *place))]
         for find in ways:
+            if not self._meter.spend():
+                return
             before_bytes = self._ledger.device_bytes()
             is_enough = self._names_enough_by(find)
             if is_enough:
                 break
-            if self._memory.is_in_vain(before_bytes, self._ledger.device_bytes()):
+            if not self._meter.is_over and self._memory.is_in_vain(before_bytes, self._ledger.device_bytes()):
                 lasting.tried_in_vain((find.__name__, *place))
-        if self._loose or (ways and not is_enough):
+        if self._loose or (ways and not is_enough and not self._meter.is_over):
             lasting.end_brief()
 
     def _place(self) -> tuple[int, int]:
@@ -84,6 +87,9 @@ class BriefInventory(InventoryRun):
 
     def _find_nearby(self) -> None:
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, self._meter.part(SEARCH_SHARE))
+
+    def _find_in_long(self) -> None:
+        self._nearby.search_long(self._ledger.without_owner, self._meter.part(SEARCH_SHARE))
 
     def _find_in_functions(self) -> None:
         self._saved.reads_functions = True

@@ -12,7 +12,7 @@ from gputui.probe.meter import Meter
 from gputui.probe.plain import key_text
 from gputui.probe.search import CONTAINERS, REMEMBERED, VariableSearch
 from gputui.probe.stacks import Namespace
-from gputui.probe.torch_types import AnyObject
+from gputui.probe.torch_types import AnyObject, Tensor
 from gputui.probe.variables import NamedValue, named_inside, size_of
 
 LEVELS_NEARBY = 2
@@ -20,6 +20,8 @@ LEVELS_NEARBY = 2
 NEAR = {TENSOR, *CONTAINERS}
 SHORT = 64
 """Up to so many elements a container has that is read in every look."""
+LONG_PER_STEP = 8
+"""So many elements of a longer one are passed over in the time of one step."""
 PAIRS_OF: dict[int, Callable[[Any], Iterable[Any]]] = {
     id(list): enumerate,
     id(tuple): enumerate,
@@ -41,6 +43,11 @@ class BriefSearch(VariableSearch):
 
     leading = VariableSearch.leading - REMEMBERED
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self.long: list[NamedValue] = []
+        """The lists, tuples and dictionaries nearby that are too long to be read in every look."""
+
     def search_nearby(self, namespaces: list[Namespace], roots: frozenset[Root], meter: Meter) -> None:
         """Take the tensors of these variables, those in their short lists, tuples and dictionaries, and below `roots`.
 
@@ -59,6 +66,19 @@ class BriefSearch(VariableSearch):
             level = self._in_short(list(containers.values()), meter)
         self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
 
+    def search_long(self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter) -> None:
+        """Take the tensors without an owner in the long lists and tuples nearby, as an optimizer makes in its step."""
+        for holder in self.long:
+            elements = list(holder.value) if type(holder.value) in (list, tuple) else []
+            if not meter.spend(1 + len(elements) // LONG_PER_STEP):
+                return
+            are_tensors = map(TENSOR.__eq__, self._classifier.kinds_of(elements))
+            tensors = {id(element): number for number, element in compress(enumerate(elements), are_tensors)}
+            for tensor in without_owner([elements[number] for number in tensors.values()]):
+                if id(tensor) not in self._seen:
+                    self._seen[id(tensor)] = tensor
+                    self.tensors.append(_element(holder, tensors[id(tensor)], tensor))
+
     def _near(self, namespaces: list[Namespace]) -> list[tuple[NamedValue, int]]:
         """The tensors, lists, tuples and dictionaries among these variables, with their kinds; read by columns."""
         variables = [space.variables for space in namespaces]
@@ -76,7 +96,9 @@ class BriefSearch(VariableSearch):
             pairs_of = PAIRS_OF.get(id(type(named.value)))
             if pairs_of is None:
                 others += self._in_short_other(named, kind, meter)
-            elif 0 < len(named.value) <= SHORT and meter.spend():
+            elif len(named.value) > SHORT:
+                self.long.append(named)
+            elif len(named.value) and meter.spend():
                 own.append(named)
                 contents.append(list(pairs_of(named.value)))
         pairs = list(chain.from_iterable(contents))

@@ -11,6 +11,7 @@ modules, optimizers and the autograd graph lead to) or "" (no inventory: the all
 from __future__ import annotations
 
 import sys
+from collections import deque
 from typing import NamedTuple
 
 from gputui.protocol import pauses
@@ -18,7 +19,9 @@ from gputui.protocol import pauses
 RESERVE = 0.3
 """The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
 LARGEST_PART = 0.5
-"""The largest part of a stop for one call. A map that takes longer gets a stop of its own; others are left out."""
+"""The largest part of a stop for one call: what takes longer is left out."""
+MAP_PART = 0.25
+"""A map that takes a larger part of an automatic look's stop gets one of its own: its tensors take longer still."""
 
 EXPECTED_MAP_MS = (0.3, 0.0003)
 """Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
@@ -26,6 +29,8 @@ LISTING_MS = 1e-5
 """Milliseconds of a list of all Python objects per block of Python's memory; there are about four to an object."""
 WALK_MS = 2e-5
 """Milliseconds of the search among all Python objects for users of memory pools, per block of Python's memory."""
+LEARNED_FROM = 3
+"""The median of so many maps predicts the next: without maps nothing is learned, so one slow map must not end them."""
 COLD = 0.1
 """The first map runs code and touches memory for the first time: later ones may cost this fraction of it."""
 
@@ -66,7 +71,7 @@ class Budget:
     """Predicts how long a map takes, and learns from those that were taken."""
 
     def __init__(self) -> None:
-        self._factor = 1.0
+        self._factors: deque[float] = deque([1.0], maxlen=LEARNED_FROM)
         self._is_crowded = False
         self._is_cold = True
 
@@ -78,7 +83,10 @@ class Budget:
         """
         self._is_crowded = by_clock_ms > pause_ms * LARGEST_PART
         factor = took_ms / _expected_ms(blocks)
-        self._factor = max(min(factor, 1.0), factor * COLD) if self._is_cold else factor
+        if self._is_cold:
+            self._factors.clear()
+            factor = max(min(factor, 1.0), factor * COLD)
+        self._factors.append(factor)
         self._is_cold = False
 
     def plan(self, method: str, blocks: int, pause_ms: float, *, is_urgent: bool) -> Plan:
@@ -94,16 +102,17 @@ class Budget:
             method = "walk"
             problems += [NO_SCAN.format(listing_ms)] * is_urgent
         has_map = map_ms <= pause_ms
+        map_part = LARGEST_PART if is_urgent else MAP_PART
         return Plan(
             method,
             has_map=has_map,
-            is_map_apart=has_map and bool(method) and (self._is_crowded or map_ms > pause_ms * LARGEST_PART),
+            is_map_apart=has_map and bool(method) and (self._is_crowded or map_ms > pause_ms * map_part),
             may_walk=is_urgent and walk_ms <= pause_ms * LARGEST_PART,
             problems=tuple(problems),
         )
 
     def _map_ms(self, blocks: int) -> float:
-        return _expected_ms(blocks) * self._factor
+        return _expected_ms(blocks) * sorted(self._factors)[len(self._factors) // 2]
 
 
 def _expected_ms(blocks: int) -> float:

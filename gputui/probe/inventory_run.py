@@ -198,6 +198,8 @@ class InventoryRun:
 
     def _record_owned(self) -> None:
         memory, meter = self._memory, self._meter
+        if not meter.spend():
+            return
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)

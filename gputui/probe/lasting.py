@@ -58,7 +58,7 @@ class Lasting:
     @property
     def is_brief_due(self) -> bool:
         """Whether the next inventory may be a brief one."""
-        return self._whole >= SETTLED_AFTER and self._brief < BRIEF_IN_TURN
+        return self.is_settled and self._brief < BRIEF_IN_TURN
 
     def begin_brief(self) -> None:
         """A brief inventory is taken now."""
@@ -105,17 +105,21 @@ class Lasting:
             self.others = Batch([], [], others)
         self.roots = _roots([storage for address, storage in self._beside.items() if address not in others])
 
-    def note_part(self, inventory: dict[str, Any]) -> None:
+    @property
+    def is_settled(self) -> bool:
+        """Whether a brief inventory may follow a whole one for which there is too little time."""
+        return self._whole >= SETTLED_AFTER
+
+    def note_part(self, containers: list[dict[str, Any]], found: Mapping[int, dict[str, Any]]) -> None:
         """Learn from a whole inventory for which there was too little time, so that brief ones may follow it.
 
-        With what earlier ones have found, it names nearly all memory. In a large program, all may be like this one.
+        In a large program, all may be like this one. `found` are its storages and those of earlier ones by address.
         """
-        if self._has_grown(inventory["containers"]):
+        if self._has_grown(containers):
             self.begin_again()
             return
         self._brief = 0
-        self._whole += self._whole > 0
-        found = inventory["by_address"]
+        self._whole += 1
         self._keep_others(
             {
                 address: storage

@@ -56,10 +56,12 @@ class LookUnderWay:
         """Whether the next stop takes the map."""
         return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None)
 
-    def goes_on_after(self, look: dict[str, Any]) -> bool:
-        """Whether another stop follows the one that has taken `look`."""
+    def goes_on_after(self, look: dict[str, Any], *, may_be_brief: bool) -> bool:
+        """Whether another stop follows the one that has taken `look`; `may_be_brief`: see `TorchReader`."""
         if self.before_map is not None:
             return False
+        if may_be_brief and self.method == "brief" and self.stops == 1 and _is_part_of_whole(look):
+            return True  # a brief one names what changes
         if self.request.is_urgent and not is_complete(look) and self.stops < MAX_PARTS:
             return True
         if self.plan.is_map_apart:
@@ -82,6 +84,11 @@ class LookUnderWay:
 def is_complete(look: dict[str, Any]) -> bool:
     """Whether the inventory, if there is one, has all tensors."""
     return look["inventory"] is None or bool(look["inventory"]["is_complete"])
+
+
+def _is_part_of_whole(look: dict[str, Any]) -> bool:
+    """Whether there was too little time for a whole inventory."""
+    return not is_complete(look) and not look["inventory"]["is_brief"]
 
 
 def let_map_go(look: dict[str, Any]) -> None:

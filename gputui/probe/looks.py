@@ -75,7 +75,8 @@ class LookRunner:
             return None
         taking.add(look["cost"])
         self._learn(look, taking.request.pause_ms)
-        if taking.goes_on_after(look):
+        may_be_brief = self._reader is not None and self._reader.may_be_brief
+        if taking.goes_on_after(look, may_be_brief=may_be_brief):
             if self._reader is not None:
                 self._reader.keep_part(look)
             let_map_go(look)

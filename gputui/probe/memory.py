@@ -65,6 +65,8 @@ class Memory:
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = named_share
+        self._is_in_parts = False
+        """Whether the last look left tensors out that it had no time for."""
         self._workspace_bytes = 0
         """What the workspaces of the last look were requested with: no tensor leads to them."""
 
@@ -104,7 +106,7 @@ class Memory:
     @property
     def is_brief_due(self) -> bool:
         """Whether the next look may take from the last ones what these found alike."""
-        return self._named_share >= NAMED_WELL and self.lasting.is_brief_due
+        return (self._named_share >= NAMED_WELL or self._is_in_parts) and self.lasting.is_brief_due
 
     @property
     def is_scan_due(self) -> bool:
@@ -135,15 +137,23 @@ class Memory:
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
-            self.lasting.begin_again()
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
+        else:
+            self._add_unchanged(inventory, earlier, described_map)
+            self.entries = found
+            self._of_exceptions = _of_exceptions(inventory)
+        self._learn(inventory, has_map=described_map is not None)
+
+    def _learn(self, inventory: dict[str, Any], *, has_map: bool) -> None:
+        """Learn for brief looks from one that was completed."""
+        self._is_in_parts = not inventory["is_complete"]
+        if inventory["is_brief"]:
             return
-        self._add_unchanged(inventory, earlier, described_map)
-        self.entries = found
-        self._of_exceptions = _of_exceptions(inventory)
-        if self._named_share >= NAMED_WELL and not inventory["is_brief"]:
-            (self.lasting.note if inventory["is_complete"] else self.lasting.note_part)(inventory)
+        if self._is_in_parts:
+            self.lasting.note_part(inventory["containers"], self.entries)
+        elif has_map and self._named_share >= NAMED_WELL:
+            self.lasting.note(inventory)
 
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress, repeat
+from operator import attrgetter, is_not
 from typing import NamedTuple, Tuple
 
 from gputui.probe.batches import Batch, Batches
@@ -10,6 +12,7 @@ from gputui.probe.cache_names import is_of_cache
 from gputui.probe.gradients import GradientReader
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule, all_registered, registered
+from gputui.probe.plain import type_name
 from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import Module, Tensor, Torch
 from gputui.probe.wrapped_tensors import tensor_base
@@ -17,12 +20,18 @@ from gputui.probe.wrapped_tensors import tensor_base
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 KV_CACHE = "kv_cache"
 HALF_BYTES = 2
+has_parameters, has_buffers = attrgetter("has_parameters"), attrgetter("has_buffers")
 Owner = Tuple[KnownModule, Module]
 """A known module with the module itself."""
 PARTS, LEAST_PART = 8, 8
 """Modules are recognised in so many parts, of at least so many: FSDP replaces the parameters of one block at a time."""
+PART = 512
+"""So many gradients, or the states of so many parameters, are recognised as a whole: a look may not have time for all
+of a large program."""
 RECALLED_PER_STEP = 8
 """So many tensors of the last look are recognised in the time of one step."""
+ALIKE_PER_STEP = 2
+"""So many gradients that are like their parameters are recorded in the time of one step."""
 
 
 class Learned(NamedTuple):
@@ -71,27 +80,33 @@ class ModelStates:
 
         `version` changes with the names of the modules. What a look has had time for is recognised by the next one.
         """
-        parts = _parts(modules)
         parameters: list[Tensor] = []
-        for number, part in enumerate(parts):
+        for number, part in enumerate(_parts(modules, has_parameters)):
             parameters += self._record_parameters(part, number, version)
         self._know(self._learned)
         self._record_gradients(self._named_once(parameters), version)
-        for number, part in enumerate(parts):
+        for number, part in enumerate(_parts(modules, has_buffers)):
             self._record_buffers(part, number, version)
+
+    def is_known(self, kind: str, version: object) -> bool:
+        """Whether earlier looks have recorded all of these."""
+        return self._batches.has(kind, version)
 
     def is_recalled(self, kind: str, version: object, tensors: list[Tensor]) -> bool:
         """Record all of these as earlier looks did, if they are the same objects; returns whether they are.
 
-        Where their storages are, is not read.
+        Where their storages are, is read only if no look has found them there again.
         """
         batch = self._batches.settled(kind, version, list(map(id, tensors)))
-        if batch is not None:
-            self._ledger.add_batch(batch)
-        return batch is not None
+        if batch is None:
+            return self.recall(kind, version, tensors) is not None
+        self._ledger.add_batch(batch)
+        return True
 
     def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
-        """Record the parameters of these modules; returns them."""
+        """Record the parameters of these modules; returns them, [] where no time is left."""
+        if self._meter.is_over:
+            return []
         tensors = all_registered([module for _, module in owners], "_parameters")
         kind = f"parameters {number}"
         batch = self.recall(kind, version, tensors)
@@ -121,6 +136,8 @@ class ModelStates:
         return [tensor for ident, tensor in by_id.items() if ident in self._names]
 
     def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
+        if self._meter.is_over:
+            return
         kind = f"buffers {number}"
         buffers = all_registered([module for _, module in owners], "_buffers")
         if not buffers or self.recall(kind, version, buffers) is not None:
@@ -133,23 +150,52 @@ class ModelStates:
         self.remember(kind, version, buffers)
 
     def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
-        if not self._reads_gradients:
-            return
-        gradients = self._gradients.of_leaves(parameters)
-        if gradients is None:
+        for first in range(0, len(parameters) if self._reads_gradients else 0, PART):
+            part = parameters[first : first + PART]
+            if not self._meter.spend(1 + len(part) // RECALLED_PER_STEP):
+                return
+            self._record_gradients_of(part, f"gradients from {first}", version)
+
+    def _record_gradients_of(self, parameters: list[Tensor], kind: str, version: object) -> None:
+        found = self._gradients.of_leaves(parameters)
+        if found is None:
             for tensor in parameters:
                 self.record_gradient(tensor, self._names[id(tensor)])
             return
-        owners = [(tensor, own) for tensor, own in zip(parameters, gradients) if own is not None]
-        gradients = [own for _, own in owners]
-        version = (version, *(id(tensor) for tensor, _ in owners)) if len(owners) < len(parameters) else version
-        if self.recall("gradients", version, gradients, has_own_objects=False) is not None:
+        are_there = list(map(is_not, found, repeat(None)))
+        owners, gradients = list(compress(parameters, are_there)), list(compress(found, are_there))
+        version = (version, *map(id, owners)) if len(owners) < len(parameters) else version
+        if self.recall(kind, version, gradients, has_own_objects=False) is not None:
             return
-        for tensor, own in owners:
+        if self._record_like(owners, gradients, kind, version):
+            return
+        for tensor, own in zip(owners, gradients):
             if not self._meter.spend():
                 return
             self._ledger.record_again(own, GRADIENT, f"{self._names[id(tensor)]}.grad")
-        self.remember("gradients", version, gradients, has_own_objects=False)
+        self.remember(kind, version, gradients, has_own_objects=False)
+
+    def _record_like(self, owners: list[Tensor], gradients: list[Tensor], kind: str, version: object) -> bool:
+        """Record the gradients of these parameters at once; False unless each is like its parameter.
+
+        Where a step has put them elsewhere, one by one would take too long in a large program.
+        """
+        ledger = self._ledger
+        if not self._meter.spend(1 + len(gradients) // ALIKE_PER_STEP):
+            return False
+        signature, places = self._signature(gradients, has_own_objects=False), ledger.addresses(owners)
+        if signature is None or places is None or len({*places}) < len(places):
+            return False
+        idents, addresses = signature
+        known, facts = list(map(ledger.entries.get, places)), ledger.facts(gradients)
+        if None in known or len({*addresses}) < len(addresses) or facts is None or facts != ledger.facts(owners):
+            return False
+        changed = {"category": GRADIENT, "type": type_name(gradients[0])}
+        names = [f"{self._names[id(tensor)]}.grad" for tensor in owners]
+        rows = zip(addresses, names, known)
+        entries = {at: {**entry, **changed, "address": at, "owner": name} for at, name, entry in rows if entry}
+        ledger.add_batch(self._batches.keep(kind, version, idents, addresses, entries))
+        return True
 
     def recall(
         self, kind: str, version: object, tensors: list[Tensor], *, has_own_objects: bool = True
@@ -158,8 +204,10 @@ class ModelStates:
 
         Gradients are told by their addresses alone: PyTorch may make a new Python object each time one is read.
         """
+        if not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
+            return None
         signature = self._signature(tensors, has_own_objects=has_own_objects)
-        if signature is None or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
+        if signature is None:
             return None
         batch = self._batches.unchanged(kind, version, *signature)
         if batch is not None:
@@ -229,10 +277,9 @@ class ModelStates:
         return self._modules.get(id(parameter))
 
 
-def _parts(modules: list[KnownModule]) -> list[list[Owner]]:
-    """Those of these modules that have tensors, in parts that are recognised each as a whole."""
-    with_tensors = (known for known in modules if known.has_tensors)
-    owners = [(known, module) for known in with_tensors if (module := known.reference()) is not None]
+def _parts(modules: list[KnownModule], has_some: Callable[[KnownModule], bool]) -> list[list[Owner]]:
+    """Those of these modules that have some tensors, in parts that are recognised each as a whole."""
+    owners = [(known, module) for known in filter(has_some, modules) if (module := known.reference()) is not None]
     size = max(LEAST_PART, -(-len(owners) // PARTS))
     return [owners[first : first + size] for first in range(0, len(owners), size)]
 

@@ -34,8 +34,8 @@ class KnownModule:
     """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
 
     __slots__ = (
-        *("children", "found", "has_tensors", "is_mere_wrapper", "name", "names", "reference", "rests_until"),
-        "variable",
+        *("children", "found", "has_buffers", "has_parameters", "is_mere_wrapper", "name", "names", "reference"),
+        *("rests_until", "variable"),
     )
 
     def __init__(self, module: Module) -> None:
@@ -43,8 +43,8 @@ class KnownModule:
         self.children: list[tuple[str, int]] = []
         self.is_mere_wrapper = False
         """Whether it has one child and no parameters of its own."""
-        self.has_tensors = False
-        """Whether it has parameters or buffers of its own."""
+        self.has_parameters = self.has_buffers = False
+        """Whether it has some of its own."""
         self.found = AS_CHILD
         self.variable = type_name(module)
         """The name it was found under, if it was found other than as a child."""
@@ -162,9 +162,9 @@ class ModuleTrees:
         is_changed = children != known.children
         if is_changed:
             known.children = children
-        parameters = registered(module, "_parameters")
-        known.is_mere_wrapper = len(children) == 1 and not parameters
-        known.has_tensors = bool(parameters or registered(module, "_buffers"))
+        known.has_parameters = bool(registered(module, "_parameters"))
+        known.has_buffers = bool(registered(module, "_buffers"))
+        known.is_mere_wrapper = len(children) == 1 and not known.has_parameters
         return is_changed
 
     def _name(self) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, repeat
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 from gputui.probe import plain
 from gputui.probe.keepers import OPTIMIZER
 from gputui.probe.meter import Meter
-from gputui.probe.model_states import OPTIMIZER_STATE, PARAMETER, ModelStates
+from gputui.probe.model_states import OPTIMIZER_STATE, PARAMETER, PART, ModelStates
 from gputui.probe.storages import Ledger
 from gputui.probe.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.variables import NamedValue
+
+READ_PER_STEP = 8
+"""The states of so many parameters are read in the time of one step."""
 
 
 class OptimizerStates:
@@ -36,14 +40,16 @@ class OptimizerStates:
         for number, group in enumerate(_elements(groups)):
             if issubclass(type(group), dict):
                 self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
-        state: Any = attributes.get("state")
-        if not issubclass(type(state), dict):
-            return
-        tensors = None if self._orphans else self._plain_tensors(state)
-        kind, version = _kind(name), (version, name)
+        for kind, part in _parts(name, attributes):
+            if not self._has_time(part):
+                return
+            self._record_part(name, kind, part, (version, name))
+
+    def _record_part(self, name: str, kind: str, part: list[Any], version: object) -> None:
+        tensors = None if self._orphans else self._plain_tensors(part)
         if tensors and self._model_states.recall(kind, version, tensors) is not None:
             return
-        for parameter, value in list(dict.items(state)):
+        for parameter, value in part:
             if not self._meter.spend():
                 return
             with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
@@ -54,17 +60,23 @@ class OptimizerStates:
     def is_recalled(self, name: str, attributes: dict[str, Any], version: object) -> bool:
         """Record the states that earlier looks have recorded for an optimizer; False if it holds other tensors now.
 
-        Where the storages of the tensors are, is not read.
+        Those that no look has had time to record, or for which there is no time now, are left out.
         """
-        state: Any = attributes.get("state")
-        if not issubclass(type(state), dict) or not dict.__len__(state):
-            return True
-        tensors = self._plain_tensors(state)
-        return self._model_states.is_recalled(_kind(name), (version, name), tensors or [])
+        for kind, part in _parts(name, attributes):
+            if not self._has_time(part):
+                return True
+            if not self._model_states.is_known(kind, (version, name)):
+                self._meter.leave_out()
+            elif not self._model_states.is_recalled(kind, (version, name), self._plain_tensors(part) or []):
+                return False
+        return True
 
-    def _plain_tensors(self, state: dict[Any, Any]) -> list[Tensor] | None:
-        """The tensors of an optimizer's state, None if it holds anything but tensors and numbers by parameter."""
-        values = list(dict.values(state))
+    def _has_time(self, part: list[Any]) -> bool:
+        return self._meter.spend(1 + len(part) // READ_PER_STEP)
+
+    def _plain_tensors(self, part: list[Any]) -> list[Tensor] | None:
+        """The tensors of an optimizer's states, None if they hold anything but tensors and numbers by parameter."""
+        values = list(map(itemgetter(1), part))
         if not values or not all(map(is_, map(type, values), repeat(dict))):
             return None
         entries = list(chain.from_iterable(map(dict.values, values)))
@@ -120,9 +132,12 @@ class OptimizerStates:
                 self._record_state(element, f"{name}[{number}]")
 
 
-def _kind(name: str) -> str:
-    """Which batch the states of an optimizer are."""
-    return f"states of {name}"
+def _parts(name: str, attributes: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """The states of an optimizer with their parameters, in parts that are recognised each as a whole, with its kind."""
+    state: Any = attributes.get("state")
+    items = list(dict.items(state)) if issubclass(type(state), dict) else []
+    for first in range(0, len(items), PART):
+        yield f"states of {name} from {first}", items[first : first + PART]
 
 
 def _elements(values: AnyObject) -> list[Any]:

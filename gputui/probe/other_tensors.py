@@ -81,10 +81,15 @@ class OtherTensors:
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
 
     def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name."""
+        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name.
+
+        Where there was no time for all variables, a tensor of earlier looks keeps its name, which is added later.
+        """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
             return []
         unknown = self._ledger.without_owner(tensors)
+        if not self._meter.is_complete:
+            unknown = [tensor for tensor in unknown if not self._ledger.found_before(tensor)]
         return [
             tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
         ]

@@ -184,6 +184,16 @@ class Ledger:
             return None
         return addresses if all(addresses) else None
 
+    def facts(self, tensors: list[Tensor]) -> list[tuple[object, ...]] | None:
+        """Device, size of the storage, shape and type of each; None unless all are of PyTorch's own classes."""
+        if not all(self.are_plain(tensors)):
+            return None
+        try:
+            placed = map(self._get_device, tensors), map(self._nbytes, map(self._storage, tensors))
+            return list(zip(*placed, map(self._shape, tensors), map(self._dtype, tensors)))
+        except UNREADABLE:  # one has no memory of its own, or no sizes
+            return None
+
     def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those of these tensors whose storage has no owner yet."""
         try:
@@ -191,6 +201,14 @@ class Ledger:
         except UNREADABLE:
             return tensors
         return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
+
+    def found_before(self, tensor: Tensor) -> bool:
+        """Whether earlier looks have found a storage of this size where the tensor's is."""
+        try:
+            earlier = self._earlier.get(self._address(tensor))
+            return earlier is not None and earlier["size_bytes"] == self._nbytes(self._storage(tensor))
+        except UNREADABLE:
+            return False
 
     def add_batch(self, batch: Batch) -> None:
         """Record what the last look has recorded, but for the storages that have an owner already."""

@@ -148,6 +148,11 @@ class TorchReader:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
         self._settle_inventory(look, look["map"])
 
+    @property
+    def may_be_brief(self) -> bool:
+        """Whether a brief inventory may follow a whole one for which there was too little time."""
+        return self._memory.lasting.is_settled
+
     def keep_part(self, look: dict[str, Any]) -> None:
         """Keep what one stop has found, for the stop that follows it in the same look."""
         if (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from gputui.model.reading import Problem, ProblemKind
 from gputui.model.snapshot import Snapshot
 from gputui.model.target import Look, Statistics
 from gputui.probe.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
-from gputui.probe.look_stops import MAX_PARTS
+from gputui.probe.look_stops import MAX_PARTS, LookUnderWay
 from gputui.probe.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
@@ -27,6 +28,7 @@ LONGEST_MS = pauses.LONGEST_S * 1000
 # blocks, what a map of them took (None: not measured), the longest stop, and where the map is taken
 MAPS = {
     "a small program": (300, None, 25.0, "with the tensors"),
+    "a map that takes a quarter of a stop": (20_000, None, 25.0, "apart"),
     "a map that takes most of a stop": (60_000, None, 25.0, "apart"),
     "a map that takes more than a stop": (100_000, None, 25.0, "nowhere"),
     "the same on request": (100_000, None, LONGEST_MS, "with the tensors"),
@@ -57,6 +59,15 @@ def test_a_map_too_large_for_an_automatic_look_is_taken_on_request():
 def test_one_slow_first_map_does_not_end_automatic_maps():
     budget = Budget()
     budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
+    assert budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
+    budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
+    assert not budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
+
+
+def test_one_slow_map_among_others_does_not_end_automatic_maps():
+    budget = Budget()
+    for took_ms in (0.6, 0.6, 100.0):
+        budget.learn_map(1_000, took_ms, 25.0, by_clock_ms=took_ms)
     assert budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
     budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
     assert not budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
@@ -95,6 +106,32 @@ def test_a_scan_of_too_many_objects_becomes_a_walk_that_says_why(monkeypatch: py
 )
 def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], pause_ms: float):
     assert read_request({"type": "look", **fields})[1].pause_ms == pause_ms
+
+
+def part_of(*, is_brief: bool) -> dict[str, Any]:
+    """A stop's look with an inventory for which there was too little time."""
+    return {"inventory": {"is_complete": False, "is_brief": is_brief}}
+
+
+@pytest.mark.parametrize(
+    ("when", "may_be_brief", "is_brief", "goes_on"),
+    [
+        ("changed", True, False, True),
+        ("changed", True, True, False),
+        ("changed", False, False, False),
+        ("now", False, False, True),
+    ],
+    ids=["whole", "brief", "no brief one may follow", "on request"],
+)
+def test_a_brief_stop_follows_a_whole_one_that_lacked_time(
+    *, when: str, may_be_brief: bool, is_brief: bool, goes_on: bool
+):
+    taking = LookUnderWay(read_request({"type": "look", "when": when})[1])
+    taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
+    assert taking.goes_on_after(part_of(is_brief=is_brief), may_be_brief=may_be_brief) is goes_on
+    if goes_on and when == "changed":
+        taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
+        assert not taking.goes_on_after(part_of(is_brief=False), may_be_brief=True)
 
 
 def automatic_look(client: ProbeClient) -> Look:

@@ -66,5 +66,5 @@ def test_what_is_kept_without_a_map_is_bounded():
             "batches": [],
             "is_brief": False,
         }
-        memory.complete({**found, "is_complete": False, "known_sizes": []}, None)
+        memory.complete({**found, "is_complete": False, "known_sizes": [], "containers": []}, None)
     assert len(memory.entries) <= 2 * ENTRIES_AT_MOST

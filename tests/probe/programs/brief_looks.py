@@ -258,4 +258,74 @@ def what_a_custom_function_keeps_is_named():
     assert kept == "kept by a saved-tensor hook", kept
 
 
+@check
+def a_long_list_of_new_tensors_is_read_without_a_search():
+    _owners = trained()
+    looks = Looks.settled()
+    searches, search = [], BriefSearch.search
+    BriefSearch.search = lambda *arguments: searches.append(1) or search(*arguments)
+    made = [torch.ones(256, 1024, device="cuda") for _ in range(100)]
+    try:
+        inventory = looks.take()
+    finally:
+        BriefSearch.search = search
+    assert inventory["is_brief"]
+    assert inventory["owners"][made[99].data_ptr()] == "made[99]"
+    assert not searches
+
+
+class Large:
+    """A model with many small layers, and what its optimizer keeps; each step puts the gradients elsewhere."""
+
+    LAYERS = 600
+
+    def __init__(self):
+        self.model = torch.nn.ModuleList(torch.nn.Linear(16, 16, bias=False, device="cuda") for _ in range(self.LAYERS))
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.step()
+        self.optimizer.step()
+
+    def step(self):
+        _old = [layer.weight.grad for layer in self.model]  # as long as they live, the new ones are elsewhere
+        for layer in self.model:
+            layer.weight.grad = torch.ones(16, 16, device="cuda")
+
+    def named(self, inventory):
+        """How many of its gradients and states have a name."""
+        states = [state["exp_avg"] for state in self.optimizer.state.values()]
+        tensors = [*(layer.weight.grad for layer in self.model), *states]
+        owners = [inventory["owners"].get(tensor.data_ptr(), "") for tensor in tensors]
+        return sum(owner.endswith((".grad", ".exp_avg")) for owner in owners)
+
+
+@check
+def gradients_that_moved_are_recorded_together():
+    large = Large()
+    looks = Looks.settled()
+    looks.take()
+    same = looks.steps
+    large.step()
+    inventory = looks.take()
+    assert inventory["is_brief"]
+    assert large.named(inventory) == 2 * large.LAYERS
+    assert looks.steps < same + large.LAYERS
+
+
+@check
+def brief_looks_name_a_program_that_no_whole_look_has_time_for():
+    large = Large()
+    looks = Looks()
+    looks.take()
+    steps = looks.steps // 6
+    kinds, named = [], []
+    for _ in range(8):
+        large.step()
+        inventory = looks.take(steps)
+        kinds.append((inventory["is_brief"], inventory["is_complete"]))
+        named.append(large.named(inventory))
+    whole, brief = (False, False), (True, True)
+    assert kinds == [*[whole] * WHOLE, *[brief] * BRIEF, whole, brief, brief], kinds
+    assert {count for count, kind in zip(named, kinds, strict=True) if kind == brief} == {2 * large.LAYERS}
+
+
 run()
