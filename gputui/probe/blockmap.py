@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, compress, groupby, repeat
 from operator import itemgetter
@@ -57,6 +57,7 @@ class Columns:
         pools = list(pools_of(entries))
         pools = list(map({pool: pool for pool in set(pools)}.__getitem__, pools))  # else each outlives the stop
         values = (devices, addresses, sizes, streams, are_small, are_expandable, pools, counts)
+        part: Iterable[Any]
         for column, part in zip(self.segments, values):
             column.extend(part)
 
