@@ -20,8 +20,9 @@ RESERVE = 0.3
 """The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
 LARGEST_PART = 0.5
 """The largest part of a stop for one call: what takes longer is left out."""
-MAP_PART = 0.25
-"""A map that takes a larger part of an automatic look's stop gets one of its own: its tensors take longer still."""
+MANY_BLOCKS, MAP_PART = 4096, 0.25
+"""A map of more blocks gets a stop of its own in an automatic look if it takes this part of one: the tensors of so many
+take most of a stop, too."""
 
 EXPECTED_MAP_MS = (0.3, 0.0003)
 """Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
@@ -102,7 +103,7 @@ class Budget:
             method = "walk"
             problems += [NO_SCAN.format(listing_ms)] * is_urgent
         has_map = map_ms <= pause_ms
-        map_part = LARGEST_PART if is_urgent else MAP_PART
+        map_part = LARGEST_PART if is_urgent or blocks <= MANY_BLOCKS else MAP_PART
         return Plan(
             method,
             has_map=has_map,
