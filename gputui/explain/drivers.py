@@ -33,7 +33,7 @@ def physical_device(device: TorchDevice, look: DeviceLook) -> Device | None:
 
 def _facts(device: Device | None, look: DeviceLook, pid: int) -> DriverFacts:
     if device is None:
-        absent = Absent(look.problem) if look.problem else UNKNOWN_DEVICE
+        absent = Absent(look.problem.removesuffix(".")) if look.problem else UNKNOWN_DEVICE
         return DriverFacts(None, absent, absent, absent, absent, absent)
     memory, used_bytes, utilization = device.memory, _used_by(device, look, pid), device.gpu_utilization_percent
     if isinstance(memory, Absent):
