@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gputui.probe.brief_search import BriefSearch
+from gputui.probe.brief_search import LONG, BriefSearch
 from gputui.probe.inventory_run import SEARCH_SHARE, InventoryRun
 from gputui.probe.kinds import TENSOR, TypeClassifier
 from gputui.probe.saved import BRIEF_SHARES
+from gputui.probe.torch_types import Tensor
 from gputui.probe.variables import NamedValue
 
 
@@ -86,10 +87,15 @@ class BriefInventory(InventoryRun):
         return self._memory.is_named_well(self._ledger.device_bytes())
 
     def _find_nearby(self) -> None:
-        self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, self._meter.part(SEARCH_SHARE))
+        meter = self._meter.part(SEARCH_SHARE)
+        self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, meter)
+        self._nearby.search_long(self._without_owner, meter, LONG)
 
     def _find_in_long(self) -> None:
-        self._nearby.search_long(self._ledger.without_owner, self._meter.part(SEARCH_SHARE))
+        self._nearby.search_long(self._without_owner, self._meter.part(SEARCH_SHARE))
+
+    def _without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
+        return self._ledger.without_owner(tensors, self._memory.lasting.others.entries)
 
     def _find_in_functions(self) -> None:
         self._saved.reads_functions = True

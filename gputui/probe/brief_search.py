@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, repeat
 from operator import itemgetter
@@ -20,6 +21,8 @@ LEVELS_NEARBY = 2
 NEAR = {TENSOR, *CONTAINERS}
 SHORT = 64
 """Up to so many elements a container has that is read in every look."""
+LONG = 1024
+"""Up to so many elements a longer list or tuple has of which every look takes the tensors without an owner."""
 LONG_PER_STEP = 8
 """So many elements of a longer one are passed over in the time of one step."""
 PAIRS_OF: dict[int, Callable[[Any], Iterable[Any]]] = {
@@ -66,12 +69,17 @@ class BriefSearch(VariableSearch):
             level = self._in_short(list(containers.values()), meter)
         self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
 
-    def search_long(self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter) -> None:
-        """Take the tensors without an owner in the long lists and tuples nearby, as an optimizer makes in its step."""
+    def search_long(
+        self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
+    ) -> None:
+        """Take the tensors without an owner in the long lists and tuples nearby, of at most so many elements."""
         for holder in self.long:
-            elements = list(holder.value) if type(holder.value) in (list, tuple) else []
-            if not meter.spend(1 + len(elements) // LONG_PER_STEP):
+            length = len(holder.value) if type(holder.value) in (list, tuple) else 0
+            if not 0 < length <= at_most:
+                continue
+            if not meter.spend(1 + length // LONG_PER_STEP):
                 return
+            elements = list(holder.value)
             are_tensors = map(TENSOR.__eq__, self._classifier.kinds_of(elements))
             tensors = {id(element): number for number, element in compress(enumerate(elements), are_tensors)}
             for tensor in without_owner([elements[number] for number in tensors.values()]):

@@ -119,11 +119,10 @@ class InventoryRun:
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
-        self._attempt(self._record_owned)
-        self._attempt(self._record_saved)
-        self._attempt(self._record_variables)
-        self._attempt(self._record_leaves)
-        self._attempt(self._record_loose)
+        recording = self._record_owned, self._record_saved, self._record_variables, self._record_leaves
+        for part in (*recording, self._record_loose):
+            if self._meter.spend():
+                self._attempt(part)
         self._attempt(self._describe_containers)
         self._attempt(self._collect_lines)
         return self._fields()
@@ -198,8 +197,6 @@ class InventoryRun:
 
     def _record_owned(self) -> None:
         memory, meter = self._memory, self._meter
-        if not meter.spend():
-            return
         modules = memory.trees.named
         start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)

@@ -41,7 +41,7 @@ class Lasting:
         self.others = Batch([], [], {})
         """The storages that belong to no batch of a model, as two whole inventories in turn have found them."""
         self.containers: list[dict[str, Any]] = []
-        """Those of the last whole inventory."""
+        """Those of the last whole inventory, or of a part of one."""
         self.roots: frozenset[Root] = frozenset()
         """The variables of functions by which objects led to memory that changes, in the last whole inventory."""
         self._beside: dict[int, dict[str, Any]] = {}
@@ -54,6 +54,11 @@ class Lasting:
         """How many brief ones have followed the last whole one."""
         self._passed_over: dict[Hashable, int] = {}
         """How many more brief ones pass a way of searching over."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a brief inventory may follow a whole one for which there is too little time."""
+        return self._whole >= SETTLED_AFTER
 
     @property
     def is_brief_due(self) -> bool:
@@ -105,21 +110,14 @@ class Lasting:
             self.others = Batch([], [], others)
         self.roots = _roots([storage for address, storage in self._beside.items() if address not in others])
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether a brief inventory may follow a whole one for which there is too little time."""
-        return self._whole >= SETTLED_AFTER
-
     def note_part(self, containers: list[dict[str, Any]], found: Mapping[int, dict[str, Any]]) -> None:
         """Learn from a whole inventory for which there was too little time, so that brief ones may follow it.
 
         In a large program, all may be like this one. `found` are its storages and those of earlier ones by address.
         """
-        if self._has_grown(containers):
-            self.begin_again()
-            return
-        self._brief = 0
+        self._brief = BRIEF_IN_TURN - 1 if self._has_grown(containers) else 0  # what leaks is in each whole one
         self._whole += 1
+        self.containers = containers
         self._keep_others(
             {
                 address: storage

@@ -190,7 +190,7 @@ class ModelStates:
         known, facts = list(map(ledger.entries.get, places)), ledger.facts(gradients)
         if None in known or len({*addresses}) < len(addresses) or facts is None or facts != ledger.facts(owners):
             return False
-        changed = {"category": GRADIENT, "type": type_name(gradients[0])}
+        changed = {"category": GRADIENT, "type": type_name(gradients[0]), "saved_by": "", "module": "", "kept_by": ""}
         names = [f"{self._names[id(tensor)]}.grad" for tensor in owners]
         rows = zip(addresses, names, known)
         entries = {at: {**entry, **changed, "address": at, "owner": name} for at, name, entry in rows if entry}

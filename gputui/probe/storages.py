@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import compress, repeat
-from operator import attrgetter, itemgetter, not_
+from operator import attrgetter, itemgetter, not_, or_
 from typing import Any
 
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.batches import HOST, Batch, Placed, beside_batches, bytes_on_devices, devices_of
+from gputui.probe.batches import HOST, Batch, Entry, Placed, beside_batches, bytes_on_devices, devices_of
 from gputui.probe.plain import type_name
 from gputui.probe.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
+NO_ENTRIES: dict[int, Entry] = {}
 DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
@@ -194,13 +195,14 @@ class Ledger:
         except UNREADABLE:  # one has no memory of its own, or no sizes
             return None
 
-    def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of these tensors whose storage has no owner yet."""
+    def without_owner(self, tensors: list[Tensor], besides: Mapping[int, Entry] = NO_ENTRIES) -> list[Tensor]:
+        """Those of these tensors whose storage has no owner yet, here or among these entries by address."""
         try:
             addresses = list(map(self._address, tensors))
         except UNREADABLE:
             return tensors
-        return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
+        is_known = map(or_, map(self.entries.__contains__, addresses), map(besides.__contains__, addresses))
+        return list(compress(tensors, map(not_, is_known)))
 
     def found_before(self, tensor: Tensor) -> bool:
         """Whether earlier looks have found a storage of this size where the tensor's is."""

@@ -200,6 +200,7 @@ def a_list_that_grows_is_seen_where_whole_looks_lack_time():
     whole_after_brief_ones(looks, part)
     kept += [torch.ones(16, device="cuda") for _ in range(8)]
     whole_after_brief_ones(looks, part)
+    assert looks.take()["is_brief"]
     assert not looks.take(part)["is_brief"]
 
 
