@@ -46,8 +46,10 @@ class BriefInventory(InventoryRun):
         return None if self._problems else {**self._fields(), "containers": lasting.containers}
 
     def _is_recalled(self, optimizer: NamedValue) -> bool:
-        attributes = self._attributes.read(optimizer.value)
-        return self._optimizer_states.is_recalled(optimizer.name, attributes, self._memory.trees.version)
+        memory, attributes = self._memory, self._attributes.read(optimizer.value)
+        return self._optimizer_states.is_recalled(
+            optimizer.name, attributes, memory.trees.version, is_in_parts=memory.is_in_parts
+        )
 
     def _search_on(self) -> None:
         """Search farther for what has no name yet, but not where that was in vain lately, at this place of the program.

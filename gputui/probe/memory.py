@@ -65,8 +65,8 @@ class Memory:
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
         self._named_share = named_share
-        self._is_in_parts = False
-        """Whether the last look left tensors out that it had no time for."""
+        self.is_in_parts = False
+        """Whether there was too little time for the last whole look."""
         self._workspace_bytes = 0
         """What the workspaces of the last look were requested with: no tensor leads to them."""
 
@@ -106,7 +106,7 @@ class Memory:
     @property
     def is_brief_due(self) -> bool:
         """Whether the next look may take from the last ones what these found alike."""
-        return (self._named_share >= NAMED_WELL or self._is_in_parts) and self.lasting.is_brief_due
+        return (self._named_share >= NAMED_WELL or self.is_in_parts) and self.lasting.is_brief_due
 
     @property
     def is_scan_due(self) -> bool:
@@ -147,10 +147,10 @@ class Memory:
 
     def _learn(self, inventory: dict[str, Any], *, has_map: bool) -> None:
         """Learn for brief looks from one that was completed."""
-        self._is_in_parts = not inventory["is_complete"]
         if inventory["is_brief"]:
             return
-        if self._is_in_parts:
+        self.is_in_parts = not inventory["is_complete"]
+        if self.is_in_parts:
             self.lasting.note_part(inventory["containers"], self.entries)
         elif has_map and self._named_share >= NAMED_WELL:
             self.lasting.note(inventory)

@@ -57,15 +57,15 @@ class OptimizerStates:
                 self._record_state(value, f"{name}.state[{parameter_name}]")
         self._model_states.remember(kind, version, tensors or [])
 
-    def is_recalled(self, name: str, attributes: dict[str, Any], version: object) -> bool:
+    def is_recalled(self, name: str, attributes: dict[str, Any], version: object, *, is_in_parts: bool) -> bool:
         """Record the states that earlier looks have recorded for an optimizer; False if it holds other tensors now.
 
-        Those that no look has had time to record, or for which there is no time now, are left out.
+        Those for which there is no time are left out, and if whole looks are taken in parts, those that none has read.
         """
         for kind, part in _parts(name, attributes):
             if not self._has_time(part):
                 return True
-            if not self._model_states.is_known(kind, (version, name)):
+            if is_in_parts and not self._model_states.is_known(kind, (version, name)):
                 self._meter.leave_out()
             elif not self._model_states.is_recalled(kind, (version, name), self._plain_tensors(part) or []):
                 return False
