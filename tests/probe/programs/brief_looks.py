@@ -200,7 +200,6 @@ def a_list_that_grows_is_seen_where_whole_looks_lack_time():
     whole_after_brief_ones(looks, part)
     kept += [torch.ones(16, device="cuda") for _ in range(8)]
     whole_after_brief_ones(looks, part)
-    assert looks.take()["is_brief"]
     assert not looks.take(part)["is_brief"]
 
 
@@ -327,6 +326,22 @@ def brief_looks_name_a_program_that_no_whole_look_has_time_for():
     whole, brief = (False, False), (True, True)
     assert kinds == [*[whole] * WHOLE, *[brief] * BRIEF, whole, brief, brief], kinds
     assert {count for count, kind in zip(named, kinds, strict=True) if kind == brief} == {2 * large.LAYERS}
+
+
+@check
+def what_grows_is_named_where_parts_of_whole_looks_name_too_little():
+    large, kept = Large(), []
+    looks = Looks()
+    looks.take()
+    steps, kinds, named = looks.steps // 6, [], []
+    for _ in range(2 * (WHOLE + BRIEF) + 4):
+        large.step()
+        kept.append(torch.ones(1000, 1000, device="cuda"))
+        inventory = looks.take(steps)
+        kinds.append(inventory["is_brief"])
+        named.append(inventory["owners"].get(kept[-1].data_ptr()) == f"kept[{len(kept) - 1}]")
+    assert kinds[-4:] == [True, False, True, False], kinds
+    assert all(named[number] for number, is_brief in enumerate(kinds) if is_brief), named
 
 
 run()
