@@ -110,20 +110,15 @@ class Lasting:
             self.others = Batch([], [], others)
         self.roots = _roots([storage for address, storage in self._beside.items() if address not in others])
 
-    def note_part(
-        self, containers: list[dict[str, Any]], found: Mapping[int, dict[str, Any]], *, is_enough: bool
-    ) -> None:
+    def note_part(self, containers: list[dict[str, Any]], found: Mapping[int, dict[str, Any]]) -> None:
         """Learn from a whole inventory for which there was too little time, so that brief ones may follow it.
 
         In a large program, all may be like this one. `found` are its storages and those of earlier ones by address.
-        `is_enough` says whether such parts name nearly all memory: then what grows is left to them, else one brief
-        inventory follows each, which names the new elements.
         """
-        is_grown = self._has_grown(containers)
-        if is_grown and is_enough:
+        if self._has_grown(containers):
             self.begin_again()
             return
-        self._brief = BRIEF_IN_TURN - 1 if is_grown else 0
+        self._brief = 0
         self._whole += 1
         self.containers = containers
         self._keep_others(

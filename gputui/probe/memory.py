@@ -67,8 +67,6 @@ class Memory:
         self._named_share = named_share
         self.is_in_parts = False
         """Whether there was too little time for the last whole look."""
-        self._part_share = 1.0
-        """The share of the allocated bytes that the last such look with a map has named."""
         self._workspace_bytes = 0
         """What the workspaces of the last look were requested with: no tensor leads to them."""
 
@@ -153,9 +151,7 @@ class Memory:
             return
         self.is_in_parts = not inventory["is_complete"]
         if self.is_in_parts:
-            self._part_share = self._named_share if has_map else self._part_share
-            is_enough = self._part_share >= NAMED_WELL
-            self.lasting.note_part(inventory["containers"], self.entries, is_enough=is_enough)
+            self.lasting.note_part(inventory["containers"], self.entries)
         elif has_map and self._named_share >= NAMED_WELL:
             self.lasting.note(inventory)
 

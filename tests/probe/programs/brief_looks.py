@@ -328,20 +328,4 @@ def brief_looks_name_a_program_that_no_whole_look_has_time_for():
     assert {count for count, kind in zip(named, kinds, strict=True) if kind == brief} == {2 * large.LAYERS}
 
 
-@check
-def what_grows_is_named_where_parts_of_whole_looks_name_too_little():
-    large, kept = Large(), []
-    looks = Looks()
-    looks.take()
-    steps, kinds, named = looks.steps // 6, [], []
-    for _ in range(2 * (WHOLE + BRIEF) + 4):
-        large.step()
-        kept.append(torch.ones(1000, 1000, device="cuda"))
-        inventory = looks.take(steps)
-        kinds.append(inventory["is_brief"])
-        named.append(inventory["owners"].get(kept[-1].data_ptr()) == f"kept[{len(kept) - 1}]")
-    assert kinds[-4:] == [True, False, True, False], kinds
-    assert all(named[number] for number, is_brief in enumerate(kinds) if is_brief), named
-
-
 run()
