@@ -56,9 +56,9 @@ class Columns:
         are_small = map("small".__eq__, types)
         pools = list(pools_of(entries))
         pools = list(map({pool: pool for pool in set(pools)}.__getitem__, pools))  # else each outlives the stop
-        rows: tuple[Iterable[Any], ...] = (devices, addresses, sizes, streams)
-        made: tuple[Iterable[Any], ...] = (are_small, are_expandable, pools, counts)
-        for column, part in zip(self.segments, rows + made):
+        read: tuple[Iterable[Any], ...] = (devices, addresses, sizes, streams)
+        derived: tuple[Iterable[Any], ...] = (are_small, are_expandable, pools, counts)
+        for column, part in zip(self.segments, read + derived):
             column.extend(part)
 
     def add_blocks(self, blocks: list[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ LEVELS_NEARBY = 2
 """How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
 NEAR = {TENSOR, *CONTAINERS}
 SHORT = 64
-"""Up to so many elements a container has that is read in every look."""
+"""Up to so many elements a container has of which every look reads all."""
 LONG = 1024
 """Up to so many elements a longer list or tuple has of which every look takes the tensors without an owner."""
 LONG_PER_STEP = 8
@@ -49,7 +49,7 @@ class BriefSearch(VariableSearch):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
         self.long: list[NamedValue] = []
-        """The lists, tuples and dictionaries nearby that are too long to be read in every look."""
+        """The lists, tuples and dictionaries nearby that have more than `SHORT` elements."""
 
     def search_nearby(self, namespaces: list[Namespace], roots: frozenset[Root], meter: Meter) -> None:
         """Take the tensors of these variables, those in their short lists, tuples and dictionaries, and below `roots`.
