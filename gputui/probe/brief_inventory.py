@@ -58,7 +58,7 @@ class BriefInventory(InventoryRun):
         """
         lasting, place, is_enough = self._memory.lasting, self._place(), False
         in_functions = [self._find_in_functions] if self._saved.has_functions else []
-        in_long = [self._find_in_long] if self._nearby.long else []
+        in_long = [self._find_in_long] if self._nearby.long.holders else []
         searches = [*in_long, *in_functions, self._find_below, self._find_young]
         ways = [find for find in searches if lasting.may_try((find.__name__, *place))]
         for find in ways:
@@ -91,10 +91,10 @@ class BriefInventory(InventoryRun):
     def _find_nearby(self) -> None:
         meter = self._meter.part(SEARCH_SHARE)
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, meter)
-        self._nearby.search_long(self._without_owner, meter, LONG)
+        self._nearby.take_long(self._without_owner, meter, LONG)
 
     def _find_in_long(self) -> None:
-        self._nearby.search_long(self._without_owner, self._meter.part(SEARCH_SHARE))
+        self._nearby.take_long(self._without_owner, self._meter.part(SEARCH_SHARE))
 
     def _without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._ledger.without_owner(tensors, self._memory.lasting.others.entries)
@@ -103,7 +103,9 @@ class BriefInventory(InventoryRun):
         self._saved.reads_functions = True
 
     def _find_below(self) -> None:
-        self._search.search(self._namespaces, self._meter.part(SEARCH_SHARE))
+        meter = self._meter.part(SEARCH_SHARE)
+        self._search.search(self._namespaces, meter)
+        self._nearby.take_long(self._without_owner, meter, LONG)
 
     def _find_young(self) -> None:
         self._loose = self._heap.young()[TENSOR]

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from gputui.probe.kinds import TENSOR
+from gputui.probe.long_lists import SHORT, element_of
 from gputui.probe.meter import Meter
-from gputui.probe.plain import key_text
 from gputui.probe.search import CONTAINERS, REMEMBERED, VariableSearch
 from gputui.probe.stacks import Namespace
-from gputui.probe.torch_types import AnyObject, Tensor
 from gputui.probe.variables import NamedValue, named_inside, size_of
 
 LEVELS_NEARBY = 2
 """How far below a variable tensors are that change from moment to moment, as in `outputs['states'][0]`."""
 NEAR = {TENSOR, *CONTAINERS}
-SHORT = 64
-"""Up to so many elements a container has of which every look reads all."""
 LONG = 1024
 """Up to so many elements a longer list or tuple has of which every look takes the tensors without an owner."""
-LONG_PER_STEP = 8
-"""So many elements of a longer one are passed over in the time of one step."""
 PAIRS_OF: dict[int, Callable[[Any], Iterable[Any]]] = {
     id(list): enumerate,
     id(tuple): enumerate,
@@ -46,11 +40,6 @@ class BriefSearch(VariableSearch):
 
     leading = VariableSearch.leading - REMEMBERED
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
-        super().__init__(*arguments, **options)
-        self.long: list[NamedValue] = []
-        """The lists, tuples and dictionaries nearby that have more than `SHORT` elements."""
-
     def search_nearby(self, namespaces: list[Namespace], roots: frozenset[Root], meter: Meter) -> None:
         """Take the tensors of these variables, those in their short lists, tuples and dictionaries, and below `roots`.
 
@@ -68,24 +57,6 @@ class BriefSearch(VariableSearch):
                     containers.setdefault(ident, (named, kind))
             level = self._in_short(list(containers.values()), meter)
         self.explore([named for space in namespaces for named in _below_roots(space, roots)], meter)
-
-    def search_long(
-        self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
-    ) -> None:
-        """Take the tensors without an owner in the long lists and tuples nearby, of at most so many elements."""
-        for holder in self.long:
-            length = len(holder.value) if type(holder.value) in (list, tuple) else 0
-            if not 0 < length <= at_most:
-                continue
-            if not meter.spend(1 + length // LONG_PER_STEP):
-                return
-            elements = list(holder.value)
-            are_tensors = map(TENSOR.__eq__, self._classifier.kinds_of(elements))
-            tensors = {id(element): number for number, element in compress(enumerate(elements), are_tensors)}
-            for tensor in without_owner([elements[number] for number in tensors.values()]):
-                if id(tensor) not in self._seen:
-                    self._seen[id(tensor)] = tensor
-                    self.tensors.append(_element(holder, tensors[id(tensor)], tensor))
 
     def _near(self, namespaces: list[Namespace]) -> list[tuple[NamedValue, int]]:
         """The tensors, lists, tuples and dictionaries among these variables, with their kinds; read by columns."""
@@ -105,7 +76,7 @@ class BriefSearch(VariableSearch):
             if pairs_of is None:
                 others += self._in_short_other(named, kind, meter)
             elif len(named.value) > SHORT:
-                self.long.append(named)
+                self.long.add(named)
             elif len(named.value) and meter.spend():
                 own.append(named)
                 contents.append(list(pairs_of(named.value)))
@@ -113,7 +84,7 @@ class BriefSearch(VariableSearch):
         kinds = self._classifier.kinds_of(map(_second, pairs))
         holders = chain.from_iterable(map(repeat, own, map(len, contents)))
         rows = compress(zip(holders, pairs, kinds), map(NEAR.__contains__, kinds))
-        near = [(_element(holder, key, value), kind) for holder, (key, value), kind in rows]
+        near = [(element_of(holder, key, value), kind) for holder, (key, value), kind in rows]
         return [*near, *zip(others, self._classifier.kinds_of(named.value for named in others))]
 
     def _in_short_other(self, named: NamedValue, kind: int, meter: Meter) -> list[NamedValue]:
@@ -123,10 +94,6 @@ class BriefSearch(VariableSearch):
             return []
         contents = self._contents(named.value, kind)
         return [] if contents is None else named_inside(named, contents.items)
-
-
-def _element(holder: NamedValue, key: AnyObject, value: AnyObject) -> NamedValue:
-    return NamedValue(value, f"{holder.name}[{key_text(key)}]", holder.where, holder.keeper)
 
 
 def _below_roots(space: Namespace, roots: frozenset[Root]) -> Iterator[NamedValue]:

@@ -43,6 +43,8 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
+OWNED_SHARE = 0.8
+"""The same for what models and optimizers own: the rest is for activations and variables."""
 SCAN_SHARE = 0.75
 """Of a scan that was asked for: to list the objects may take half of it."""
 KEPT_SHARE = 0.25
@@ -119,13 +121,25 @@ class InventoryRun:
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
-        recording = self._record_owned, self._record_saved, self._record_variables, self._record_leaves
-        for part in (*recording, self._record_loose):
+        has_time = self._records_owned()
+        self._attempt(self._take_long)
+        graphs_and_variables = self._record_saved, self._record_variables
+        for part in graphs_and_variables if has_time else reversed(graphs_and_variables):
+            if self._meter.spend():
+                self._attempt(part)
+        for part in (self._record_leaves, self._record_loose):
             if self._meter.spend():
                 self._attempt(part)
         self._attempt(self._describe_containers)
         self._attempt(self._collect_lines)
         return self._fields()
+
+    def _records_owned(self) -> bool:
+        """Record what models and optimizers own; returns whether there was time for all of it."""
+        with self._meter.within(OWNED_SHARE):
+            if self._meter.spend():
+                self._attempt(self._record_owned)
+            return not self._meter.is_over
 
     def _fields(self) -> dict[str, Any]:
         storages = list(self._ledger.entries.values())
@@ -206,11 +220,18 @@ class InventoryRun:
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)
         memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
-        variables = {id(named.value): named for named in self._search.tensors}
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
                 attributes = self._attributes.read(optimizer.value)
-                self._optimizer_states.record(optimizer.name, attributes, variables, memory.trees.version)
+                self._optimizer_states.record(optimizer.name, attributes, self._variables, memory.trees.version)
+
+    def _variables(self) -> dict[int, NamedValue]:
+        """The tensors that variables hold, by id."""
+        self._search.take_long(list, self._meter.part(SEARCH_SHARE))
+        return {id(named.value): named for named in self._search.tensors}
+
+    def _take_long(self) -> None:
+        self._search.take_long(self._others.without_owner, self._meter.part(SEARCH_SHARE))
 
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
         """Record what these modules own and their attributes, from module number `start` on."""

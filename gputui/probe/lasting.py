@@ -10,7 +10,7 @@ from typing import Any
 from gputui.probe.batches import HOST, Batch, Placed, beside_batches
 from gputui.probe.brief_search import Root
 from gputui.probe.rests import SearchMemory
-from gputui.probe.search import variable_of
+from gputui.probe.variables import first_variable
 
 BRIEF_IN_TURN = 3
 """So many brief inventories follow a whole one."""
@@ -192,7 +192,7 @@ def _roots(storages: list[dict[str, Any]]) -> frozenset[Root]:
     for storage in storages:
         if storage["category"] in CHANGING and storage["device"] != HOST:
             owner = storage["kept_by"] if storage["saved_by"] else storage["owner"]
-            led_to[Root(variable_of(_path(owner)), _function(owner))] += storage["size_bytes"]
+            led_to[Root(first_variable(_path(owner)), _function(owner))] += storage["size_bytes"]
     return frozenset(root for root, size_bytes in led_to.items() if size_bytes >= ROOT_FROM_BYTES)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 STEPS_BETWEEN_CHECKS = 32
@@ -55,6 +56,17 @@ class Meter:
         part = Meter(share * left_s, max_steps=int(share * left_steps), clock=self._clock)
         self._parts.append(part)
         return part
+
+    @contextmanager
+    def within(self, share: float) -> Iterator[None]:
+        """Grant the work inside only this share of the time and the steps that are left: others need the rest."""
+        ends_at, max_steps, was_over, now = self._ends_at, self._max_steps, self.is_over, self._clock()
+        self._ends_at = now + share * max(0.0, ends_at - now)
+        self._max_steps = self.steps + int(share * max(0, max_steps - self.steps))
+        try:
+            yield
+        finally:
+            self._ends_at, self._max_steps, self.is_over = ends_at, max_steps, was_over
 
     def spend(self, steps: int = 1) -> bool:
         """Account for the next steps; False if they must be left out."""

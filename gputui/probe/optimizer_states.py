@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, repeat
 from operator import is_, itemgetter
@@ -31,8 +31,10 @@ class OptimizerStates:
         self._orphans: set[int] = set()
         """The ids of parameters that only an optimizer leads to."""
 
-    def record(self, name: str, attributes: dict[str, Any], variables: dict[int, NamedValue], version: object) -> None:
-        """Record an optimizer by its attributes; `variables` are the tensors that variables hold, by id.
+    def record(
+        self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]], version: object
+    ) -> None:
+        """Record an optimizer by its attributes; `variables` says which tensors variables hold, by id.
 
         `version` changes with the names of the modules.
         """
@@ -93,7 +95,7 @@ class OptimizerStates:
         is_sure = self._meter.is_complete and not self._ledger.keeper
         return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
 
-    def _record_group(self, name: str, group: dict[str, Any], variables: dict[int, NamedValue]) -> None:
+    def _record_group(self, name: str, group: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]) -> None:
         for key, value in group.items():
             if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
                 self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
@@ -101,12 +103,13 @@ class OptimizerStates:
         is_named = self._model_states.is_named
         if all(map(is_named, map(id, parameters))):
             return
+        by_id = variables()
         for number, tensor in enumerate(parameters):
             if is_named(id(tensor)):
                 continue
             if not self._meter.spend():
                 return
-            variable = variables.get(id(tensor))
+            variable = by_id.get(id(tensor))
             if variable or self._model_states.is_master(tensor):
                 category = OPTIMIZER_STATE if self._model_states.is_master(tensor) else PARAMETER
                 self._record_parameter(tensor, variable.name if variable else f"{name}.params[{number}]", category)

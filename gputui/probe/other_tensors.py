@@ -22,6 +22,8 @@ OPTIMIZER_STATE = "optimizer_state"
 STATE_OF_PARAMETER = "state[Parameter]"
 """In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 UNNAMED = "unnamed"
+STAYING = frozenset({PARAMETER, OPTIMIZER_STATE, "buffer"})
+"""The categories of what keeps its place for as long as it lives."""
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
 AT_ONCE = 64
@@ -51,6 +53,14 @@ class OtherTensors:
         self._saved = saved
         self._meter = meter
         self._is_graph_at_rest = is_graph_at_rest
+
+    def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those of these tensors whose storages have no owner.
+
+        Where there was no time to read all that optimizers hold, what earlier looks have found there has its owner.
+        """
+        left = self._ledger.without_owner(tensors)
+        return left if self._meter.is_complete else list(filter(self._may_be_new, left))
 
     def record_variables(self, tensors: list[NamedValue], start: int) -> int:
         """Record the tensors of variables, those that something else keeps alive last.
@@ -89,7 +99,7 @@ class OtherTensors:
             return []
         unknown = self._ledger.without_owner(tensors)
         if not self._meter.is_complete:
-            unknown = [tensor for tensor in unknown if not self._ledger.found_before(tensor)]
+            unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
         return [
             tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
         ]
@@ -106,6 +116,8 @@ class OtherTensors:
     def _record_some(self, tensors: list[NamedValue]) -> bool:
         """Record these tensors of variables; returns whether there was time for all."""
         tensors = self._without_known(tensors)
+        if not self._meter.is_complete:
+            tensors = [named for named in tensors if self._may_be_new(named.value)]
         values = [named.value for named in tensors]
         need_none = map(not_, self._gradients.require_grad(values))
         names = [named.name for named in tensors]
@@ -134,6 +146,9 @@ class OtherTensors:
         is_known = map(self._ledger.entries.__contains__, addresses)
         is_unnamed = map(self._saved.unnamed.__contains__, addresses)
         return list(compress(tensors, map(or_, map(not_, is_known), is_unnamed)))
+
+    def _may_be_new(self, tensor: Tensor) -> bool:
+        return self._ledger.category_before(tensor) not in STAYING
 
     def _without_known(self, tensors: list[NamedValue]) -> list[NamedValue]:
         """Those of which something is left to record: no parameters, whose gradients have owners as well."""

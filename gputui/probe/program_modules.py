@@ -50,10 +50,10 @@ class ProgramModules:
             variables = _variables(sys.modules.get(name))
             if not meter.spend(1 + len(variables) // VARIABLES_PER_STEP):
                 break
-            before = len(search.tensors)
+            before = search.finds
             namespace = Namespace("", is_function=False, variables=global_variables(variables))
             search.search([namespace], meter)
-            if len(search.tensors) > before:
+            if search.finds > before:
                 self._with_tensors.add(name)
                 with_tensors.append(namespace)
         return with_tensors

@@ -120,8 +120,9 @@ class Trail:
         return len(self._values) - 1
 
     def note_container(self, named: NamedValue, size: int) -> None:
-        """The object that was added last is a container of this many elements."""
-        self.containers.append((Container(named, size, self.value_at(self._holders[-1])), self.last))
+        """The object that was added last is a container of this many elements; those of keepers do not count."""
+        if not named.keeper:
+            self.containers.append((Container(named, size, self.value_at(self._holders[-1])), self.last))
 
     def value_at(self, place: int) -> AnyObject:
         """The object at this place; at -1 that which has the first values as attributes, None for variables."""

@@ -6,7 +6,8 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, compress, islice, repeat
@@ -16,6 +17,7 @@ from typing import Any
 
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.containers import DESCRIBED_AT_MOST, SHORTEST, Container
+from gputui.probe.functions import FunctionFilter
 from gputui.probe.kinds import (
     EXCEPTION,
     GENERATOR,
@@ -27,20 +29,20 @@ from gputui.probe.kinds import (
     TENSOR,
     TypeClassifier,
 )
+from gputui.probe.long_lists import LongLists
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
-from gputui.probe.stacks import Namespace, Running, is_library, is_of_package
-from gputui.probe.torch_types import AnyObject
+from gputui.probe.stacks import Namespace, Running, is_of_package
+from gputui.probe.torch_types import AnyObject, Tensor
 from gputui.probe.variables import (
     SAMPLE,
     ContentReader,
     Contents,
     NamedValue,
-    default_arguments,
-    function_attributes,
+    first_variable,
     named_inside,
     size_of,
 )
@@ -88,14 +90,14 @@ class VariableSearch:
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
+        self.long = LongLists(classifier)
         self._reader = ContentReader(classifier, attributes)
+        self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
         self._seen: dict[int, Any] = {}
-        self._are_installed: dict[int, bool] = {}
-        """Whether modules were installed, by the id of their globals."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -105,20 +107,14 @@ class VariableSearch:
             level += [
                 NamedValue(value, name, where)
                 for name, value in self._classifier.of_interest(list(variables.items()))
-                if type(value) is not FunctionType or self._holds_something(value)
+                if type(value) is not FunctionType or self._functions.holds_something(value)
             ]
         self.explore(level, meter)
 
-    def _holds_something(self, function: FunctionType) -> bool:
-        if function.__closure__:
-            return True
-        module = function.__globals__
-        if id(module) not in self._are_installed:
-            self._are_installed[id(module)] = is_of_package(module) or is_library(module)
-        if self._are_installed[id(module)]:
-            return False
-        values = [value for _, value in (*default_arguments(function), *function_attributes(function))]
-        return bool(values) and any(self._classifier.kinds_of(values))
+    @property
+    def finds(self) -> int:
+        """How many tensors, modules and optimizers were found: a long list counts as one."""
+        return len(self.tensors) + len(self.modules) + len(self.optimizers) + len(self.long.holders)
 
     def is_at_rest(self, module: dict[str, Any]) -> bool:
         """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
@@ -126,33 +122,51 @@ class VariableSearch:
 
     def let_packages_rest(self, frames: list[Running], meter: Meter) -> None:
         """Note which installed modules of these frames have led to nothing, after they were searched."""
-        found = chain(self.modules, self.optimizers, self.tensors, self.exceptions)
-        leading = {variable_of(named.name) for named in found if not named.where}
-        modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}
-        for module in modules.values():
+        found = chain(self.modules, self.optimizers, self.tensors, self.exceptions, self.long.holders)
+        leading = {first_variable(named.name) for named in found if not named.where}
+        for module in {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values():
             if meter.is_over or self.is_at_rest(module) or not is_of_package(module) or not has_plain_names(module):
                 continue
             if not any(map(partial(dict.__contains__, module), leading)):
                 self._memory.let_rest(module, dict.__len__(module))
 
     def explore(
-        self, roots: list[NamedValue], meter: Meter, levels: int = LEVELS, holder: AnyObject | None = None
+        self,
+        roots: list[NamedValue],
+        meter: Meter,
+        levels: int = LEVELS,
+        holder: AnyObject | None = None,
+        *,
+        may_rest: bool = True,
     ) -> None:
-        """Search these values and what they hold, level by level; `holder` has them as attributes."""
+        """Search these values and what they hold, level by level; `holder` has them as attributes.
+
+        `may_rest`: whether those that lead to nothing are passed over later. A hook's objects are soon gone, and others
+        get their ids.
+        """
         of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
         if not of_interest:
             return
-        trail = Trail(holder)
-        level = [(of_interest, -1)]
+        trail, level = Trail(holder), [(of_interest, -1)]
         for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
             level = self._explore_level(level, trail, meter, is_last=depth >= levels)
             if not level:
                 break
-        trail.let_rest(self._memory)
+        if may_rest:
+            trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
             meter.leave_out()
-        left = DESCRIBED_AT_MOST - len(self.containers)
-        self.containers += islice((container for container, place in trail.containers if trail.leads(place)), left)
+        leading = (container for container, place in trail.containers if trail.leads(place))
+        self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
+
+    def take_long(
+        self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
+    ) -> None:
+        """Take the tensors without an owner in the long lists and tuples, of at most so many elements."""
+        for named in self.long.take(without_owner, meter, at_most):
+            if id(named.value) not in self._seen:
+                self._seen[id(named.value)] = named.value
+                self.tensors.append(named)
 
     def leave_out(self, values: Iterable[AnyObject]) -> None:
         """Do not search what these values hold."""
@@ -168,16 +182,19 @@ class VariableSearch:
         module = known.reference()
         if module is None or not meter.spend():
             return
-        found = len(self.tensors) + len(self.optimizers) + len(self.modules)
+        found = self.finds
         named = NamedValue(module, known.name, where, keeper)
         self.explore(self._reader.module_attributes(named), meter, levels=1, holder=module)
-        if found == len(self.tensors) + len(self.optimizers) + len(self.modules) and not meter.is_over:
+        if found == self.finds and not meter.is_over:
             known.rests_until = self._memory.rests_until(module)
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
         """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
-        known = len(self.tensors)
-        self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS)
+        known, others = len(self.tensors), self.long
+        self.long = LongLists(self._classifier)
+        self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS, may_rest=False)
+        self.take_long(list, meter)
+        self.long = others
         held = self.tensors[known:]
         del self.tensors[known:]
         return held
@@ -260,15 +277,17 @@ class VariableSearch:
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""
         start = self._memory.starts.get(id(value), 0)
-        try:
-            return self._reader.read(value, kind, start)
-        except RuntimeError:  # "deque mutated during iteration", and the like for sets and dictionaries
-            with suppress(RuntimeError):
+        for _ in range(2):
+            with suppress(RuntimeError):  # "deque mutated during iteration", and the like for sets and dictionaries
                 return self._reader.read(value, kind, start)
         return None
 
     def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> list[NamedValue]:
         """The values of interest in the one that was added to the trail last, which has `size` elements."""
+        if self.long.leave(named, size, meter):
+            trail.find(trail.last)
+            trail.note_container(named, size)
+            return []
         contents = self._contents(named.value, kind)
         if contents is None:
             meter.leave_out()
@@ -276,7 +295,7 @@ class VariableSearch:
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
         inside = named_inside(named, contents.items)
-        if size >= SHORTEST and inside and not named.keeper:
+        if size >= SHORTEST and inside:
             trail.note_container(named, size)
         if not contents.is_whole:
             self._memory.starts[id(named.value)] = contents.next_start
@@ -300,8 +319,3 @@ class VariableSearch:
         if found.tensors:
             trail.find(trail.last)
         return found.is_whole and size == count
-
-
-def variable_of(name: str) -> str:
-    """The variable that a name begins with: `model` of `model.layers[0]`."""
-    return name.partition(".")[0].partition("[")[0]

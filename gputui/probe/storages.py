@@ -204,13 +204,14 @@ class Ledger:
         is_known = map(or_, map(self.entries.__contains__, addresses), map(besides.__contains__, addresses))
         return list(compress(tensors, map(not_, is_known)))
 
-    def found_before(self, tensor: Tensor) -> bool:
-        """Whether earlier looks have found a storage of this size where the tensor's is."""
+    def category_before(self, tensor: Tensor) -> str:
+        """The category of the storage of this size that earlier looks have found where the tensor's is; "" for none."""
         try:
             earlier = self._earlier.get(self._address(tensor))
-            return earlier is not None and earlier["size_bytes"] == self._nbytes(self._storage(tensor))
+            is_same = earlier is not None and earlier["size_bytes"] == self._nbytes(self._storage(tensor))
         except UNREADABLE:
-            return False
+            return ""
+        return str(earlier["category"]) if earlier is not None and is_same else ""
 
     def add_batch(self, batch: Batch) -> None:
         """Record what the last look has recorded, but for the storages that have an owner already."""

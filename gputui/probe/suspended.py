@@ -64,10 +64,10 @@ class Suspended:
         for value in list({id(value): value for value in found}.values())[:READ_AT_MOST]:
             if not meter.spend():
                 break
-            before = len(search.tensors) + len(search.modules)
+            before = search.finds
             spaces = _namespaces(files, value)
             search.search(spaces, meter)
-            if len(search.tensors) + len(search.modules) > before:
+            if search.finds > before:
                 with_finds += spaces
                 self._remember(value)
         return with_finds

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import gc
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 from gputui.probe import opaque, plain
 from gputui.probe.attributes import AttributeReader, module_dict
-from gputui.probe.frame_variables import is_filled
+from gputui.probe.functions import closure_of
 from gputui.probe.kinds import (
     FUNCTION,
     MAPPING,
@@ -69,6 +66,11 @@ def label_of(name: str, where: str) -> str:
     return f"{name} ({where})" if where else name
 
 
+def first_variable(name: str) -> str:
+    """The variable that a name begins with: `model` of `model.layers[0]`."""
+    return name.partition(".")[0].partition("[")[0]
+
+
 class Contents(NamedTuple):
     """What a value holds that is of interest, each with its part of the name.
 
@@ -119,7 +121,7 @@ class ContentReader:
         return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
 
     def function(self, value: AnyObject, _start: int) -> Contents:
-        return Contents(self._classifier.of_interest(_closure(value)))
+        return Contents(self._classifier.of_interest(closure_of(value)))
 
     def opaque(self, value: AnyObject, start: int) -> Contents:
         cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
@@ -237,40 +239,3 @@ def _base(sequence: AnyObject) -> AnyObject:
     if cls is list or cls is tuple:
         return cls
     return next(base for base in SEQUENCES if issubclass(cls, base))
-
-
-def _closure(function: AnyObject) -> list[tuple[str, Any]]:
-    """The values that a function carries: variables of enclosing functions, `self`, the arguments of a partial."""
-    if type(function) is types.MethodType:
-        return [("self", function.__self__), *_closure(function.__func__)]
-    if issubclass(type(function), functools.partial):
-        called, arguments, keywords = (PARTIAL[key].__get__(function) for key in ("func", "args", "keywords"))
-        positional = [(f"[{number}]", argument) for number, argument in enumerate(arguments)]
-        by_name = [(plain.name_of(name) or "", value) for name, value in keywords.items()]
-        return [*_closure(called), *positional, *by_name]
-    if type(function) is not types.FunctionType:
-        return []
-    return [*_filled_cells(function), *default_arguments(function), *function_attributes(function)]
-
-
-def default_arguments(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """The arguments of a function that have a default value."""
-    code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return [*zip(names, defaults), *(function.__kwdefaults__ or {}).items()]
-
-
-def _filled_cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        if is_filled(cell):
-            yield name, cell.cell_contents
-
-
-def function_attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """The attributes that the program has given a function; asking for its `__dict__` would make one."""
-    others = {id(function.__globals__), id(function.__kwdefaults__), id(getattr(function, "__builtins__", None))}
-    own = [held for held in gc.get_referents(function) if type(held) is dict and id(held) not in others]
-    return [(f".{name}", held) for attributes in own for name, held in list(attributes.items()) if type(name) is str]
-
-
-PARTIAL = vars(functools.partial)
