@@ -61,11 +61,11 @@ class Container(NamedTuple):
 
 
 def describe(
-    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str]
+    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: frozenset[int]
 ) -> list[dict[str, Any]]:
     """Most fields of `gputui.model.tensors.Container` for each; `add_graphs` adds the others.
 
-    `files` has names for some files, such as "cell 12".
+    `files` has names for some files, such as "cell 12". `unread` are the ids of lists of tensors that were not read.
     """
     frames = [(space.where, space.code) for space in namespaces if space.code is not None]
     described = []
@@ -82,6 +82,7 @@ def describe(
                 "grown_at": _definition(named.value, files),
                 "elements": container.elements,
                 "limit": _limit(named.value),
+                "is_unread": id(named.value) in unread,
                 "variable": named.where,
                 "growth": (
                     [
@@ -163,9 +164,9 @@ def add_graphs(
     with_tensors = []
     for container in described:
         elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
-        growth = container.pop("growth")
+        growth, is_unread = container.pop("growth"), container.pop("is_unread")
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
-        if read:
+        if read or is_unread:
             container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}

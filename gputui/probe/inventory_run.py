@@ -78,6 +78,8 @@ class InventoryRun:
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
+        self._has_all_owned = True
+        """Whether there was time for what models and optimizers own."""
         self._kept_ids: set[int] = set()
         """The ids of the tensors that only keepers lead to."""
         self._ledger = Ledger(
@@ -121,10 +123,10 @@ class InventoryRun:
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
-        has_time = self._records_owned()
+        self._has_all_owned = self._records_owned()
         self._attempt(self._take_long)
         graphs_and_variables = self._record_saved, self._record_variables
-        for part in graphs_and_variables if has_time else reversed(graphs_and_variables):
+        for part in graphs_and_variables if self._has_all_owned else reversed(graphs_and_variables):
             if self._meter.spend():
                 self._attempt(part)
         for part in (self._record_leaves, self._record_loose):
@@ -152,6 +154,7 @@ class InventoryRun:
             "by_address": self._ledger.entries,
             "batches": self._ledger.batches,
             "is_brief": self.is_brief,
+            "has_all_owned": self._has_all_owned,
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
@@ -287,7 +290,9 @@ class InventoryRun:
     def _describe_containers(self) -> None:
         search = self._search
         if search.containers:
-            self._containers = containers.describe(search.containers, self._namespaces, self._keepers.cells)
+            self._containers = containers.describe(
+                search.containers, self._namespaces, self._keepers.cells, search.long.unread
+            )
             models = [*search.modules, *search.optimizers]
             self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
 

@@ -31,7 +31,7 @@ _between = '","'
 _ROWS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 512
 _VALUES_AT_ONCE = 2048
-_NOT_SENT = frozenset({"storages", "batches", "by_address", "is_brief"})
+_NOT_SENT = frozenset({"storages", "batches", "by_address", "is_brief", "has_all_owned"})
 """The fields of an inventory that are not sent, or not as they are."""
 _GONE_AT_MOST = 16
 """How many texts of storages that are gone may stay in a small program, so that not every look sorts them out."""

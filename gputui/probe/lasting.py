@@ -54,6 +54,8 @@ class Lasting:
         """How many brief ones have followed the last whole one."""
         self._passed_over: dict[Hashable, int] = {}
         """How many more brief ones pass a way of searching over."""
+        self._may_follow = False
+        """Whether the next inventory may be a brief one, whatever changes."""
 
     @property
     def is_settled(self) -> bool:
@@ -63,11 +65,16 @@ class Lasting:
     @property
     def is_brief_due(self) -> bool:
         """Whether the next inventory may be a brief one."""
-        return self.is_settled and self._brief < BRIEF_IN_TURN
+        return self._may_follow or (self.is_settled and self._brief < BRIEF_IN_TURN)
 
     def begin_brief(self) -> None:
         """A brief inventory is taken now."""
+        self._may_follow = False
         self._brief += 1
+
+    def let_brief_follow(self) -> None:
+        """A whole inventory had no time for a large model: only a brief one names what changes in it."""
+        self._may_follow = True
 
     def end_brief(self) -> None:
         """Memory is left that has no name: the next inventory must be a whole one."""
@@ -89,6 +96,11 @@ class Lasting:
     def begin_again(self) -> None:
         """Something has changed that brief inventories do not see: take whole ones for a while."""
         self._whole = 0
+
+    def note_lengths(self, containers: list[dict[str, Any]]) -> None:
+        """Learn from an inventory that another of the same look follows, which may have no time for these."""
+        if self._has_grown(containers):
+            self.begin_again()
 
     def note(self, inventory: dict[str, Any]) -> None:
         """Learn from a whole inventory that is complete and names nearly all memory."""
@@ -115,12 +127,12 @@ class Lasting:
 
         In a large program, all may be like this one. `found` are its storages and those of earlier ones by address.
         """
+        self.containers = containers
         if self._has_grown(containers):
             self.begin_again()
             return
         self._brief = 0
         self._whole += 1
-        self.containers = containers
         self._keep_others(
             {
                 address: storage

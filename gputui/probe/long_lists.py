@@ -30,6 +30,11 @@ class LongLists:
         """Those among them that were not taken."""
         self._classifier = classifier
 
+    @property
+    def unread(self) -> frozenset[int]:
+        """The ids of those for which there was no time."""
+        return frozenset(id(named.value) for named in self._left)
+
     def add(self, named: NamedValue) -> None:
         """Keep a container for later."""
         self.holders.append(named)

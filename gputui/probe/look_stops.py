@@ -36,6 +36,8 @@ class LookUnderWay:
         self.longest_ms = self.stopped_ms = self.cpu_ms = 0.0
         self.before_map: dict[str, Any] | None = None
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""
+        self.is_brief_next = False
+        """Whether the stop that follows takes a brief inventory, if the program allows that."""
 
     def add(self, cost: dict[str, float]) -> None:
         """Account for one stop."""
@@ -60,8 +62,10 @@ class LookUnderWay:
         """Whether another stop follows the one that has taken `look`; `may_be_brief`: see `TorchReader`."""
         if self.before_map is not None:
             return False
-        if may_be_brief and self.method == "brief" and self.stops == 1 and _is_part_of_whole(look):
-            return True  # a brief one names what changes
+        is_first = self.method == "brief" and self.stops == 1
+        self.is_brief_next = may_be_brief and is_first and _is_part_of_whole(look)
+        if self.is_brief_next:
+            return True  # it names what changes
         if self.request.is_urgent and not is_complete(look) and self.stops < MAX_PARTS:
             return True
         if self.plan.is_map_apart:

@@ -75,10 +75,10 @@ class LookRunner:
             return None
         taking.add(look["cost"])
         self._learn(look, taking.request.pause_ms)
-        may_be_brief = self._reader is not None and self._reader.may_be_brief
+        may_be_brief = self._reader is not None and self._reader.may_be_brief_after(look)
         if taking.goes_on_after(look, may_be_brief=may_be_brief):
             if self._reader is not None:
-                self._reader.keep_part(look)
+                self._reader.keep_part(look, is_brief_next=taking.is_brief_next)
             let_map_go(look)
             self._begin_stop(taking)
             return None

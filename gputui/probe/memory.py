@@ -120,13 +120,16 @@ class Memory:
         memory.entries, memory._of_exceptions = self.entries, self._of_exceptions
         return memory
 
-    def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+    def complete(
+        self, inventory: dict[str, Any], described_map: dict[str, Any] | None, *, goes_on: bool = False
+    ) -> None:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
 
         Of a brief inventory, what the map does not show is taken out.
 
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
+        `goes_on`: another stop of the same look follows.
         """
         if inventory["is_brief"]:
             self.lasting.checked(inventory, _live_bytes(described_map))
@@ -143,7 +146,10 @@ class Memory:
             self._add_unchanged(inventory, earlier, described_map)
             self.entries = found
             self._of_exceptions = _of_exceptions(inventory)
-        self._learn(inventory, has_map=described_map is not None)
+        if goes_on:
+            self.lasting.note_lengths(inventory["containers"])
+        else:
+            self._learn(inventory, has_map=described_map is not None)
 
     def _learn(self, inventory: dict[str, Any], *, has_map: bool) -> None:
         """Learn for brief looks from one that was completed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import Any
@@ -148,26 +149,28 @@ class TorchReader:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
         self._settle_inventory(look, look["map"])
 
-    @property
-    def may_be_brief(self) -> bool:
-        """Whether a brief inventory may follow a whole one for which there was too little time."""
-        return self._memory.lasting.is_settled
+    def may_be_brief_after(self, look: dict[str, Any]) -> bool:
+        """Whether a brief inventory may follow the whole one of this stop, for which there was too little time."""
+        return self._memory.lasting.is_settled or _is_of_large_model(look)
 
-    def keep_part(self, look: dict[str, Any]) -> None:
-        """Keep what one stop has found, for the stop that follows it in the same look."""
-        if (
-            look["inventory"] is None or not look["inventory"]["is_brief"]
-        ):  # a brief one is checked when the map is there
-            self._settle_inventory(look, None)
+    def keep_part(self, look: dict[str, Any], *, is_brief_next: bool = False) -> None:
+        """Keep what one stop has found, for the stop that follows it in the same look, which may be a brief one."""
+        if look["inventory"] is not None and look["inventory"]["is_brief"]:
+            return  # it is checked when the map is there
+        self._settle_inventory(look, None, goes_on=not is_brief_next)
+        if is_brief_next and _is_of_large_model(look):
+            self._memory.lasting.let_brief_follow()
 
-    def _settle_inventory(self, look: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+    def _settle_inventory(
+        self, look: dict[str, Any], described_map: dict[str, Any] | None, *, goes_on: bool = False
+    ) -> None:
         inventory, problems = look["inventory"], look["problems"]
         parts, self._unsettled = self._unsettled, []
         for part in parts:
             self._settle_graph(part, problems)
         if inventory is not None:
             self._settle_graph(inventory, problems)
-            attempt(EARLIER, problems, self._memory.complete, inventory, described_map)
+            attempt(EARLIER, problems, partial(self._memory.complete, goes_on=goes_on), inventory, described_map)
 
     def _settle_graph(self, inventory: dict[str, Any], problems: list[str]) -> None:
         if "graph" not in inventory:
@@ -236,6 +239,11 @@ def attempt(what: str, problems: list[str], function: Callable[..., Any], *argum
             raise
         problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
         return None
+
+
+def _is_of_large_model(look: dict[str, Any]) -> bool:
+    """Whether a stop was too short to read all that models and optimizers own."""
+    return look["inventory"] is not None and not look["inventory"]["has_all_owned"]
 
 
 def _requested_bytes(look: dict[str, Any]) -> int:

@@ -110,7 +110,7 @@ def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], p
 
 def part_of(*, is_brief: bool) -> dict[str, Any]:
     """A stop's look with an inventory for which there was too little time."""
-    return {"inventory": {"is_complete": False, "is_brief": is_brief}}
+    return {"inventory": {"is_complete": False, "is_brief": is_brief, "has_all_owned": True}}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def test_a_brief_stop_follows_a_whole_one_that_lacked_time(
     taking = LookUnderWay(read_request({"type": "look", "when": when})[1])
     taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
     assert taking.goes_on_after(part_of(is_brief=is_brief), may_be_brief=may_be_brief) is goes_on
+    assert taking.is_brief_next is (goes_on and when == "changed")
     if goes_on and when == "changed":
         taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
         assert not taking.goes_on_after(part_of(is_brief=False), may_be_brief=True)

@@ -3,5 +3,5 @@
 
 def test_a_brief_look_takes_only_what_lasts(run_program):
     outcomes = run_program("brief_looks.py")
-    assert len(outcomes) >= 15
+    assert len(outcomes) >= 19
     assert {name: outcome for name, outcome in outcomes.items() if outcome} == {}

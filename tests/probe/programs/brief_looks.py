@@ -8,6 +8,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
+from gputui.probe import search  # noqa: E402
 from gputui.probe.brief_search import BriefSearch  # noqa: E402
 from gputui.probe.looks import empty_look  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
@@ -26,15 +27,29 @@ class Looks:
 
     def take(self, steps=sys.maxsize):
         """An inventory of at most so many steps, with the owners by address in `owners`."""
+        return self.described(self.read(steps))
+
+    def read(self, steps):
         look = empty_look([])
         meter = Meter(60, max_steps=steps)
         self.reader.read(torch, "brief", look, meter, may_walk=False)
         self.steps = meter.steps
+        return look
+
+    def described(self, look):
         self.reader.describe(look)
         assert look["problems"] == look["inventory"]["problems"] == [], look
         inventory = look["inventory"]
         inventory["owners"] = {s["address"]: s["owner"].partition(" (")[0] for s in inventory["storages"]}
         return inventory
+
+    def take_twice(self, steps):
+        """The inventories of two stops of so many steps each, of which the second may be a brief one."""
+        first = self.read(steps)
+        assert not first["inventory"]["is_brief"]
+        assert self.reader.may_be_brief_after(first)
+        self.reader.keep_part(first, is_brief_next=True)
+        return first["inventory"], self.described(self.read(steps))
 
     @classmethod
     def settled(cls):
@@ -326,6 +341,64 @@ def brief_looks_name_a_program_that_no_whole_look_has_time_for():
     whole, brief = (False, False), (True, True)
     assert kinds == [*[whole] * WHOLE, *[brief] * BRIEF, whole, brief, brief], kinds
     assert {count for count, kind in zip(named, kinds, strict=True) if kind == brief} == {2 * large.LAYERS}
+
+
+@check
+def a_list_that_grows_beside_a_large_model_is_named_in_each_look():
+    large, kept, seen = Large(), [], []
+    looks = Looks()
+    looks.take()
+    steps = looks.steps // 6
+    for _ in range(6):
+        kept += [torch.ones(32, 8, device="cuda") for _ in range(30)]
+        large.step()
+        first, inventory = looks.take_twice(steps)
+        assert not first["has_all_owned"]
+        assert inventory["is_brief"]
+        assert large.named(inventory) == 2 * large.LAYERS
+        last = kept[-1].data_ptr()
+        names = {storage["owner"].partition(" (")[0] for storage in first["storages"] if storage["address"] == last}
+        assert names | {inventory["owners"][last]} == {f"kept[{len(kept) - 1}]"}
+        seen += [container["elements"] for container in inventory["containers"] if container["name"] == "kept"]
+    assert seen == [30, 60, 90, 120, 150, 180]
+
+
+@check
+def what_saved_tensor_hooks_lead_to_is_named_in_each_look():
+    model, _optimizer = trained()
+    looks = Looks()
+    for _ in range(24):
+        shared = Holder(600, 600)  # as a checkpoint's frame, to which each of its hooks leads
+        packed = [lambda held=shared, number=number: (held, number) for number in range(4)]
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda _, packed=packed: packed.pop(), lambda held: held()[0])
+        address = shared.inner["first"][0].data_ptr()
+        with hooks:
+            loss = model(model(torch.ones(8, 256, device="cuda"))).sum()
+        del shared, packed, hooks
+        assert looks.take()["owners"][address] == "kept by a saved-tensor hook"
+        del loss
+
+
+@check
+def no_names_are_made_for_a_long_list_of_what_models_own():
+    large = Large()
+    _lists = [[layer.weight for layer in large.model] for _ in range(8)]
+    made, named_inside = [], search.named_inside
+    search.named_inside = lambda holder, items: made.extend(items) or named_inside(holder, items)
+    try:
+        inventory = Looks().take()
+    finally:
+        search.named_inside = named_inside
+    assert large.named(inventory) == 2 * large.LAYERS
+    assert len(made) < large.LAYERS, len(made)
+
+
+@check
+def parameters_that_only_a_long_list_and_an_optimizer_hold_are_named_by_the_list():
+    weights = [torch.nn.Parameter(torch.ones(16, 8, device="cuda")) for _ in range(80)]
+    _optimizer = torch.optim.SGD(weights)
+    for inventory in (Looks().take(), Looks.settled().take()):
+        assert inventory["owners"][weights[79].data_ptr()] == "weights[79]"
 
 
 run()
