@@ -26,10 +26,11 @@ take most of a stop, too."""
 
 EXPECTED_MAP_MS = (0.3, 0.0003)
 """Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
-LISTING_MS = 1e-5
-"""Milliseconds of a list of all Python objects per block of Python's memory; there are about four to an object."""
-WALK_MS = 2e-5
-"""Milliseconds of the search among all Python objects for users of memory pools, per block of Python's memory."""
+LISTING_MS = 2e-5
+"""Milliseconds of a list of all Python objects per block of Python's memory, of which there are about four to an
+object: in a program of 370,000 objects 27 ms, as these are in no processor's cache."""
+WALK_MS = 5e-5
+"""The same for the search among them for users of memory pools."""
 LEARNED_FROM = 3
 """The median of so many maps predicts the next: without maps nothing is learned, so one slow map must not end them."""
 COLD = 0.1

@@ -86,10 +86,15 @@ def test_an_automatic_scan_becomes_a_walk():
 
 
 def test_a_scan_of_too_many_objects_becomes_a_walk_that_says_why(monkeypatch: pytest.MonkeyPatch):
-    assert Budget().plan("scan", 100, LONGEST_MS, is_urgent=True) == Plan("scan", may_walk=True)
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 50_000_000)
-    plan = Budget().plan("scan", 100, LONGEST_MS, is_urgent=True)
-    assert (plan.method, plan.problems) == ("walk", (NO_SCAN.format(500),))
+    plans = {}
+    for blocks in (500_000, 2_000_000, 50_000_000):
+        monkeypatch.setattr(sys, "getallocatedblocks", lambda blocks=blocks: blocks)
+        plans[blocks] = Budget().plan("scan", 100, LONGEST_MS, is_urgent=True)
+    assert list(plans.values()) == [
+        Plan("scan", may_walk=True),
+        Plan("scan", may_walk=False),
+        Plan("walk", may_walk=False, problems=(NO_SCAN.format(1000),)),
+    ]
 
 
 @pytest.mark.parametrize(
