@@ -91,13 +91,13 @@ class BriefInventory(InventoryRun):
     def _find_nearby(self) -> None:
         meter = self._meter.part(SEARCH_SHARE)
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, meter)
-        self._nearby.take_long(self._without_owner, meter, LONG)
+        self._nearby.take_long(self._to_name, meter, LONG)
 
     def _find_in_long(self) -> None:
-        self._nearby.take_long(self._without_owner, self._meter.part(SEARCH_SHARE))
+        self._nearby.take_long(self._to_name, self._meter.part(SEARCH_SHARE))
 
-    def _without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
-        return self._ledger.without_owner(tensors, self._memory.lasting.others.entries)
+    def _to_name(self, tensors: list[Tensor]) -> list[Tensor]:
+        return self._others.to_name(tensors, self._memory.lasting.others.entries)
 
     def _find_in_functions(self) -> None:
         self._saved.reads_functions = True
@@ -105,7 +105,7 @@ class BriefInventory(InventoryRun):
     def _find_below(self) -> None:
         meter = self._meter.part(SEARCH_SHARE)
         self._search.search(self._namespaces, meter)
-        self._nearby.take_long(self._without_owner, meter, LONG)
+        self._nearby.take_long(self._to_name, meter, LONG)
 
     def _find_young(self) -> None:
         self._loose = self._heap.young()[TENSOR]

@@ -234,7 +234,7 @@ class InventoryRun:
         return {id(named.value): named for named in self._search.tensors}
 
     def _take_long(self) -> None:
-        self._search.take_long(self._others.without_owner, self._meter.part(SEARCH_SHARE))
+        self._search.take_long(self._others.to_name, self._meter.part(SEARCH_SHARE))
 
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
         """Record what these modules own and their attributes, from module number `start` on."""

@@ -52,9 +52,9 @@ class LongLists:
         return True
 
     def take(
-        self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
+        self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
     ) -> Iterator[NamedValue]:
-        """The tensors without an owner in those of at most so many elements, with their names."""
+        """Those of the tensors in lists of at most so many elements that `to_name` picks, with their names."""
         left, self._left = self._left, []
         for number, holder in enumerate(left):
             length = len(holder.value) if is_one_of(type(holder.value), (list, tuple)) else 0
@@ -69,7 +69,7 @@ class LongLists:
             elements = list(holder.value)
             are_tensors = map(TENSOR.__eq__, self._classifier.kinds_of(elements))
             tensors = {id(element): number for number, element in compress(enumerate(elements), are_tensors)}
-            for tensor in without_owner([elements[number] for number in tensors.values()]):
+            for tensor in to_name([elements[number] for number in tensors.values()]):
                 yield element_of(holder, tensors[id(tensor)], tensor)
 
 

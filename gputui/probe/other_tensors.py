@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.attributes import AttributeReader
+from gputui.probe.batches import Entry
 from gputui.probe.cache_names import of_caches
 from gputui.probe.gradients import GradientReader
 from gputui.probe.meter import Meter
@@ -13,7 +15,7 @@ from gputui.probe.model_states import KV_CACHE, ModelStates
 from gputui.probe.plain import type_name
 from gputui.probe.referrers import name_by_referrers
 from gputui.probe.saved import SavedTensors
-from gputui.probe.storages import Ledger
+from gputui.probe.storages import NO_ENTRIES, Ledger
 from gputui.probe.torch_types import Tensor, Torch
 from gputui.probe.variables import NamedValue
 
@@ -54,13 +56,17 @@ class OtherTensors:
         self._meter = meter
         self._is_graph_at_rest = is_graph_at_rest
 
-    def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of these tensors whose storages have no owner.
+    def to_name(self, tensors: list[Tensor], besides: Mapping[int, Entry] = NO_ENTRIES) -> list[Tensor]:
+        """Those of these tensors whose storages have no owner, here or `besides`, or that may have a gradient.
 
         Where there was no time to read all that optimizers hold, what earlier looks have found there has its owner.
         """
-        left = self._ledger.without_owner(tensors)
-        return left if self._meter.is_complete else list(filter(self._may_be_new, left))
+        others = list(compress(tensors, map(not_, map(self._model_states.is_named, map(id, tensors)))))
+        require_grad = self._gradients.require_grad(others)
+        left = self._ledger.without_owner(list(compress(others, map(not_, require_grad))), besides)
+        if not self._meter.is_complete:
+            left = list(filter(self._may_be_new, left))
+        return [*left, *compress(others, require_grad)]
 
     def record_variables(self, tensors: list[NamedValue], start: int) -> int:
         """Record the tensors of variables, those that something else keeps alive last.

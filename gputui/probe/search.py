@@ -160,10 +160,10 @@ class VariableSearch:
         self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
 
     def take_long(
-        self, without_owner: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
+        self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
     ) -> None:
-        """Take the tensors without an owner in the long lists and tuples, of at most so many elements."""
-        for named in self.long.take(without_owner, meter, at_most):
+        """Take the tensors in long lists of at most so many elements that `to_name` picks."""
+        for named in self.long.take(to_name, meter, at_most):
             if id(named.value) not in self._seen:
                 self._seen[id(named.value)] = named.value
                 self.tensors.append(named)
