@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gputui.probe.containers import SENT_AT_MOST, Roots, add_graphs
@@ -16,11 +18,15 @@ def test_the_operations_of_kept_graphs_are_counted_in_every_look(run_once, progr
         assert losses["nodes"] == losses["walked"] * 101 > 0, losses
 
 
+def described_as(ident: int, name: str, elements: int, *, is_unread: bool = False) -> dict[str, Any]:
+    """A container in a variable of a module, before its elements are counted."""
+    growth: tuple[object, ...] = ([], name, VARIABLE, {})
+    fields = {"ident": ident, "name": name, "variable": "", "elements": elements}
+    return {**fields, "growth": growth, "is_unread": is_unread}
+
+
 def test_two_containers_of_the_same_name_are_both_described():
-    described = [
-        {"ident": ident, "name": "HISTORY", "variable": "", "elements": 2, "growth": ([], "HISTORY", VARIABLE, {})}
-        for ident in (1, 2)
-    ]
+    described = [described_as(ident, "HISTORY", 2) for ident in (1, 2)]
     names, places = ["HISTORY[0]", "HISTORY[1]"], ["", ""]
     roots = Roots(names, places, names, places, [False, False])
     assert [(container["ident"], container["read"]) for container in add_graphs(described, roots, {}, {})] == [
@@ -32,10 +38,16 @@ def test_two_containers_of_the_same_name_are_both_described():
 def test_a_long_list_is_described_even_if_little_of_it_was_read():
     inner = [f"states[{number}]" for number in range(SENT_AT_MOST)]
     described = [
-        {"ident": ident, "name": name, "variable": "", "elements": elements, "growth": ([], name, VARIABLE, {})}
-        for ident, (name, elements) in enumerate([("states", 500), *((name, 25) for name in inner)])
+        described_as(0, "states", 500),
+        *(described_as(ident, name, 25) for ident, name in enumerate(inner, 1)),
     ]
     names = [f"{name}[{number}]" for name in inner for number in range(25)]
     places = [""] * len(names)
     sent = add_graphs(described, Roots(names, places, names, places, [False] * len(names)), {}, {})
     assert (sent[0]["name"], len(sent)) == ("states", SENT_AT_MOST)
+
+
+def test_a_list_of_tensors_without_time_for_any_is_described_by_its_length():
+    described = [described_as(1, "unread", 90, is_unread=True), described_as(2, "of_what_models_own", 80)]
+    (sent,) = add_graphs(described, Roots([], [], [], [], []), {}, {})
+    assert (sent["name"], sent["elements"], sent["read"]) == ("unread", 90, 0)
