@@ -58,6 +58,8 @@ LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS = 6
 """The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
+LEVELS_OF_NEW = 4
+"""So many levels of what a hook leads to were made with it."""
 RECORDS_SHARE = 0.5
 """Of the time for a search: what it finds must be recorded, too."""
 MANY = 8
@@ -97,6 +99,8 @@ class VariableSearch:
         self._memory = memory
         self._is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
+        self._are_new = False
+        """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
         self._seen: dict[int, Any] = {}
         memory.begin()
 
@@ -149,9 +153,11 @@ class VariableSearch:
             return
         trail, level = Trail(holder), [(of_interest, -1)]
         for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
+            self._are_new = not may_rest and depth < LEVELS_OF_NEW
             level = self._explore_level(level, trail, meter, is_last=depth >= levels)
             if not level:
                 break
+        self._are_new = False
         if may_rest:
             trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
@@ -261,7 +267,7 @@ class VariableSearch:
             trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
-        return not self._is_thorough and self._memory.led_to_nothing(value, size)
+        return not self._is_thorough and not self._are_new and self._memory.led_to_nothing(value, size)
 
     def _holds_atoms(self, value: AnyObject) -> bool:
         """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""

@@ -153,7 +153,7 @@ IN_PARTS = """
 
     def incomplete(*arguments):
         parts.append(steps)
-        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0}
+        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0, "has_all_owned": True}
 
     inventory.take_inventory = incomplete
     import os
