@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -223,10 +223,11 @@ class InventoryRun:
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)
         memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
+        variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
                 attributes = self._attributes.read(optimizer.value)
-                self._optimizer_states.record(optimizer.name, attributes, self._variables, memory.trees.version)
+                self._optimizer_states.record(optimizer.name, attributes, variables, memory.trees.version)
 
     def _variables(self) -> dict[int, NamedValue]:
         """The tensors that variables hold, by id."""
