@@ -90,6 +90,7 @@ class BriefInventory(InventoryRun):
 
     def _find_nearby(self) -> None:
         meter = self._meter.part(SEARCH_SHARE)
+        self._read_remembered()
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, meter)
         self._nearby.take_long(self._to_name, meter, LONG)
 

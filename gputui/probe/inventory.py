@@ -42,7 +42,7 @@ def take_inventory(
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         fields = {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
-        return {**fields, "by_address": {}, "batches": [], "is_brief": False, "has_all_owned": True}
+        return {**fields, "by_address": {}, "batches": [], "is_brief": False, "has_all_owned": True, "collections": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from gputui.probe import containers, known_sizes, lines, plain, stacks, suspended
+from gputui.probe import containers, known_sizes, lines, plain, remembered, stacks, suspended
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.frame_variables import can_read_variables
@@ -67,6 +67,7 @@ class InventoryRun:
         self._problems: list[str] = []
         self._containers: list[dict[str, Any]] = []
         self._roots = containers.Roots([], [], [], [], [])
+        self._collections: list[remembered.Collection] = []
         self._lines: lines.Wanted | None = None
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
@@ -158,6 +159,7 @@ class InventoryRun:
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
+            "collections": self._collections,
             "lines": self._lines,
         }
 
@@ -177,6 +179,7 @@ class InventoryRun:
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
         self._namespaces = self._keepers.variables(self._all_frames(meter), self._search.is_at_rest)
+        self._read_remembered()
         self._search.search(self._namespaces, meter)
         self._search.let_packages_rest(self._frames, meter)
         self._namespaces += memory.program_modules.search(self._search, meter)
@@ -190,6 +193,12 @@ class InventoryRun:
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
+
+    def _read_remembered(self) -> None:
+        """Read the containers in which earlier looks have found tensors without a name."""
+        meter = self._meter.part(SEARCH_SHARE)
+        for named, holder in self._memory.remembered.keepers():
+            self._search.take_keeper(named, holder, meter)
 
     def _all_frames(self, meter: Meter) -> list[stacks.Running]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
@@ -294,6 +303,7 @@ class InventoryRun:
             self._containers = containers.describe(
                 search.containers, self._namespaces, self._keepers.cells, search.long.unread
             )
+            self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]
             self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
 

@@ -33,6 +33,8 @@ class LookUnderWay:
         self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
         """Made in the first stop, which reads how many blocks there are."""
         self.stops = 0
+        self.climbs = 0
+        """How many stops of this look have gone up from tensors without a name."""
         self.longest_ms = self.stopped_ms = self.cpu_ms = 0.0
         self.before_map: dict[str, Any] | None = None
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 SHARE_OF_TIME = 0.009
 """How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
+EAGER_S = 3.0
+"""For so long after somebody has attached, looks may take half of the program's time."""
+UNCUT_MS = 100.0
+CLIMBS_AT_ONCE = 16
+"""So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
 TRIES = 3
@@ -41,6 +46,8 @@ class LookRunner:
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
         self._stopped_s = 0.0
+        self._eager_until = 0.0
+        """Until when (`perf_counter`) looks may take half of the time: somebody has just attached, and waits."""
         """How long the last look has stopped the program, all its stops together."""
         self.next_automatic_at = 0.0
         """When (`perf_counter`) the next automatic look may be taken."""
@@ -58,6 +65,7 @@ class LookRunner:
     def begin(self, request: LookRequest) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own."""
         self._torch_with_reader()
+        self._eager_until = self._eager_until or perf_counter() + EAGER_S
         self._taking = LookUnderWay(request)
         self._begin_stop(self._taking)
 
@@ -74,6 +82,10 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
+        if look.pop("has_climbed", False):
+            taking.climbs, taking.stops = taking.climbs + 1, 0
+            self._begin_stop(taking)
+            return None
         self._learn(look, taking.request.pause_ms)
         may_be_brief = self._reader is not None and self._reader.may_be_brief_after(look)
         if taking.goes_on_after(look, may_be_brief=may_be_brief):
@@ -88,6 +100,7 @@ class LookRunner:
     def leave(self) -> None:
         """The last viewer has gone: drop the look under way."""
         self._call.leave()
+        self._eager_until = self.next_automatic_at = 0.0
         self._taking = None
         if self._reader is not None:
             self._reader.forget()
@@ -100,7 +113,9 @@ class LookRunner:
     def account(self, cost_s: float) -> None:
         """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
         cost_s = max(cost_s, self._stopped_s)
-        self.next_automatic_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
+        now = perf_counter()
+        wait_s = max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
+        self.next_automatic_at = now + (cost_s if self._is_work_left and now < self._eager_until else wait_s)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
@@ -125,6 +140,10 @@ class LookRunner:
 
         return stamp_of(self._counters.newest if statistics is None else statistics)
 
+    @property
+    def _is_work_left(self) -> bool:
+        return self._reader is not None and self._reader.may_climb(UNCUT_MS)
+
     def _torch_with_reader(self) -> ModuleType | None:
         """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
         torch = process.loaded_torch()
@@ -144,7 +163,8 @@ class LookRunner:
         self._stopped_s = taking.stopped_ms / 1000
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
-        look["stamp"] = self.stamp(look["statistics"]) if is_complete(look) else None
+        is_done = is_complete(look) and not self._is_work_left
+        look["stamp"] = self.stamp(look["statistics"]) if is_done else None
         return look
 
     def _plan(self, statistics: list[dict[str, Any]], request: LookRequest) -> Plan:
@@ -181,6 +201,10 @@ class LookRunner:
         else:
             from gputui.probe.torch_reader import device_statistics
 
+            if self._may_climb(taking):
+                self._reader.climb(torch, look["problems"])
+                look["has_climbed"] = True
+                return
             look["statistics"] = device_statistics(torch, look["problems"])
             if taking.stops == 0:
                 taking.plan = self._plan(look["statistics"], taking.request)
@@ -194,6 +218,13 @@ class LookRunner:
                 has_map=taking.has_map,
                 in_main_thread=in_main_thread,
             )
+
+    def _may_climb(self, taking: LookUnderWay) -> bool:
+        """Whether this stop goes up from tensors without a name: before the others of an automatic look."""
+        climbs = CLIMBS_AT_ONCE if perf_counter() < self._eager_until else 1
+        if taking.request.is_urgent or taking.climbs >= climbs or taking.stops or self._reader is None:
+            return False
+        return self._reader.may_climb(taking.request.uncut_ms)
 
     def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
         """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""

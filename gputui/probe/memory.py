@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import compress
 from operator import itemgetter, not_
 from typing import Any
 
-from gputui.probe.batches import Batches, beside_batches
+from gputui.probe.batches import HOST, Batches, beside_batches
 from gputui.probe.blockmap import live_blocks
+from gputui.probe.climb import Climb
 from gputui.probe.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.known_sizes import WORKSPACE
 from gputui.probe.lasting import Lasting
 from gputui.probe.modules import ModuleTrees
 from gputui.probe.program_modules import ProgramModules
+from gputui.probe.remembered import Collection, Remembered
 from gputui.probe.rests import SearchMemory
 from gputui.probe.suspended import Suspended
 
@@ -25,6 +28,8 @@ SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
 YOUNG_EVERY = 4
 """How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
+STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
+"""The categories of what keeps its place for as long as it lives."""
 CALLERS_EVERY = 16
 """How often a look searches the program's functions for calls of `empty_cache()`."""
 COUNT_GRAPH_EVERY = 8
@@ -48,6 +53,8 @@ class Memory:
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
         self.lasting = Lasting()
+        self.climb = Climb()
+        self.remembered = Remembered()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
@@ -131,6 +138,7 @@ class Memory:
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         `goes_on`: another stop of the same look follows.
         """
+        collections = inventory.pop("collections")
         if inventory["is_brief"]:
             self.lasting.checked(inventory, _live_bytes(described_map))
             if inventory["is_complete"]:
@@ -144,6 +152,7 @@ class Memory:
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
         else:
             self._add_unchanged(inventory, earlier, described_map)
+            self._remember(collections, inventory)
             self.entries = found
             self._of_exceptions = _of_exceptions(inventory)
         if goes_on:
@@ -161,6 +170,16 @@ class Memory:
         elif has_map and self._named_share >= NAMED_WELL:
             self.lasting.note(inventory)
 
+    def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
+        """Remember the containers that keep much of the memory: what is named stays so when time is short."""
+        held: Counter[tuple[str, str]] = Counter()
+        for storage in beside_batches(inventory["storages"], inventory["batches"]):
+            if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
+                held[_container_of(storage["owner"])] += storage["size_bytes"]
+        for collection in collections:
+            if held[collection.name, collection.where] >= (1 - NAMED_WELL) * self.requested_bytes:
+                self.remembered.keep(*collection)
+
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]
     ) -> None:
@@ -168,20 +187,34 @@ class Memory:
         storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = unnamed_bytes = workspace_bytes = 0
+        unnamed: dict[int, int] = {}
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
                 storage = earlier.get(address)
-                if storage is not None and storage["device"] == device and storage["size_bytes"] == requested:
+                if storage is not None and storage["device"] == device and storage["size_bytes"] == requested and _may_stay(storage):
                     found[address] = storage
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:
                     unnamed_bytes += size
+                    unnamed[address] = size
                 elif known_sizes[device, requested] == WORKSPACE:
                     workspace_bytes += requested
         self._workspace_bytes = workspace_bytes
         self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
+        self.climb.note_unnamed(unnamed if self._named_share < NAMED_WELL else {})
+
+
+def _may_stay(storage: dict[str, Any]) -> bool:
+    """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
+    return storage["category"] != "other" or "[" in storage["owner"]
+
+
+def _container_of(owner: str) -> tuple[str, str]:
+    """The name of the outermost container in a label, and the place of its variable."""
+    path, _, place = owner.rpartition(" (") if owner.endswith(")") else (owner, "", "")
+    return path.partition("[")[0], place[:-1]
 
 
 def _live_bytes(described_map: dict[str, Any] | None) -> dict[int, int]:

@@ -10,6 +10,7 @@ from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Entry
 from gputui.probe.cache_names import of_caches
 from gputui.probe.gradients import GradientReader
+from gputui.probe.memory import STAYING
 from gputui.probe.meter import Meter
 from gputui.probe.model_states import KV_CACHE, ModelStates
 from gputui.probe.plain import type_name
@@ -24,8 +25,6 @@ OPTIMIZER_STATE = "optimizer_state"
 STATE_OF_PARAMETER = "state[Parameter]"
 """In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 UNNAMED = "unnamed"
-STAYING = frozenset({PARAMETER, OPTIMIZER_STATE, "buffer"})
-"""The categories of what keeps its place for as long as it lives."""
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
 AT_ONCE = 64

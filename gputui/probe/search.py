@@ -33,7 +33,7 @@ from gputui.probe.long_lists import LongLists
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
-from gputui.probe.records import RECORDS_AT_MOST, RecordReader
+from gputui.probe.records import NOT_READ, RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Tensor
@@ -164,6 +164,28 @@ class VariableSearch:
             meter.leave_out()
         leading = (container for container, place in trail.containers if trail.leads(place))
         self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
+
+    def take_keeper(self, named: NamedValue, holder: AnyObject, meter: Meter) -> None:
+        """Take the tensors in a container that is known to hold some; `holder` has it as an attribute or element."""
+        value = named.value
+        kind = self._classifier.kind_of(value)
+        found = NOT_READ
+        if kind in CONTAINERS:
+            found = self._records.elements(value, kind, named.name, 0, meter.part(RECORDS_SHARE))
+        if not found.tensors:
+            self.explore([named], meter, may_rest=False)
+            return
+        self._seen[id(value)] = value
+        self._take_found(named, found)
+        self.containers.append(Container(named, size_of(value, kind), holder))
+        if not found.is_whole:
+            meter.leave_out()
+
+    def _take_found(self, named: NamedValue, found: Found) -> None:
+        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
+        self._seen.update(zip(map(id, found.tensors), found.tensors))
+        values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
+        self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
 
     def take_long(
         self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize

@@ -1,0 +1,141 @@
+"""Objects of the program by their addresses: found again in a later stop, and not kept alive until then.
+
+Lists, dictionaries and tuples have no weak references. What proves that an object is still there is Python's garbage
+collector: it links all objects that it tracks, and unlinks each before it is freed. So if the next object in that list
+points back to an address, and the type there is the one that it was, it is that object, or one of its type that has
+taken its place. Call this while no garbage is collected, which moves objects from list to list.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from array import array
+from functools import lru_cache
+from itertools import compress, repeat
+from operator import attrgetter, getitem
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from gputui.probe.torch_types import AnyObject
+
+WORD = 8
+LINKS = 2 * WORD
+"""The size of the collector's two links, which lie before the object: to the next and to the one before."""
+HEAD = LINKS + 2 * WORD
+"""These, the object's count of references, and its type."""
+FLAGS = 3
+"""The lowest two bits of a link are flags of the collector's."""
+AT_ONCE = 256
+"""For so many objects memory is read in one call: the kernel takes 1,024 parts."""
+TRIES = 3
+"""How often they are looked up, if another thread frees one of them before they are taken."""
+_raw = attrgetter("raw")
+
+
+class Handle(NamedTuple):
+    """Where an object is, and where its type is."""
+
+    address: int
+    type_address: int
+
+
+def handle_of(value: AnyObject) -> Handle:
+    """The handle of an object that the collector tracks."""
+    return Handle(id(value), id(type(value)))
+
+
+def objects_of(handles: List[Handle]) -> List[Any]:
+    """The object of each handle: None where it is gone, or where memory cannot be read in this way."""
+    found: Dict[Handle, Any] = {}
+    for first in range(0, len(handles) if _kernel_reads() else 0, AT_ONCE):
+        for _ in range(TRIES):
+            tracked = _tracked(handles[first : first + AT_ONCE])
+            objects = _taken(tracked) if tracked else []
+            if objects is not None:
+                found.update(zip([entry.handle for entry in tracked], objects))
+                break
+    return [found.get(handle) for handle in handles]
+
+
+class _Tracked(NamedTuple):
+    """An object that the collector lists: its links, and the link by which the next one points back to it."""
+
+    handle: Handle
+    after: int
+    before: int
+    back: int
+
+    @property
+    def next_back_at(self) -> int:
+        """Where that link is."""
+        return (self.after & ~FLAGS) + WORD
+
+
+def _tracked(handles: List[Handle]) -> List[_Tracked]:
+    """Those of these that the collector lists."""
+    read = _Memory([(handle.address - LINKS, HEAD) for handle in handles]).read()
+    if read is None:  # some were in memory that is not there any more
+        half = len(handles) // 2
+        return [*_tracked(handles[:half]), *_tracked(handles[half:])] if half else []
+    words = array("Q", read)
+    size = HEAD // WORD
+    rows = zip(handles, words[::size], words[1::size], words[size - 1 :: size])
+    linked = [_Tracked(handle, *links, 0) for handle, *links, own in rows if own == handle.type_address and links[0]]
+    backs = array("Q", _Memory([(entry.next_back_at, WORD) for entry in linked]).read() or b"")
+    pointed_to = [entry._replace(back=back) for entry, back in zip(linked, backs)]
+    return [entry for entry in pointed_to if entry.back & ~FLAGS == entry.handle.address - LINKS]
+
+
+def _taken(tracked: List[_Tracked]) -> Optional[List[Any]]:
+    """These objects; None if one of them is not listed any more.
+
+    One call of C reads the memory again, and takes the objects if it has not changed: nothing can be freed in between.
+    """
+    addresses = [entry.handle.address for entry in tracked]
+    links = [(address - LINKS, LINKS) for address in addresses]
+    types = [(address + WORD, WORD) for address in addresses]
+    memory = _Memory([*links, *types, *((entry.next_back_at, WORD) for entry in tracked)])
+    expected = array("Q", [link for entry in tracked for link in (entry.after, entry.before)])
+    expected.extend([entry.handle.type_address for entry in tracked])
+    expected.extend([entry.back for entry in tracked])
+    words = array("Q", addresses)
+    objects = (ctypes.py_object * len(words)).from_buffer(words)
+    is_same = map(expected.tobytes().__eq__, memory.reading())
+    return next(map(getitem, repeat(objects), compress(repeat(slice(None), 1), is_same)), None)
+
+
+class _Part(ctypes.Structure):
+    """The kernel's `struct iovec`."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+class _Memory:
+    """Parts of this process's memory: addresses, each with a number of bytes."""
+
+    def __init__(self, parts: List[Tuple[int, int]]) -> None:
+        self._buffer = ctypes.create_string_buffer(sum(size for _, size in parts) or 1)
+        self._into = _Part(ctypes.addressof(self._buffer), len(self._buffer))
+        self._parts = (_Part * len(parts))(*parts)
+        into, source = ctypes.addressof(self._into), ctypes.addressof(self._parts)
+        self._arguments = (os.getpid(), into, 1, source, len(parts), 0)
+
+    def reading(self) -> Iterator[bytes]:
+        """Reads once, when it is asked for the first item, and runs no Python for that."""
+        sizes = map(_kernel_reads(), *(repeat(argument, 1) for argument in self._arguments))  # type: ignore[arg-type]
+        return map(_raw, compress(repeat(self._buffer, 1), map(len(self._buffer).__eq__, sizes)))
+
+    def read(self) -> Optional[bytes]:
+        """Their bytes one after another; None if one is not there."""
+        return next(self.reading(), None)
+
+
+@lru_cache(maxsize=None)
+def _kernel_reads() -> Optional[Callable[..., int]]:
+    """The system's call that copies memory and fails where there is none; no other thread runs meanwhile."""
+    call = getattr(ctypes.PyDLL(None), "process_vm_readv", None) if ctypes.sizeof(ctypes.c_void_p) == WORD else None
+    if call is None:
+        return None
+    word = ctypes.c_size_t
+    call.argtypes, call.restype = (ctypes.c_int, word, word, word, word, word), ctypes.c_ssize_t
+    return call  # type: ignore[no-any-return]
