@@ -101,6 +101,11 @@ class Climb:
             self._samples, self._nodes, self._frontier, self._levels = [], {}, [], 0
         return paths
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a way up has begun."""
+        return bool(self._samples)
+
     def _begin(self, torch: Torch) -> None:
         """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
         referrers = gc.get_referrers(torch.Tensor)

@@ -125,6 +125,7 @@ class InventoryRun:
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
         self._has_all_owned = self._records_owned()
+        self._attempt(self._record_remembered)
         self._attempt(self._take_long)
         graphs_and_variables = self._record_saved, self._record_variables
         for part in graphs_and_variables if self._has_all_owned else reversed(graphs_and_variables):
@@ -199,6 +200,9 @@ class InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         for named, holder in self._memory.remembered.keepers():
             self._search.take_keeper(named, holder, meter)
+
+    def _record_remembered(self) -> None:
+        self._others.record_variables(self._search.of_keepers, 0)
 
     def _all_frames(self, meter: Meter) -> list[stacks.Running]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""

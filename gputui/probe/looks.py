@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SHARE_OF_TIME = 0.009
 """How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
-EAGER_S = 3.0
-"""For so long after somebody has attached, looks may take half of the program's time."""
+EAGER_S, EAGER_SHARE = 3.0, 0.5
+"""For so many seconds after somebody has attached, looks may take half of the program's time."""
 UNCUT_MS = 100.0
 CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
@@ -46,6 +46,7 @@ class LookRunner:
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
         self._stopped_s = 0.0
+        self._began_at = 0.0
         self._eager_until = 0.0
         """Until when (`perf_counter`) looks may take half of the time: somebody has just attached, and waits."""
         """How long the last look has stopped the program, all its stops together."""
@@ -66,7 +67,7 @@ class LookRunner:
         """Begin a look, in the main thread or, if that is absent, in the probe's own."""
         self._torch_with_reader()
         self._eager_until = self._eager_until or perf_counter() + EAGER_S
-        self._taking = LookUnderWay(request)
+        self._taking, self._began_at = LookUnderWay(request), perf_counter()
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -82,8 +83,9 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
-        if look.pop("has_climbed", False):
-            taking.climbs, taking.stops = taking.climbs + 1, 0
+        if "climb_goes_on" in look:
+            taking.climbs += 1 if look["climb_goes_on"] else CLIMBS_AT_ONCE
+            taking.stops = 0
             self._begin_stop(taking)
             return None
         self._learn(look, taking.request.pause_ms)
@@ -112,10 +114,11 @@ class LookRunner:
 
     def account(self, cost_s: float) -> None:
         """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
-        cost_s = max(cost_s, self._stopped_s)
-        now = perf_counter()
-        wait_s = max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
-        self.next_automatic_at = now + (cost_s if self._is_work_left and now < self._eager_until else wait_s)
+        now, share = perf_counter(), SHARE_OF_TIME
+        if self._began_at < self._eager_until:
+            share, cost_s = EAGER_SHARE, 0.0 if now > self._eager_until else cost_s
+        is_eager = share == EAGER_SHARE and self._is_work_left
+        self.next_automatic_at = now + max(0.0 if is_eager else MIN_INTERVAL_S, cost_s / share)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
@@ -202,8 +205,7 @@ class LookRunner:
             from gputui.probe.torch_reader import device_statistics
 
             if self._may_climb(taking):
-                self._reader.climb(torch, look["problems"])
-                look["has_climbed"] = True
+                look["climb_goes_on"] = self._reader.climb(torch, look["problems"])
                 return
             look["statistics"] = device_statistics(torch, look["problems"])
             if taking.stops == 0:

@@ -79,6 +79,7 @@ class Remembered:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
             self._keepers[handles[-1]] = _Remembered(name, where, handles)
+            import sys; print('DEBUG keep', name, where, file=sys.stderr, flush=True)
 
     def _remember(
         self, variable: NamedValue, handles: tuple[Handle, ...], attributes: AttributeReader, *, is_shared: bool
@@ -110,6 +111,7 @@ class Remembered:
             way = [next(objects) for _ in kept.handles]
             if any(map(is_, way, repeat(None))) or not all(map(_holds, way, way[1:])):
                 del self._keepers[handle]
+                import sys; print('DEBUG dropped', kept.name, [v is None for v in way], list(map(_holds, way, way[1:])), file=sys.stderr, flush=True)
                 continue
             holder = next((value for value in reversed(way[:-1]) if type(value) is not dict), None)
             keepers.append(Keeper(NamedValue(way[-1], kept.name, kept.where), holder))

@@ -87,6 +87,8 @@ class VariableSearch:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
+        self.of_keepers: list[NamedValue] = []
+        """The tensors in containers that are remembered."""
         self.exceptions: list[NamedValue] = []
         self.generators: list[NamedValue] = []
         self.containers: list[Container] = []
@@ -172,11 +174,14 @@ class VariableSearch:
         found = NOT_READ
         if kind in CONTAINERS:
             found = self._records.elements(value, kind, named.name, 0, meter.part(RECORDS_SHARE))
+        import sys; print('DEBUG read', named.name, len(found.tensors), found.is_whole, size_of(value,kind), file=sys.stderr, flush=True)
         if not found.tensors:
             self.explore([named], meter, may_rest=False)
             return
         self._seen[id(value)] = value
+        known = len(self.tensors)
         self._take_found(named, found)
+        self.of_keepers += self.tensors[known:]
         self.containers.append(Container(named, size_of(value, kind), holder))
         if not found.is_whole:
             meter.leave_out()

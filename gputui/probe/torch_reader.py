@@ -106,11 +106,12 @@ class TorchReader:
         """Whether some memory has no name, and one call on the way up to one takes at most this long."""
         return self._memory.climb.unnamed_bytes > 0 and self._climb_ms() <= limit_ms
 
-    def climb(self, torch: ModuleType, problems: list[Any]) -> None:
-        """Go up one level from tensors without a name."""
+    def climb(self, torch: ModuleType, problems: list[Any]) -> bool:
+        """Go up one level from tensors without a name; returns whether the way goes on."""
         began = thread_time()
         attempt("The way up from tensors", problems, isolated, torch, partial(self._climb, torch))
         self._climbed_ms.append((thread_time() - began) * 1000)
+        return self._memory.climb.is_under_way
 
     def _climb(self, torch: ModuleType) -> None:
         TypeClassifier(torch)  # from here on metaclasses are known

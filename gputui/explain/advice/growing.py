@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputui.explain.advice.situation import Seen
@@ -84,10 +84,34 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
     `has_host`: also those that fill the host's memory with graphs.
     """
     growing = [_growing_container(run, device) for run in _growing_containers(looks)]
+    growing += _filling_containers(looks, device, {variable.name for variable in growing})
     containers = {variable.name for variable in growing}
     growing += [variable for variable in _single_variables(looks, device) if variable.name not in containers]
     growing = [v for v in growing if v.grown_bytes >= GROWTH_BYTES and (v.is_on_device or (has_host and v.graphs))]
     return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
+
+
+def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
+    """Containers that keep more and more although they get no longer: their elements do, as in `sessions[user].past`."""
+    if len(looks) < LOOKS_OF_VARIABLES:
+        return []
+    filling = []
+    for container in _inventory(looks[-1]).containers:
+        if "[" in container.name or any(name.startswith(container.name) for name in growing):
+            continue
+        sizes = [_bytes_below(look, container.name, device) for look in looks] if _bytes_below(looks[-1], container.name, device) >= GROWTH_BYTES else []
+        rising = _rising(looks, sizes) if sizes else []
+        if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
+            run = [(looks[number], container) for number in (rising[0], rising[-1])]
+            grown = _growing_container(run, device)
+            filling.append(replace(grown, grown_bytes=sizes[rising[-1]] - sizes[rising[0]]))
+    return filling
+
+
+def _bytes_below(look: Seen, name: str, device: int) -> int:
+    """What is on a device in the elements of the container of this name."""
+    own, saved = _split(_inventory(look).storages, (f"{name}[",))
+    return _bytes_on(device, own + saved)
 
 
 _LITERALS = frozenset("'\"(-0123456789")
