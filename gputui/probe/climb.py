@@ -1,9 +1,9 @@
 """The way up from tensors without a name: by referrers, from object to object, until one has a name.
 
-Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be cut; so each is a stop
-of its own, and what it costs goes with the number of objects. Some tensors of the largest unnamed group are climbed from
-together: what stands above all of them is the keeper, and holds the others too. Between two stops the objects on the way
-are known by their addresses alone (`handles.py`).
+Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be cut: so each is a
+stop of its own. Some tensors of the largest unnamed group are climbed from together. What stands above all of them is
+the keeper, and holds the others, too. Between two stops the objects on the way are known by their addresses alone
+(`handles.py`).
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ class Climb:
         """What the blocks hold from which a climb may still lead to a name."""
         return sum(self._unnamed.values())
 
-    def advance(
-        self, torch: Torch, known: Callable[[], Mapping[int, NamedValue]]
-    ) -> list[Path]:
+    def advance(self, torch: Torch, known: Callable[[], Mapping[int, NamedValue]]) -> list[Path]:
         """Go up one level, or find tensors to begin with; returns the ways down once something has a name.
 
         `known` returns the values that have names, by id; it is asked when nothing of its own refers to them any more.
@@ -130,7 +128,7 @@ class Climb:
     def _go_up(self, objects: list[Any], referrers: list[Any]) -> None:
         """Take the objects that refer to these for the next level."""
         own, idents = {id(objects), id(referrers)}, set(map(id, objects))
-        frontier = []
+        frontier: list[Handle] = []
         for referrer in referrers:
             if id(referrer) in own or _is_passed_over(referrer):
                 continue

@@ -11,10 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 from array import array
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import compress, repeat
 from operator import attrgetter, getitem
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from gputui.probe.torch_types import AnyObject
 
@@ -30,6 +31,7 @@ AT_ONCE = 256
 TRIES = 3
 """How often they are looked up, if another thread frees one of them before they are taken."""
 _raw = attrgetter("raw")
+_item: Callable[[Any, Any], Any] = getitem
 
 
 class Handle(NamedTuple):
@@ -44,9 +46,9 @@ def handle_of(value: AnyObject) -> Handle:
     return Handle(id(value), id(type(value)))
 
 
-def objects_of(handles: List[Handle]) -> List[Any]:
+def objects_of(handles: list[Handle]) -> list[Any]:
     """The object of each handle: None where it is gone, or where memory cannot be read in this way."""
-    found: Dict[Handle, Any] = {}
+    found: dict[Handle, Any] = {}
     for first in range(0, len(handles) if _kernel_reads() else 0, AT_ONCE):
         for _ in range(TRIES):
             tracked = _tracked(handles[first : first + AT_ONCE])
@@ -71,7 +73,7 @@ class _Tracked(NamedTuple):
         return (self.after & ~FLAGS) + WORD
 
 
-def _tracked(handles: List[Handle]) -> List[_Tracked]:
+def _tracked(handles: list[Handle]) -> list[_Tracked]:
     """Those of these that the collector lists."""
     read = _Memory([(handle.address - LINKS, HEAD) for handle in handles]).read()
     if read is None:  # some were in memory that is not there any more
@@ -80,13 +82,17 @@ def _tracked(handles: List[Handle]) -> List[_Tracked]:
     words = array("Q", read)
     size = HEAD // WORD
     rows = zip(handles, words[::size], words[1::size], words[size - 1 :: size])
-    linked = [_Tracked(handle, *links, 0) for handle, *links, own in rows if own == handle.type_address and links[0]]
+    linked = [
+        _Tracked(handle, after, before, 0)
+        for handle, after, before, own in rows
+        if own == handle.type_address and after
+    ]
     backs = array("Q", _Memory([(entry.next_back_at, WORD) for entry in linked]).read() or b"")
     pointed_to = [entry._replace(back=back) for entry, back in zip(linked, backs)]
     return [entry for entry in pointed_to if entry.back & ~FLAGS == entry.handle.address - LINKS]
 
 
-def _taken(tracked: List[_Tracked]) -> Optional[List[Any]]:
+def _taken(tracked: list[_Tracked]) -> list[Any] | None:
     """These objects; None if one of them is not listed any more.
 
     One call of C reads the memory again, and takes the objects if it has not changed: nothing can be freed in between.
@@ -101,7 +107,8 @@ def _taken(tracked: List[_Tracked]) -> Optional[List[Any]]:
     words = array("Q", addresses)
     objects = (ctypes.py_object * len(words)).from_buffer(words)
     is_same = map(expected.tobytes().__eq__, memory.reading())
-    return next(map(getitem, repeat(objects), compress(repeat(slice(None), 1), is_same)), None)
+    taken: Iterator[list[Any]] = map(_item, repeat(objects), compress(repeat(slice(None), 1), is_same))
+    return next(taken, None)
 
 
 class _Part(ctypes.Structure):
@@ -113,10 +120,10 @@ class _Part(ctypes.Structure):
 class _Memory:
     """Parts of this process's memory: addresses, each with a number of bytes."""
 
-    def __init__(self, parts: List[Tuple[int, int]]) -> None:
+    def __init__(self, parts: list[tuple[int, int]]) -> None:
         self._buffer = ctypes.create_string_buffer(sum(size for _, size in parts) or 1)
         self._into = _Part(ctypes.addressof(self._buffer), len(self._buffer))
-        self._parts = (_Part * len(parts))(*parts)
+        self._parts = (_Part * len(parts))(*[_Part(*part) for part in parts])
         into, source = ctypes.addressof(self._into), ctypes.addressof(self._parts)
         self._arguments = (os.getpid(), into, 1, source, len(parts), 0)
 
@@ -125,13 +132,13 @@ class _Memory:
         sizes = map(_kernel_reads(), *(repeat(argument, 1) for argument in self._arguments))  # type: ignore[arg-type]
         return map(_raw, compress(repeat(self._buffer, 1), map(len(self._buffer).__eq__, sizes)))
 
-    def read(self) -> Optional[bytes]:
+    def read(self) -> bytes | None:
         """Their bytes one after another; None if one is not there."""
         return next(self.reading(), None)
 
 
 @lru_cache(maxsize=None)
-def _kernel_reads() -> Optional[Callable[..., int]]:
+def _kernel_reads() -> Callable[..., int] | None:
     """The system's call that copies memory and fails where there is none; no other thread runs meanwhile."""
     call = getattr(ctypes.PyDLL(None), "process_vm_readv", None) if ctypes.sizeof(ctypes.c_void_p) == WORD else None
     if call is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gputui.probe import containers, known_sizes, lines, plain, remembered, stacks, suspended
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.batches import Batches
+from gputui.probe.batches import Batch, Batches
 from gputui.probe.frame_variables import can_read_variables
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
@@ -198,11 +198,16 @@ class InventoryRun:
     def _read_remembered(self) -> None:
         """Read the containers in which earlier looks have found tensors without a name."""
         meter = self._meter.part(SEARCH_SHARE)
-        for named, holder in self._memory.remembered.keepers():
-            self._search.take_keeper(named, holder, meter)
+        for keeper in self._memory.remembered.keepers():
+            self._search.leave_keeper(keeper, meter)
 
     def _record_remembered(self) -> None:
-        self._others.record_variables(self._search.of_keepers, 0)
+        meter = self._meter.part(SEARCH_SHARE)
+        for keeper in self._search.keepers:
+            self._ledger.add_batch(Batch([], [], keeper.tensors.known()))
+            for named, tensors in self._search.tensors_of(keeper, meter):
+                self._others.record_variables(named, 0)
+                keeper.tensors.note(tensors, list(map(self._ledger.entry_of, tensors)))
 
     def _all_frames(self, meter: Meter) -> list[stacks.Running]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
@@ -305,7 +310,7 @@ class InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(
-                search.containers, self._namespaces, self._keepers.cells, search.long.unread
+                search.containers, self._namespaces, self._keepers.cells, search.unread
             )
             self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]

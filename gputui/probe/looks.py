@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SHARE_OF_TIME = 0.009
 """How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
-EAGER_S, EAGER_SHARE = 3.0, 0.5
-"""For so many seconds after somebody has attached, looks may take half of the program's time."""
+EAGER_S, EAGER_SHARE = 1.5, 0.5
+"""When somebody has attached, looks may take so many seconds, and half of the program's time meanwhile: 3 s in all."""
 UNCUT_MS = 100.0
 CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
@@ -46,9 +46,8 @@ class LookRunner:
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
         self._stopped_s = 0.0
-        self._began_at = 0.0
-        self._eager_until = 0.0
-        """Until when (`perf_counter`) looks may take half of the time: somebody has just attached, and waits."""
+        self._eager_left_s = EAGER_S
+        """How much time looks may still take beyond their usual share: somebody has just attached, and waits."""
         """How long the last look has stopped the program, all its stops together."""
         self.next_automatic_at = 0.0
         """When (`perf_counter`) the next automatic look may be taken."""
@@ -66,8 +65,7 @@ class LookRunner:
     def begin(self, request: LookRequest) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own."""
         self._torch_with_reader()
-        self._eager_until = self._eager_until or perf_counter() + EAGER_S
-        self._taking, self._began_at = LookUnderWay(request), perf_counter()
+        self._taking = LookUnderWay(request)
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -102,7 +100,7 @@ class LookRunner:
     def leave(self) -> None:
         """The last viewer has gone: drop the look under way."""
         self._call.leave()
-        self._eager_until = self.next_automatic_at = 0.0
+        self._eager_left_s, self.next_automatic_at = EAGER_S, 0.0
         self._taking = None
         if self._reader is not None:
             self._reader.forget()
@@ -113,12 +111,13 @@ class LookRunner:
         return RECORDS if torch is not None and _program_records(torch) else ""
 
     def account(self, cost_s: float) -> None:
-        """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
-        now, share = perf_counter(), SHARE_OF_TIME
-        if self._began_at < self._eager_until:
-            share, cost_s = EAGER_SHARE, 0.0 if now > self._eager_until else cost_s
-        is_eager = share == EAGER_SHARE and self._is_work_left
-        self.next_automatic_at = now + max(0.0 if is_eager else MIN_INTERVAL_S, cost_s / share)
+        """Put off the next automatic look, so that what this one cost stays within its share of time."""
+        is_eager = self._eager_left_s > 0
+        self._eager_left_s -= cost_s
+        share, least_s = (EAGER_SHARE, 0.0) if is_eager else (SHARE_OF_TIME, MIN_INTERVAL_S)
+        if not self._may_find_more:
+            self._eager_left_s, least_s = 0.0, MIN_INTERVAL_S
+        self.next_automatic_at = perf_counter() + max(least_s, cost_s / share)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
@@ -144,8 +143,8 @@ class LookRunner:
         return stamp_of(self._counters.newest if statistics is None else statistics)
 
     @property
-    def _is_work_left(self) -> bool:
-        return self._reader is not None and self._reader.may_climb(UNCUT_MS)
+    def _may_find_more(self) -> bool:
+        return self._reader is not None and self._reader.may_find_more(UNCUT_MS)
 
     def _torch_with_reader(self) -> ModuleType | None:
         """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
@@ -166,7 +165,7 @@ class LookRunner:
         self._stopped_s = taking.stopped_ms / 1000
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
-        is_done = is_complete(look) and not self._is_work_left
+        is_done = is_complete(look) and not self._may_find_more
         look["stamp"] = self.stamp(look["statistics"]) if is_done else None
         return look
 
@@ -195,7 +194,8 @@ class LookRunner:
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
-        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        limit_s = taking.request.pause_ms * (1 - RESERVE) / 1000  # the map is taken first, in the same time
+        meter = Meter(limit_s, clock=thread_time)  # on a busy machine a look is as thorough as on any other
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)
@@ -223,7 +223,7 @@ class LookRunner:
 
     def _may_climb(self, taking: LookUnderWay) -> bool:
         """Whether this stop goes up from tensors without a name: before the others of an automatic look."""
-        climbs = CLIMBS_AT_ONCE if perf_counter() < self._eager_until else 1
+        climbs = CLIMBS_AT_ONCE if self._eager_left_s > 0 else 1
         if taking.request.is_urgent or taking.climbs >= climbs or taking.stops or self._reader is None:
             return False
         return self._reader.may_climb(taking.request.uncut_ms)

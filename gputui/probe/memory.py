@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import compress
 from operator import itemgetter, not_
 from typing import Any
@@ -26,6 +26,8 @@ IN_VAIN = 0.05
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
+WORKSPACES_AT_MOST = 16
+"""So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
 YOUNG_EVERY = 4
 """How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
 STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
@@ -138,7 +140,7 @@ class Memory:
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
         `goes_on`: another stop of the same look follows.
         """
-        collections = inventory.pop("collections")
+        collections = inventory.pop("collections", [])
         if inventory["is_brief"]:
             self.lasting.checked(inventory, _live_bytes(described_map))
             if inventory["is_complete"]:
@@ -186,23 +188,29 @@ class Memory:
         """Add those of these earlier storages that the map shows, and learn how much memory has a name then."""
         storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
-        allocated_bytes = unnamed_bytes = workspace_bytes = 0
+        allocated_bytes = workspace_bytes = 0
         unnamed: dict[int, int] = {}
+        workspaces: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
                 storage = earlier.get(address)
-                if storage is not None and storage["device"] == device and storage["size_bytes"] == requested and _may_stay(storage):
+                is_there = storage is not None and (storage["device"], storage["size_bytes"]) == (device, requested)
+                if storage is not None and is_there and _may_stay(storage):
                     found[address] = storage
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:
-                    unnamed_bytes += size
                     unnamed[address] = size
                 elif known_sizes[device, requested] == WORKSPACE:
-                    workspace_bytes += requested
+                    workspaces[device, requested][address] = size
+        for (_, requested), blocks in workspaces.items():
+            if len(blocks) > WORKSPACES_AT_MOST:
+                unnamed.update(blocks)
+            else:
+                workspace_bytes += requested * len(blocks)
         self._workspace_bytes = workspace_bytes
-        self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
+        self._named_share = 1 - sum(unnamed.values()) / allocated_bytes if allocated_bytes else 1.0
         self.climb.note_unnamed(unnamed if self._named_share < NAMED_WELL else {})
 
 

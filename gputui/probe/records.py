@@ -68,9 +68,28 @@ class RecordReader:
         self._classifier = classifier
         self._attributes = attributes
 
+    @staticmethod
+    def length(container: AnyObject, kind: int) -> int:
+        """How many elements a list or a dictionary has."""
+        return dict.__len__(container) if kind == MAPPING else int(_base(container).__len__(container))
+
+    def are_there(self, container: AnyObject, kind: int, name: str) -> bool:
+        """Whether the first or the last elements lead to tensors."""
+        length = self.length(container, kind)
+        first = self.part(container, kind, name, 0, min(SAMPLE, length))
+        return bool(first.tensors or self.part(container, kind, name, max(0, length - SAMPLE), length).tensors)
+
+    def part(self, container: AnyObject, kind: int, name: str, first: int, last: int) -> Found:
+        """The tensors in these elements of a list or a dictionary."""
+        try:
+            elements, names = _elements(container, kind, name, first, last)
+        except RuntimeError:  # another thread changes it
+            return NOT_READ
+        return self._tensors(names, elements, LEVELS)
+
     def elements(self, container: AnyObject, kind: int, name: str, start: int, meter: Meter) -> Found:
         """The tensors in the elements of a list or a dictionary from number `start` on, by the container's name."""
-        elements, names = _elements(container, kind, name, start)
+        elements, names = _elements(container, kind, name, start, start + RECORDS_AT_MOST)
         found = self._tensors(names[:SAMPLE], elements[:SAMPLE], LEVELS)
         if not found.tensors:
             return NOT_READ
@@ -133,13 +152,13 @@ class RecordReader:
         return fields
 
 
-def _elements(container: AnyObject, kind: int, name: str, start: int) -> tuple[list[Any], list[str]]:
-    """A part of the elements with their names, from number `start` on."""
+def _elements(container: AnyObject, kind: int, name: str, start: int, end: int) -> tuple[list[Any], list[str]]:
+    """The elements from number `start` to `end` with their names."""
     if kind == MAPPING:
-        items = list(islice(dict.items(container), start, start + RECORDS_AT_MOST))
+        items = list(islice(dict.items(container), start, end))
         return [value for _, value in items], [f"{name}[{plain.key_text(key)}]" for key, _ in items]
     base = _base(container)
-    elements = list(islice(base.__iter__(container), start, start + RECORDS_AT_MOST))
+    elements = list(islice(base.__iter__(container), start, end))
     return elements, [f"{name}[{number}]" for number in range(start, start + len(elements))]
 
 

@@ -18,6 +18,7 @@ from gputui.probe.attributes import AttributeReader
 from gputui.probe.climb import Path, is_of_module
 from gputui.probe.containers import Container
 from gputui.probe.handles import Handle, handle_of, objects_of
+from gputui.probe.kept_tensors import KeptTensors
 from gputui.probe.kinds import SEQUENCES
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, join
@@ -29,10 +30,11 @@ COLLECTIONS = (list, dict, deque, set)
 
 
 class Keeper(NamedTuple):
-    """A container with its name, and the object that has it as an attribute or element, if any."""
+    """A container with its name, the object that has it as an attribute or element, if any, and its tensors."""
 
     named: NamedValue
     holder: AnyObject
+    tensors: KeptTensors
 
 
 class _Remembered(NamedTuple):
@@ -41,6 +43,7 @@ class _Remembered(NamedTuple):
     name: str
     where: str
     handles: tuple[Handle, ...]
+    tensors: KeptTensors
 
 
 class Collection(NamedTuple):
@@ -65,6 +68,7 @@ class Remembered:
 
     def __init__(self) -> None:
         self._keepers: dict[Handle, _Remembered] = {}
+        self._first = 0
 
     def add(self, paths: list[Path], attributes: AttributeReader) -> None:
         """Remember what holds the tensors at the ends of these ways."""
@@ -78,8 +82,7 @@ class Remembered:
     def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
-            self._keepers[handles[-1]] = _Remembered(name, where, handles)
-            import sys; print('DEBUG keep', name, where, file=sys.stderr, flush=True)
+            self._keepers[handles[-1]] = _Remembered(name, where, handles, KeptTensors())
 
     def _remember(
         self, variable: NamedValue, handles: tuple[Handle, ...], attributes: AttributeReader, *, is_shared: bool
@@ -97,24 +100,30 @@ class Remembered:
         if is_shared and collections[-1:] != [len(objects) - 1]:
             return False
         for number in [*(collections or named)][-1:]:
-            kept = _Remembered(names[number], variable.where, handles[: number + 1])
-            self._keepers.pop(handles[number], None)
-            self._keepers[handles[number]] = kept
+            before = self._keepers.pop(handles[number], None)
+            tensors = before.tensors if before else KeptTensors()
+            self._keepers[handles[number]] = _Remembered(names[number], variable.where, handles[: number + 1], tensors)
         return bool(named)
+
+    @property
+    def are_read(self) -> bool:
+        """Whether looks have come to all elements of each."""
+        return all(kept.tensors.is_read for kept in self._keepers.values())
 
     def keepers(self) -> list[Keeper]:
         """Those that are still where they were found."""
         rows = list(self._keepers.items())
+        self._first = (self._first + 1) % max(1, len(rows))
+        rows = rows[self._first :] + rows[: self._first]  # each is the first once, as time may not be enough for all
         objects = iter(objects_of([handle for _, kept in rows for handle in kept.handles]))
         keepers = []
         for handle, kept in rows:
             way = [next(objects) for _ in kept.handles]
             if any(map(is_, way, repeat(None))) or not all(map(_holds, way, way[1:])):
                 del self._keepers[handle]
-                import sys; print('DEBUG dropped', kept.name, [v is None for v in way], list(map(_holds, way, way[1:])), file=sys.stderr, flush=True)
                 continue
             holder = next((value for value in reversed(way[:-1]) if type(value) is not dict), None)
-            keepers.append(Keeper(NamedValue(way[-1], kept.name, kept.where), holder))
+            keepers.append(Keeper(NamedValue(way[-1], kept.name, kept.where), holder, kept.tensors))
         return keepers
 
 

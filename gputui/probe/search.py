@@ -33,7 +33,8 @@ from gputui.probe.long_lists import LongLists
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
-from gputui.probe.records import NOT_READ, RECORDS_AT_MOST, Found, RecordReader
+from gputui.probe.records import RECORDS_AT_MOST, Found, RecordReader
+from gputui.probe.remembered import Keeper
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Tensor
@@ -87,8 +88,8 @@ class VariableSearch:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
-        self.of_keepers: list[NamedValue] = []
-        """The tensors in containers that are remembered."""
+        self.keepers: list[Keeper] = []
+        """The remembered containers, whose tensors are taken by `tensors_of`."""
         self.exceptions: list[NamedValue] = []
         self.generators: list[NamedValue] = []
         self.containers: list[Container] = []
@@ -167,24 +168,29 @@ class VariableSearch:
         leading = (container for container, place in trail.containers if trail.leads(place))
         self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
 
-    def take_keeper(self, named: NamedValue, holder: AnyObject, meter: Meter) -> None:
-        """Take the tensors in a container that is known to hold some; `holder` has it as an attribute or element."""
-        value = named.value
-        kind = self._classifier.kind_of(value)
-        found = NOT_READ
-        if kind in CONTAINERS:
-            found = self._records.elements(value, kind, named.name, 0, meter.part(RECORDS_SHARE))
-        import sys; print('DEBUG read', named.name, len(found.tensors), found.is_whole, size_of(value,kind), file=sys.stderr, flush=True)
-        if not found.tensors:
+    @property
+    def unread(self) -> frozenset[int]:
+        """The ids of containers with tensors of which this look may have read none."""
+        return self.long.unread | {id(keeper.named.value) for keeper in self.keepers}
+
+    def leave_keeper(self, keeper: Keeper, meter: Meter) -> None:
+        """Leave a container that is known to hold tensors to `tensors_of`, if they are its elements or theirs."""
+        named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
+        if kind not in CONTAINERS or not self._records.are_there(named.value, kind, named.name):
             self.explore([named], meter, may_rest=False)
             return
-        self._seen[id(value)] = value
-        known = len(self.tensors)
-        self._take_found(named, found)
-        self.of_keepers += self.tensors[known:]
-        self.containers.append(Container(named, size_of(value, kind), holder))
-        if not found.is_whole:
-            meter.leave_out()
+        self._seen[id(named.value)] = named.value
+        self.keepers.append(keeper)
+        self.containers.append(Container(named, size_of(named.value, kind), keeper.holder))
+
+    def tensors_of(self, keeper: Keeper, meter: Meter) -> Iterator[tuple[list[NamedValue], list[Tensor]]]:
+        """The tensors in such a container, some at a time: those that have not been found yet by name, and all."""
+        named = keeper.named
+        kind = self._classifier.kind_of(named.value)
+        for names, tensors in keeper.tensors.read(named.value, kind, named.name, self._records, meter):
+            known = len(self.tensors)
+            self._take_found(named, Found(names, tensors, is_whole=True))
+            yield self.tensors[known:], tensors
 
     def _take_found(self, named: NamedValue, found: Found) -> None:
         is_new = [ident not in self._seen for ident in map(id, found.tensors)]

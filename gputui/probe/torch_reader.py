@@ -7,7 +7,6 @@ first imports it for the main thread.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter, thread_time, time
@@ -24,20 +23,15 @@ from gputui.probe import (  # held_signals: see look_stops
     process,
     stacks,
 )
-from gputui.probe.attributes import AttributeReader
 from gputui.probe.autograd import Inputs, can_read_saved
 from gputui.probe.batches import beside_batches
-from gputui.probe.budget import LEARNED_FROM, LISTING_MS
+from gputui.probe.climbing import Climbing
 from gputui.probe.containers import add_graphs
-from gputui.probe.isolation import isolated
-from gputui.probe.keepers import Keepers
 from gputui.probe.kept import assign_keepers
-from gputui.probe.kinds import TypeClassifier
 from gputui.probe.layers import assign_modules
 from gputui.probe.memory import NAMED_WELL, Memory
 from gputui.probe.meter import Meter
 from gputui.probe.pools import PoolWatch
-from gputui.probe.variables import NamedValue
 
 SEARCHES, LEAST_S = 10, 0.01
 """How many more searches a look makes for unnamed memory, and how much time must be left for one."""
@@ -60,8 +54,7 @@ class TorchReader:
         self._memory = Memory(reads_records=reads_records)
         self._unsettled: list[dict[str, Any]] = []
         """Inventories of the stop under way that were gone on from, with what is told from their graphs after it."""
-        self._climbed_ms: deque[float] = deque(maxlen=LEARNED_FROM)
-        """The processor time of the last calls on the way up."""
+        self._climbing = Climbing()
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
         self.map_by_clock_ms = 0.0
@@ -102,41 +95,21 @@ class TorchReader:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
 
+    def may_find_more(self, limit_ms: float) -> bool:
+        """Whether more looks will name more memory."""
+        return not self._memory.remembered.are_read or self.may_climb(limit_ms)
+
     def may_climb(self, limit_ms: float) -> bool:
-        """Whether some memory has no name, and one call on the way up to one takes at most this long."""
-        return self._memory.climb.unnamed_bytes > 0 and self._climb_ms() <= limit_ms
+        """Whether some memory has no name, and one call on the way up to one takes at most this long.
+
+        What is remembered is read first, as it may hold that memory.
+        """
+        return self._memory.remembered.are_read and self._climbing.is_due(self._memory, limit_ms)
 
     def climb(self, torch: ModuleType, problems: list[Any]) -> bool:
         """Go up one level from tensors without a name; returns whether the way goes on."""
-        began = thread_time()
-        attempt("The way up from tensors", problems, isolated, torch, partial(self._climb, torch))
-        self._climbed_ms.append((thread_time() - began) * 1000)
+        attempt("The way up from tensors", problems, self._climbing.climb, torch, self._memory)
         return self._memory.climb.is_under_way
-
-    def _climb(self, torch: ModuleType) -> None:
-        TypeClassifier(torch)  # from here on metaclasses are known
-        attributes = AttributeReader()
-        import time
-        t0, c0 = time.perf_counter(), time.thread_time()
-        c = self._memory.climb; l0 = c._levels, len(c._frontier)
-        paths = self._memory.climb.advance(torch, partial(self._known_values, attributes))
-        print(f"DEBUG level {l0} wall {1e3*(time.perf_counter()-t0):.0f} cpu {1e3*(time.thread_time()-c0):.0f} frontier {len(c._frontier)} paths {[(p.variable.name,p.variable.where,len(p.handles)) for p in paths]} unnamed {c.unnamed_bytes>>20}", file=sys.stderr, flush=True)
-        if paths:
-            self._memory.remembered.add(paths, attributes)
-            print("DEBUG remembered", [(k.name,k.where) for k in self._memory.remembered._keepers.values()], file=sys.stderr, flush=True)
-
-    def _known_values(self, attributes: AttributeReader) -> dict[int, NamedValue]:
-        """The values of the program's variables and its modules, by id; the first name counts."""
-        known: dict[int, NamedValue] = {}
-        for where, _, variables, _ in Keepers(attributes).variables(stacks.running(), lambda _: False):
-            for name, value in variables.items():
-                known.setdefault(id(value), NamedValue(value, name, where))
-        for module in self._memory.trees.named:
-            known.setdefault(id(module.reference()), NamedValue(None, module.name, ""))
-        return known
-
-    def _climb_ms(self) -> float:
-        return min(self._climbed_ms, default=sys.getallocatedblocks() * LISTING_MS)
 
     def read_map(
         self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False

@@ -92,14 +92,18 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
 
 
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
-    """Containers that keep more and more although they get no longer: their elements do, as in `sessions[user].past`."""
+    """Containers that keep more and more although they get no longer, as their elements do: `sessions[user].past`."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
     filling = []
     for container in _inventory(looks[-1]).containers:
         if "[" in container.name or any(name.startswith(container.name) for name in growing):
             continue
-        sizes = [_bytes_below(look, container.name, device) for look in looks] if _bytes_below(looks[-1], container.name, device) >= GROWTH_BYTES else []
+        sizes = (
+            [_bytes_below(look, container.name, device) for look in looks]
+            if _bytes_below(looks[-1], container.name, device) >= GROWTH_BYTES
+            else []
+        )
         rising = _rising(looks, sizes) if sizes else []
         if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
             run = [(looks[number], container) for number in (rising[0], rising[-1])]

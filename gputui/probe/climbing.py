@@ -1,0 +1,60 @@
+"""One level of a climb as one stop: what it may cost, which values have names, and what is remembered of it."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from functools import partial
+from time import thread_time
+
+from gputui.probe import stacks
+from gputui.probe.attributes import AttributeReader
+from gputui.probe.budget import LEARNED_FROM, LISTING_MS
+from gputui.probe.isolation import isolated
+from gputui.probe.keepers import Keepers
+from gputui.probe.kinds import TypeClassifier, forget_passing_classes
+from gputui.probe.memory import Memory
+from gputui.probe.torch_types import Torch
+from gputui.probe.variables import NamedValue
+
+
+class Climbing:
+    """Belongs to one process."""
+
+    def __init__(self) -> None:
+        self._took_ms: deque[float] = deque(maxlen=LEARNED_FROM)
+        """The processor time of the last calls."""
+
+    def is_due(self, memory: Memory, limit_ms: float) -> bool:
+        """Whether some memory has no name, and one call takes at most this long, as far as that is known."""
+        if memory.climb.unnamed_bytes == 0:
+            return False
+        return min(self._took_ms, default=sys.getallocatedblocks() * LISTING_MS) <= limit_ms
+
+    def climb(self, torch: Torch, memory: Memory) -> None:
+        """Go up one level, in a stop; no garbage is collected meanwhile."""
+        began = thread_time()
+        try:
+            isolated(torch, partial(_climb, torch, memory))
+        finally:
+            forget_passing_classes()
+        self._took_ms.append((thread_time() - began) * 1000)
+
+
+def _climb(torch: Torch, memory: Memory) -> None:
+    TypeClassifier(torch)  # it looks at the metaclasses
+    attributes = AttributeReader()
+    paths = memory.climb.advance(torch, partial(_known_values, memory, attributes))
+    if paths:
+        memory.remembered.add(paths, attributes)
+
+
+def _known_values(memory: Memory, attributes: AttributeReader) -> dict[int, NamedValue]:
+    """The values of the program's variables, and its modules, by id; the first name counts."""
+    known: dict[int, NamedValue] = {}
+    for where, _, variables, _ in Keepers(attributes).variables(stacks.running(), lambda _: False):
+        for name, value in variables.items():
+            known.setdefault(id(value), NamedValue(None, name, where))
+    for module in memory.trees.named:
+        known.setdefault(id(module.reference()), NamedValue(None, module.name, ""))
+    return known
