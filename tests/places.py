@@ -1,6 +1,6 @@
-"""Runs the quick tests, and those that a place may decide, in copies of the checkout in odd places, with odd surroundings.
+"""Runs the tests that are quick, or that a place may decide, in copies of the checkout in odd places.
 
-    python -m tests.places                        in all of them
+    python -m tests.places                         in all of them
     python -m tests.places umlaut -- tests/inject  in one, these tests
 
 The copies share the packages of this interpreter. What fails in a place is printed whole.
@@ -34,27 +34,27 @@ class Place:
     folder: str
     variables: Mapping[str, str] = field(default_factory=dict)
     on: str = "/tmp"
-    through: str = ""
+    link: str = ""
     is_nobodys: bool = False
 
 
+OF_THE_USER = ("PYTHONPATH", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 PLACES = {
-    "gputui": Place(
-        "below /tmp, called gputui, with a preloaded library", "gputui", {"LD_PRELOAD": "libm.so.6", "FORCE_COLOR": "1"}
-    ),
-    "umlaut": Place("in a path with a space and an umlaut, with LC_ALL=C", "my jobs/Zürich", {"LC_ALL": "C"}),
+    "gputui": Place("below /tmp, called gputui, with a preloaded library", "gputui", {"LD_PRELOAD": "libm.so.6"}),
+    "umlaut": Place("a path with a space and an umlaut, with LANG=C", "my jobs/Zürich", {"LANG": "C", "LC_ALL": ""}),
     "link": Place(
-        "behind a symbolic link, with paths and folders of the user's",
+        "behind a symbolic link, with PYTHONSAFEPATH and folders of the user's",
         "real",
-        {name: "{home}" for name in ("PYTHONPATH", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")}
-        | {"PYTHONSAFEPATH": "1"},
-        through="link",
+        {**dict.fromkeys(OF_THE_USER, "{home}"), "PYTHONSAFEPATH": "1"},
+        link="link",
     ),
-    "memory": Place("on another file system, with a long TMPDIR", "copy", {"TMPDIR": f"{{home}}/{LONG}"}, on="/dev/shm"),
+    "memory": Place(
+        "on another file system, with a long TMPDIR", "copy", {"TMPDIR": f"{{home}}/{LONG}"}, on="/dev/shm"
+    ),
     "user": Place(
-        "as a user who is not root, with settings and a narrow, colourless terminal",
+        "as a user who is not root, with settings, and a narrow terminal without colours",
         "copy",
-        {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "40", "LANG": "C"},
+        {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "40", "HOME": "{home}"},
         is_nobodys=True,
     ),
 }
@@ -78,25 +78,25 @@ def packages() -> list[str]:
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 
 
-def as_nobody(command: list[str], hold: Path) -> list[str]:
-    """Run a command as a user who can read this interpreter and its packages, even if they lie in a folder of root's.
+def as_nobody(command: list[str], base: Path) -> list[str]:
+    """The command, run by a user who can read this interpreter and its packages even in a folder of root's.
 
-    They are mounted at their own paths, below empty folders, where only the command sees it.
+    They are mounted at their own paths below empty folders, which only the command sees.
     """
-    folders = [path for path in map(Path, [sys.base_prefix, *packages()]) if hiding(path)]
-    held = [hold / f"held-{number}" for number in range(len(folders))]
-    steps = [step for at, folder in zip(held, folders) for step in (["mkdir", at], ["mount", "--bind", folder, at])]
-    steps += [["mount", "-t", "tmpfs", "-o", "mode=755", "none", path] for path in {hiding(path) for path in folders}]
-    steps += [
-        step for at, folder in zip(held, folders) for step in (["mkdir", "-p", folder], ["mount", "--move", at, folder])
-    ]
-    drop = ["exec", "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
-    script = "\n".join(shlex.join(map(str, step)) for step in [*steps, drop])
-    return ["unshare", "--mount", "sh", "-e", "-c", script]
+    hidden = [folder for folder in map(Path, [sys.base_prefix, *packages()]) if closed_above(folder)]
+    held = {folder: base / f"held-{number}" for number, folder in enumerate(hidden)}
+    steps: list[list[object]] = []
+    for folder, at in held.items():
+        steps += [["mkdir", at], ["mount", "--bind", folder, at]]
+    steps += [["mount", "-t", "tmpfs", "-o", "mode=755", "none", path] for path in set(map(closed_above, hidden))]
+    for folder, at in held.items():
+        steps += [["mkdir", "-p", folder], ["mount", "--move", at, folder]]
+    steps.append(["exec", "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command])
+    return ["unshare", "--mount", "sh", "-e", "-c", "\n".join(shlex.join(map(str, step)) for step in steps)]
 
 
-def hiding(path: Path) -> Path | None:
-    """The topmost folder on the way to `path` that others may not enter, if there is one."""
+def closed_above(path: Path) -> Path | None:
+    """The topmost folder on the way to `path` that others may not enter, None if there is none."""
     return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None)
 
 
@@ -108,12 +108,11 @@ def give(folder: Path) -> None:
 
 def run(place: Place, base: Path, arguments: Iterable[str]) -> subprocess.CompletedProcess[str]:
     """Run tests in a place, which is made below `base`."""
-    base.chmod(0o755)
     folder = base / place.folder
     copy_to(folder)
-    if place.through:
-        (base / place.through).symlink_to(folder)
-        folder = base / place.through
+    if place.link:
+        (base / place.link).symlink_to(folder)
+        folder = base / place.link
     home = base / "home"
     (home / ".config/gputui").mkdir(parents=True)
     (home / ".config/gputui/config.toml").write_text("no settings")
@@ -122,9 +121,9 @@ def run(place: Place, base: Path, arguments: Iterable[str]) -> subprocess.Comple
     command = [f"{folder}/.venv/bin/python", "-m", "pytest", "-q", *arguments]
     if place.is_nobodys:
         command = as_nobody(command, base)
+        base.chmod(0o755)  # in the other places, only root can enter it
         give(folder)
         give(home)
-        variables["HOME"] = str(home)
     return subprocess.run(
         command, cwd=folder, env={**os.environ, "PWD": str(folder), **variables}, text=True, encoding="utf-8",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
@@ -160,7 +159,8 @@ def main(words: list[str]) -> int:
     if unknown:
         say(f"There is no place {unknown[0]}. There are: {', '.join(PLACES)}.")
         return 2
-    return 0 if all([is_passed(PLACES[name], arguments) for name in names or PLACES]) else 1
+    passed = [is_passed(PLACES[name], arguments) for name in names or PLACES]
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

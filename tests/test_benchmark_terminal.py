@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import sys
 import time
 
@@ -74,7 +75,7 @@ def test_usage_includes_all_descendants() -> None:
         "while time.process_time() < 0.3: pass\n"
         "print('burnt', flush=True); sys.stdin.read(1)"
     )
-    with Terminal(["sh", "-c", f'stty raw -echo; {sys.executable} -c "{burn}"; :'], 80, 24) as terminal:
+    with Terminal(["sh", "-c", f'stty raw -echo; {shlex.quote(sys.executable)} -c "{burn}"; :'], 80, 24) as terminal:
         assert terminal.wait_for(re.compile(rb"burnt"), 60) is not None
         usage = terminal.usage()
     assert usage.cpu_s >= 0.28

@@ -18,6 +18,8 @@ from gputui.sources.probe.client import ProbeClient
 from tests.forkserver import Forked
 from tests.torches import REPOSITORY
 
+PACKAGE = REPOSITORY / "gputui"
+
 LIMIT_S = 180.0
 """A wait that lasts this long fails the test; a passing test never waits that long."""
 
@@ -42,6 +44,15 @@ def as_another_user(uid: int = 12345) -> Iterator[None]:
 
 Start = Callable[..., subprocess.Popen[bytes] | Forked]
 """Starts a process with the environment `env`, in the folder `cwd`, with `stderr` as its standard error."""
+
+
+def words_of_gputui(errors: str) -> list[str]:
+    """The lines of a program's errors that are gputui's: its sentences, and places in its files.
+
+    The word alone may be part of any path.
+    """
+    own = ("gputui: ", "<gputui>", f"{PACKAGE}/")
+    return [line for line in errors.splitlines() if line.startswith(own[0]) or any(map(line.__contains__, own[1:]))]
 
 
 class Child:

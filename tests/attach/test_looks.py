@@ -9,7 +9,7 @@ import pytest
 from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
-from tests.attach.children import Python, wait_until
+from tests.attach.children import Python, wait_until, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE
 
@@ -201,5 +201,5 @@ def test_workers_and_multiprocessing_end_normally(torch_python: Python, sockets:
         client.ask_look("scan", when="changed")
         child.expect("over")
     assert child.ended() == 0
-    assert "gputui" not in child.errors
+    assert words_of_gputui(child.errors) == []
     wait_until(lambda: not list(sockets.iterdir()), "the end of every socket")

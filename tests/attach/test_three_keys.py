@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests import torches
 from tests.attach.children import Child, Python
+from tests.terminal.conftest import GPUTUI
 from tests.terminal.pty_session import PtySession
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -28,7 +28,7 @@ class Desk:
 
     def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
         """Run `gputui attach` with these arguments, and wait for its first screen."""
-        command = f"exec {sys.executable} -m gputui attach {' '.join(words)}"
+        command = f"exec {GPUTUI} attach {' '.join(words)}"
         folder = str(self._python.folder)
         environment = {"HOME": folder, "XDG_CONFIG_HOME": folder, **_environment(self._python.environment)}
         terminal = PtySession(command, environment, size)

@@ -188,7 +188,7 @@ def test_the_place_of_a_main_thread_that_does_not_come_back_is_named(
 
     loading.put_probe_in(child.pid, tell)
     waits = r"Its main thread waits for a child process to end \(wait4\), called from (libffi|_ctypes)\S*, "
-    assert re.search(waits + r"at \S+:\d in <module>\.$", sentences[0]), sentences
+    assert re.search(waits + r"at .+:\d in <module>\.$", sentences[0]), sentences
     child.say("end")
     assert (child.ended(), child.errors) == (0, "")
 
@@ -229,11 +229,11 @@ def test_the_probe_starts_past_a_main_thread_that_waits_for_a_lock(python: Pytho
 def test_a_computing_main_thread_is_placed_where_it_was_stopped(python: Python) -> None:
     child = python.start(situations.source("computing"))
     child.expect("ready")
-    wait_until(lambda: re.search(r", at \S+:\d+ in", place_of_main_thread(child.pid, 0)), "a line that could be read")
+    wait_until(lambda: re.search(r", at .+:\d+ in", place_of_main_thread(child.pid, 0)), "a line that could be read")
     libraries = ("/math.", "/libexpat.")  # Python 3.14 of Debian has `math` built in, and loads the other
     loaded = [mapping for mapping in mappings(child.pid) if "x" in mapping.permissions]
     code = next(mapping for mapping in loaded if any(name in mapping.path for name in libraries))
-    words = rf"Its main thread is computing(, at \S+:\d+ in \S+)?, and was in {re.escape(Path(code.path).name)} when"
+    words = rf"Its main thread is computing(, at .+:\d+ in \S+)?, and was in {re.escape(Path(code.path).name)} when"
     assert re.match(words, place_of_main_thread(child.pid, code.start))
     ended_undisturbed(child)
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent.parent
-QUICK = ("test_*.py", "explain", "opening", "recording", "sources", "whatif", "ui/backend", "ui/drawing", "ui/test_*.py")
+QUICK = (
+    *("test_*.py", "explain", "opening", "recording", "sources", "whatif"),
+    *("ui/backend", "ui/drawing", "ui/test_*.py"),
+)
 NOT_QUICK = (
     *("sources/test_hostile_processes.py", "ui/test_crowd.py"),  # thousands of processes
     *("ui/test_states.py", "ui/test_wire.py"),  # every state of every screen, and long sessions

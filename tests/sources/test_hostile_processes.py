@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -209,7 +210,7 @@ def test_processes_hidden_by_hidepid_are_shown_as_hidden() -> None:
         "print(*(process.state.value for process in processes), sep='\\n')"
     )
     with running(IDLE) as child:
-        command = f'mount -t proc -o hidepid=2 proc /proc && exec {sys.executable} -c "$CODE"'
+        command = f'mount -t proc -o hidepid=2 proc /proc && exec {shlex.quote(sys.executable)} -c "$CODE"'
         result = subprocess.run(
             ["unshare", "--mount", "sh", "-c", command],
             env={**os.environ, "CODE": script.replace("PID", str(child.pid)), "PYTHONPATH": str(Path.cwd())},

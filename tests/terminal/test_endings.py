@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 
@@ -127,7 +128,7 @@ def test_a_crash_restores_the_terminal_and_prints_its_traceback(
 ) -> None:
     script = tmp_path / "broken.py"
     script.write_text(BROKEN.replace("BROKEN_MACHINE", machine))
-    session = terminal(f"exec {sys.executable} {script} 2>{tmp_path}/errors")
+    session = terminal(f"exec {shlex.quote(sys.executable)} {script} 2>{tmp_path}/errors")
     session.wait_for("Help")
     (tmp_path / "now").touch()
     session.send(keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def interrupted(terminal: Open, folder: Path, moment: str) -> PtySession:
     """The demonstration, which gets SIGCONT during each write for which the expression `moment` is true."""
     script = folder / "interrupted.py"
     script.write_text(INTERRUPTED.replace("MOMENT", moment))
-    return terminal(f"exec {sys.executable} {script}")
+    return terminal(f"exec {shlex.quote(sys.executable)} {script}")
 
 
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: Open) -> None:

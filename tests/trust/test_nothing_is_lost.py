@@ -18,7 +18,7 @@ from gputui.sources.probe import exit_reason, listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
-from tests.attach.children import Python, wait_until
+from tests.attach.children import Python, wait_until, words_of_gputui
 from tests.attach.command import attach
 from tests.trust.conftest import ANA
 
@@ -50,7 +50,7 @@ def test_a_crash_keeps_its_exit_status_and_reaches_the_viewer(python: Python, so
     assert child.ended() == status
     wait_until(lambda: moments[-1].ended, "the viewer's notice of the end")
     assert moments[-1].ended is not None
-    assert "gputui" not in child.errors
+    assert words_of_gputui(child.errors) == []
     assert child.pid not in {probe.pid for probe in listing.list_probes()}
     assert not list(sockets.iterdir())
 
