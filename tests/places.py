@@ -118,7 +118,7 @@ def run(place: Place, base: Path, arguments: Iterable[str]) -> subprocess.Comple
     (home / ".config/gputui/config.toml").write_text("no settings")
     variables = {name: value.format(home=home) for name, value in place.variables.items()}
     Path(variables.get("TMPDIR", home)).mkdir(parents=True, exist_ok=True)
-    command = [f"{folder}/.venv/bin/python", "-m", "pytest", "-q", *arguments]
+    command = [f"{folder}/.venv/bin/python", "-m", "pytest", "-q", "--tb=short", *arguments]
     if place.is_nobodys:
         command = as_nobody(command, base)
         base.chmod(0o755)  # in the other places, only root can enter it
