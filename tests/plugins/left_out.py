@@ -59,7 +59,10 @@ def pytest_testnodedown(node, error):
     node.config.stash[LEFT_OUT] |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter, config):
+    """Write after all others, so that these are the last lines but one."""
+    yield
     for need, count in config.stash[LEFT_OUT].items():
         tests = "1 test was" if count == 1 else f"{count} tests were"
         terminalreporter.write_line(f"{tests} left out: {'it needs' if count == 1 else 'they need'} {need}.")
