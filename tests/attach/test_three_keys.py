@@ -45,7 +45,7 @@ class Desk:
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The programs' environment adapted for a viewer, which needs the fake NVML but not the fake CUDA."""
-    left_out = ("LD_PRELOAD", "COLORTERM", "NO_COLOR", "HOME", "XDG_CONFIG_HOME")
+    left_out = ("LD_PRELOAD", "HOME", "XDG_CONFIG_HOME")
     kept = {name: value for name, value in environment.items() if name not in left_out}
     return kept | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
