@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,7 +58,7 @@ def run(arguments: list[str], settings: Settings) -> int:
     settings = apply_flags(settings, parsed)
     if parsed.json and not parsed.once:
         cause = "--json needs --once."
-        raise UsageError(cause, f"Use gputui open {parsed.file} --once --json.")
+        raise UsageError(cause, f"Use gputui open {shlex.quote(parsed.file)} --once --json.")
     path = Path(parsed.file)
     kind = format_of(path)
     if parsed.once:

@@ -166,6 +166,7 @@ NOT_RUN = {
     "a missing script": (["nothing.py"], 2, "can't open file"),
     "a missing command": (["no-such-command"], 127, "There is neither a file nor a command 'no-such-command'"),
     "a folder": (["."], 126, "it is a folder without a __main__.py"),
+    "no program": (["./not a program"], 126, "gputui run python './not a program'."),
     "nothing": ([], 2, "gputui run needs a program"),
     "a missing folder": (["--black-box"], 2, "--black-box needs a folder"),
     "a history that nothing keeps": (
@@ -179,6 +180,7 @@ NOT_RUN = {
 @pytest.mark.parametrize("name", NOT_RUN)
 def test_a_program_that_cannot_be_run_is_refused_with_a_reason(python: Python, name: str) -> None:
     words, status, sentence = NOT_RUN[name]
+    (python.folder / "not a program").touch(mode=0o755)
     child = python.run([*RUN, *words])
     assert child.ended() == status
     assert sentence in child.errors

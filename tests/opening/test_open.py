@@ -141,8 +141,10 @@ def test_a_wrong_file_gets_one_sentence_with_a_remedy(make, status, words, argum
     assert errors.count("\n") == 1
 
 
-def test_json_without_once_is_refused(capsys):
-    assert opened(capsys, "x", "--json") == (2, "", "gputui: --json needs --once. Use gputui open x --once --json.\n")
+@pytest.mark.parametrize(("path", "typed"), [("x", "x"), ("my jobs/x", "'my jobs/x'")], ids=["a path", "a space"])
+def test_json_without_once_is_refused_with_words_for_a_shell(capsys, path, typed):
+    sentence = f"gputui: --json needs --once. Use gputui open {typed} --once --json.\n"
+    assert opened(capsys, path, "--json") == (2, "", sentence)
 
 
 def test_a_large_file_shows_a_bar_and_ctrl_c_ends_it(tmp_path):
