@@ -81,7 +81,7 @@ def fake_cuda(python: str, folder: Path, *, gpus: int = 2, memory_gib: float = 7
     build(libraries, python)
     lab = Lab(folder / "gpus", is_new=True)
     lab.up(gpus, memory_gib=memory_gib)
-    return {**lab.environment_of(libraries), "LD_PRELOAD": str(libraries / "libcuda.so.1")}
+    return {**lab.environment_of(libraries), "LD_PRELOAD": "libcuda.so.1"}  # a path with a space would be two libraries
 
 
 def run_program(

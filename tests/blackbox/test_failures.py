@@ -49,6 +49,7 @@ def test_the_box_has_the_request_its_place_and_every_allocated_byte(fail: Fail, 
     check_as_without(ended, fail("failing.py", case, folder=""))
 
 
+@pytest.mark.place
 @pytest.mark.every_torch
 def test_an_error_during_a_capture_leaves_captures_possible(fail: Fail) -> None:
     ended = fail("failing.py", "capture")
@@ -158,7 +159,6 @@ def test_errors_of_others_than_the_allocator_are_kept_when_they_end_the_program(
     check_as_without(ended, fail("failing.py", case, folder=""))
 
 
-@pytest.mark.place
 def test_an_error_that_is_not_of_memory_leaves_nothing(fail: Fail) -> None:
     ended = fail("failing.py", "another")
     assert (ended.status, ended.boxes, words_of_gputui(ended.errors)) == (1, (), [])

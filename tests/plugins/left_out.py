@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from tests.other_pythons import other_python
 from tests.torches import NO_CUDA_BUILD, lacking_packages
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
+"""Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -28,7 +32,9 @@ def lacks(item: pytest.Item) -> str:
 
 
 def is_there(need: str) -> bool:
-    """Whether this machine has a Python, another program, or something that a file of the kernel's tells of."""
+    """Whether this machine has a Python, another program, something that a file of the kernel's tells of, or a place."""
+    if need == READABLE_PATH:
+        return str(ROOT).isascii() or sys.version_info >= (3, 13)
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None

@@ -71,7 +71,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: O
 def test_ctrl_z_also_suspends_the_parent_that_runs_gputui(terminal: Open) -> None:
     """As with `uv run gputui`, where the shell waits for uv."""
     session = shell(terminal)
-    session.send(f"sh -c '{GPUTUI} --demo; exit $?'\n")
+    session.send(f"sh -c {shlex.quote(f'{GPUTUI} --demo; exit $?')}\n")
     session.wait_for("Help")
     session.send("\x1a")
     session.wait_for("Stopped")
