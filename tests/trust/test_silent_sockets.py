@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gputui.protocol import places
-from gputui.sources.probe import listing
+from gputui.sources.probe import listing, loading
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import Child, Python
 from tests.trust.conftest import ANA, COUNTING
@@ -118,21 +118,34 @@ def test_more_sockets_than_a_user_has_use_for_are_named_and_not_asked(
 
 
 FUSE = """
-import ctypes, os, sys
-file = os.open("/dev/fuse", os.O_RDWR)
-options = f"fd={file},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
-assert ctypes.CDLL(None, use_errno=True).mount(b"none", sys.argv[1].encode(), b"fuse", 0, options) == 0
+import ctypes, os, signal, struct, sys
+signal.alarm(60)  # whoever waits for it, such as ps, holds everybody up
+requests = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={requests},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+assert ctypes.CDLL(None).mount(b"none", sys.argv[1].encode(), b"fuse", 0, options) == 0
 print("ready", flush=True)
-input()
+ATTRIBUTES = struct.pack("<6Q10I", 2, 65536, 128, 0, 0, 0, 0, 0, 0, 0o100755, 1, 0, 0, 0, 4096, 0)
+ANSWERS = {
+    26: struct.pack("<4I2H2I2H8I", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, *[0] * 8),
+    1: struct.pack("<4Q2I", 2, 0, 60, 60, 0, 0) + ATTRIBUTES,
+    3: struct.pack("<Q2I", 60, 0, 0) + ATTRIBUTES,
+    14: struct.pack("<Q2I", 1, 0, 0),
+}
+while True:
+    _, code, number = struct.unpack_from("<IIQ", os.read(requests, 1 << 20))
+    if code not in (2, 15) and sys.argv[2] != "nothing":
+        answer = ANSWERS.get(code, b"")
+        os.write(requests, struct.pack("<IiQ", 16 + len(answer), 0 if answer else -38, number) + answer)
 """
-"""A file system that answers no request."""
+"""A file system that answers no request, or all but those to read its one file (init, lookup, getattr and open)."""
 
 
 @contextmanager
-def answers_nothing(python: Python) -> Iterator[str]:
+def mounted(python: Python, answers: str) -> Iterator[str]:
+    """Its folder."""
     folder = Path(f"/run/fuse-{ANA}")  # a long path would not be taken for sockets
     folder.mkdir()
-    server = python.run([sys.executable, "-c", FUSE, str(folder)])
+    server = python.run([sys.executable, "-c", FUSE, str(folder), answers])
     server.expect("ready")
     try:
         yield str(folder)
@@ -145,11 +158,31 @@ def answers_nothing(python: Python) -> Iterator[str]:
 @pytest.mark.needs("/dev/fuse")
 def test_a_file_system_that_never_answers_is_named(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "ALL_WITHIN_S", 0.5)
-    with answers_nothing(python) as folder:
+    with mounted(python, "nothing") as folder:
         child = python.run(SLEEPING, XDG_RUNTIME_DIR=folder)
         child.expect("ready")
         with pytest.raises(CannotAttachError, match="on a file system that does not answer"):
             listing.attach(child.pid)
+
+
+@pytest.mark.needs("/dev/fuse")
+def test_memory_on_a_file_system_that_never_answers_is_named(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_EXAMINED_WITHIN_S", 2.0)
+    with mounted(python, "all but reads") as folder:
+        child = python.start(
+            """
+            import ctypes, os, sys
+            lowest = ctypes.c_void_p(1 << 28)  # so that it comes before Python's own library
+            ctypes.CDLL(None).mmap(lowest, 4096, 1, 2, os.open(sys.argv[1], os.O_RDONLY), ctypes.c_long(0))
+            print("ready", flush=True)
+            input()
+            """,
+            f"{folder}/libpython3.11.so.1.0",
+            GPUTUI_PROBE="",
+        )
+        child.expect("ready")
+        with pytest.raises(loading.CannotLoadError, match="cannot be read within 2 s"):
+            loading.check(child.pid)
 
 
 ESCAPES = {

@@ -16,6 +16,7 @@ from gputui.inject.foreign_files import ForeignFolder, has_same_root, root_of
 from gputui.model.allocator import AllocatorStatistics
 from gputui.model.target import Disconnect, DisconnectKind, Greeting
 from gputui.protocol import places
+from gputui.sources.at_once import at_once
 from gputui.sources.probe import socket_folders
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.procfs import ProcFs, unreadable, user_name
@@ -59,7 +60,7 @@ def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     status = _status_of(pid)
     _check_state(pid, status)
     deadline = time.monotonic() + 2 * ALL_WITHIN_S
-    (clients,) = socket_folders.at_once(lambda pid: _clients(pid, status), [pid], deadline)
+    (clients,) = at_once(lambda pid: _clients(pid, status), [pid], deadline)
     if clients is None:
         cause = f"The files of process {pid} lie on a file system that does not answer."
         raise CannotAttachError(cause)
@@ -74,9 +75,9 @@ def list_probes(is_wanted: Callable[[int], bool] = lambda _pid: True) -> tuple[P
     All that are wanted are asked at once, so that none can keep the others waiting.
     """
     deadline = time.monotonic() + ALL_WITHIN_S
-    folders = socket_folders.at_once(_sockets_in, socket_folders.usual_folders(), deadline)
+    folders = at_once(_sockets_in, socket_folders.usual_folders(), deadline)
     sockets = {socket.pid: socket for found in folders for socket in found or () if is_wanted(socket.pid)}
-    answers = socket_folders.at_once(_asked, list(sockets.values()), deadline)
+    answers = at_once(_asked, list(sockets.values()), deadline)
     probes = [
         probe
         for socket, answer in zip(sockets.values(), answers, strict=True)

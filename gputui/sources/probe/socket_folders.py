@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TypeVar
 
-from gputui.errors import GputuiError
 from gputui.inject.foreign_files import ForeignFolder
 from gputui.protocol import frames, places
 from gputui.sources.probe.client import ProbeClient, ProbeDeadError
 from gputui.sources.procfs import ProcFs
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _ANSWERS_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 """How a path fails that its user may have chosen."""
@@ -89,27 +82,3 @@ def _users_with_processes() -> set[int]:
         with suppress(OSError):  # it has ended
             users.add(proc.status(pid).uid)
     return users
-
-
-def at_once(work: Callable[[T], R], items: Sequence[T], deadline: float) -> list[R | None]:
-    """What `work` returns for each, done in a thread for each; None for those that have not ended at the deadline.
-
-    Such a thread is left behind: another user's socket or file system may never answer it. Raises the first error.
-    """
-    results: list[R | None] = [None] * len(items)
-    errors: list[Exception] = []
-
-    def run(place: int) -> None:
-        try:
-            results[place] = work(items[place])
-        except (OSError, GputuiError) as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(items))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    if errors:
-        raise errors[0]
-    return list(results)
