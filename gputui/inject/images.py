@@ -54,7 +54,7 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def _parse(data: bytes) -> Iterator[Mapping]:
-    for line in data.splitlines():
+    for line in data.split(b"\n")[:-1]:  # the kernel escapes no other end of a line in a path
         fields = line.split(None, 5)
         start, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) > 5 else ""

@@ -205,7 +205,7 @@ def _knows(pid: int, uid: int) -> bool:
 
 
 def _status(pid: int) -> dict[str, str]:
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace", newline="\n") as file:
         pairs = (line.partition(":") for line in file)
         return {name: value.strip() for name, _, value in pairs}
 

@@ -44,6 +44,8 @@ NOT_OFFERED = Absent("not offered by this kernel")
 SECOND_LOOK = Absent("known from the second look on")
 
 _CHUNK_BYTES = 65536
+_MOST_BYTES = 64 << 20
+"""Of files whose size the kernel bounds, but for that of a process's mappings, which can have 65,530 long paths."""
 
 COMMAND_BYTES = 4096
 """How much of a command line is read for lists: one can have megabytes, and thousands of processes can have such."""
@@ -203,7 +205,7 @@ class ProcFs:
         except (ValueError, LookupError) as error:
             raise MalformedError(errno.EIO, "its form is unknown") from error
 
-    def _file(self, pid: int, name: str, most_bytes: int | None = None) -> bytes:
+    def _file(self, pid: int, name: str, most_bytes: int = _MOST_BYTES) -> bytes:
         return read_file(f"{self._prefix}{pid}/{name}", most_bytes)
 
 
@@ -212,20 +214,20 @@ def unreadable(error: OSError) -> Absent:
     return Absent(f"cannot be read: {error.strerror or error}")
 
 
-def read_file(path: str, most_bytes: int | None = None) -> bytes:
+def read_file(path: str, most_bytes: int = _MOST_BYTES) -> bytes:
     """A whole file of /proc, or its first `most_bytes`.
 
     It has no size to ask for and may come page by page, so it is read until it ends.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(descriptor, most_bytes or _CHUNK_BYTES)
-        while most_bytes is None or len(data) < most_bytes:
-            part = os.read(descriptor, _CHUNK_BYTES if most_bytes is None else most_bytes - len(data))
-            if not part:
-                break
-            data += part
-        return data
+        data = os.read(descriptor, min(most_bytes, _CHUNK_BYTES))
+        if not data:
+            return data
+        parts = bytearray(data)
+        while len(parts) < most_bytes and (data := os.read(descriptor, min(most_bytes - len(parts), _CHUNK_BYTES))):
+            parts += data
+        return bytes(parts)
     finally:
         os.close(descriptor)
 

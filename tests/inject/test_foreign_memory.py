@@ -13,6 +13,7 @@ from gputui.inject import images, interpreter
 from gputui.inject.images import Image, Memory
 from gputui.inject.interpreter import Interpreter
 from gputui.inject.python_frames import frames_of_main_thread
+from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 
 HIGHEST, HIGHEST_32 = (1 << 64) - 1, (1 << 32) - 1
@@ -160,6 +161,15 @@ def test_a_ring_of_frames_ends(python: Python) -> None:
         assert frames_of_main_thread(found, memory) == []
 
 
+@pytest.mark.parametrize("end", ["\r", "\v", "\x1c", "\u2028"])
+def test_a_path_with_other_ends_of_lines_is_one_line(python: Python, end: str) -> None:
+    path = python.folder / f"a{end}b c d e x f"
+    path.write_bytes(b"x")
+    child = mapping(python, path)
+    assert str(path) in {one.path for one in images.mappings(child.pid)}
+    assert str(path) in {one.path for one in ProcFs().mapped_files(child.pid)}
+
+
 def test_more_mappings_than_are_read_end_with_a_whole_line(python: Python) -> None:
     folder = python.folder.joinpath(*["x" * 250] * 14)
     folder.mkdir(parents=True)
@@ -168,3 +178,4 @@ def test_more_mappings_than_are_read_end_with_a_whole_line(python: Python) -> No
     paths = [one.path for one in images.mappings(child.pid)]
     assert 10_000 < paths.count(str(folder / "file")) < 25_000
     assert set(paths[-100:]) == {str(folder / "file")}
+    assert 10_000 < sum(1 for _ in ProcFs().mapped_files(child.pid)) < 25_000

@@ -17,6 +17,7 @@ import pytest
 from gputui.protocol import places
 from gputui.sources.probe import listing, loading
 from gputui.sources.probe.listing import CannotAttachError
+from gputui.sources.probe.presence import ProbePresence
 from tests.attach.children import Child, Python
 from tests.trust.conftest import ANA, COUNTING
 
@@ -115,6 +116,27 @@ def test_more_sockets_than_a_user_has_use_for_are_named_and_not_asked(
     problems = [probe.problem for probe in listing.list_probes() if probe.pid in {child.pid for child in children}]
     assert sum("was not asked" in problem for problem in problems) == 2
     assert sum(map(is_called, listeners)) == 1
+
+
+def test_a_folder_that_another_user_has_made_in_roots_place_is_not_read(
+    of_ana: Listeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /tmp/gputui-0 could be: the monitor marks the processes that have a probe."""
+    of_ana.add(os.getpid())
+    folder = Path(f"/run/not-of-root-{ANA}")
+    folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    try:
+        (folder / "gputui").symlink_to(of_ana.folder)
+        assert os.getpid() not in ProbePresence()()
+        (folder / "gputui").unlink()
+        of_ana.folder.rename(folder / "gputui")
+        assert os.getpid() not in ProbePresence()()
+        os.chown(folder / "gputui", 0, 0)
+        assert os.getpid() in ProbePresence()()
+        (folder / "gputui").rename(of_ana.folder)
+    finally:
+        shutil.rmtree(folder)
 
 
 FUSE = """
