@@ -39,6 +39,8 @@ T = TypeVar("T")
 PID_MAX = 4_194_304
 """PID_MAX_LIMIT of Linux's include/linux/threads.h: no process has a higher PID."""
 
+EMPTY = "/proc is empty, so nothing is known of the processes here."
+MOUNT = "Mount it: mount -t proc proc /proc"
 ENDED = Absent("the process has ended")
 NOT_OFFERED = Absent("not offered by this kernel")
 SECOND_LOOK = Absent("known from the second look on")
@@ -63,6 +65,11 @@ class ProcFs:
     def __init__(self, root: str | os.PathLike[str] = "/proc") -> None:
         self.root = os.fspath(root)
         self._prefix = f"{self.root}/"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is not mounted; with `subset=pid` it has the processes and nothing else."""
+        return not (os.path.exists(f"{self._prefix}self") or os.path.exists(f"{self._prefix}stat"))
 
     def pids(self) -> list[int]:
         """All PIDs that this user may see."""

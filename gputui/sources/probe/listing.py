@@ -19,7 +19,7 @@ from gputui.protocol import places
 from gputui.sources.at_once import at_once
 from gputui.sources.probe import socket_folders
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from gputui.sources.procfs import ProcFs, unreadable, user_name
+from gputui.sources.procfs import EMPTY, MOUNT, ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
@@ -74,6 +74,8 @@ def list_probes(is_wanted: Callable[[int], bool] = lambda _pid: True) -> tuple[P
 
     All that are wanted are asked at once, so that none can keep the others waiting.
     """
+    if ProcFs().is_empty:
+        raise CannotAttachError(EMPTY, MOUNT)
     deadline = time.monotonic() + ALL_WITHIN_S
     folders = at_once(_sockets_in, socket_folders.usual_folders(), deadline)
     sockets = {socket.pid: socket for found in folders for socket in found or () if is_wanted(socket.pid)}
@@ -92,6 +94,8 @@ def children_with_probes(pid: int) -> tuple[int, ...]:
 
 
 def _status_of(pid: int) -> Status:
+    if ProcFs().is_empty:
+        raise CannotAttachError(EMPTY, MOUNT)
     try:
         return ProcFs().status(pid)
     except (FileNotFoundError, ProcessLookupError) as error:
