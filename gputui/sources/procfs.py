@@ -10,6 +10,8 @@ import errno
 import functools
 import os
 import pwd
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -250,10 +252,34 @@ def _boot_time(prefix: str) -> float:
     return parse_boot_time(read_file(f"{prefix}stat"))
 
 
-@functools.cache
-def user_name(uid: int) -> str:
-    """The login name, or the number where the directory does not know it; looked up once, as LDAP can be slow."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+class UserNames:
+    """Login names, each looked up once in a thread of its own: a directory such as LDAP can take seconds.
+
+    `patience_s` is how long all who ask wait for it together; after that, a name is a number until it has come.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self._names: dict[int, str] = {}
+        self._asked: dict[int, threading.Thread] = {}
+
+    def __call__(self, uid: int) -> str:
+        """The login name, or the number where the directory does not know it, or has not answered yet."""
+        if uid not in self._asked:
+            self._asked[uid] = threading.Thread(target=self._ask, args=(uid,), name="user name", daemon=True)
+            self._asked[uid].start()
+        if uid not in self._names and self.patience_s > 0:
+            began = time.monotonic()
+            self._asked[uid].join(self.patience_s)
+            self.patience_s -= time.monotonic() - began
+        return self._names.get(uid, str(uid))
+
+    def _ask(self, uid: int) -> None:
+        try:
+            self._names[uid] = pwd.getpwuid(uid).pw_name
+        except (KeyError, OSError):
+            self._names[uid] = str(uid)
+
+
+user_name = UserNames(patience_s=1.0)
+"""Of this program; a monitor, which looks again in a second, has less patience."""
