@@ -138,9 +138,8 @@ def _unused_code(size: int, start_of_own: bytes, facts: Facts, memory: Memory) -
     """Room for the first piece of code, or for a text: after the end of the code of any mapped file."""
     mapped = facts.mapped or []
     paths = dict.fromkeys(mapping.path for mapping in mapped if "x" in mapping.permissions and mapping.path[:1] == "/")
-    for path in paths:
-        image = interpreter.image_at(mapped, path, memory)
-        unused = image and image.unused_code(size, start_of_own)
+    for image in interpreter.images(mapped, paths, memory):
+        unused = image.unused_code(size, start_of_own)
         if unused:
             return unused
     return None

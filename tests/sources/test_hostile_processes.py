@@ -48,8 +48,8 @@ class Reads:
         self.files = self.bytes = 0
         read_file = procfs.read_file
 
-        def counted(path: str, most_bytes: int | None = None) -> bytes:
-            data = read_file(path, most_bytes)
+        def counted(path: str, *most_bytes: int) -> bytes:
+            data = read_file(path, *most_bytes)
             self.files += 1
             self.bytes += len(data)
             return data

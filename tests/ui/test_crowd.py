@@ -168,10 +168,10 @@ async def test_thousands_that_come_and_go_each_second_are_read_once_and_forgotte
 ):
     reads, read_file = 0, procfs.read_file
 
-    def counted(path: str, most_bytes: int | None = None) -> bytes:
+    def counted(path: str, *most_bytes: int) -> bytes:
         nonlocal reads
         reads += 1
-        return read_file(path, most_bytes)
+        return read_file(path, *most_bytes)
 
     monkeypatch.setattr(procfs, "read_file", counted)
     record_property("count", f"{2 * SCALE * GONE_EACH_LOOK} processes")

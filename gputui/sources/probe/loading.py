@@ -11,12 +11,15 @@ from gputui.inject import checks
 from gputui.inject.checks import Target
 from gputui.inject.loading import Loading, Phase, Progress, load
 from gputui.inject.refusals import Refused
+from gputui.sources.at_once import at_once
 from gputui.sources.probe import listing
 from gputui.sources.probe.main_thread_place import Wait, place_of_main_thread, wait_of_main_thread
 
 _POLL_S = 0.02
 _KEPT_AFTER_S = 0.7
 """How far apart two readings of a wait are: no lock of the C library is held for so long."""
+_EXAMINED_WITHIN_S = 60.0
+"""Many times what it takes on a busy machine."""
 _SAY_AFTER_S = 2.0
 _SAY_EVERY_S = 30.0
 
@@ -28,9 +31,13 @@ class CannotLoadError(GputuiError):
 def check(pid: int) -> Target:
     """Check a process without touching it; raises CannotLoadError."""
     try:
-        return checks.examine(pid)
+        (target,) = at_once(checks.examine, [pid], time.monotonic() + _EXAMINED_WITHIN_S)
     except Refused as refusal:
         raise _sentences(refusal) from refusal
+    if target is None:
+        cause = f"The memory of process {pid} cannot be read within {_EXAMINED_WITHIN_S:g} s."
+        raise CannotLoadError(cause, "It may lie on a file system that does not answer.")
+    return target
 
 
 def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None = None) -> None:
