@@ -19,6 +19,7 @@ pytest_plugins = ["tests.plugins.left_out", "tests.plugins.no_skips", "tests.plu
 # A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP: programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of programs would each compile gputui again
 os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe, which must not start in their own processes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -4,3 +4,8 @@ import os
 
 SCALE = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
 """Multiplies the counts of long tests: 1 in daily use, more for `python -m benchmarks.nightly`."""
+
+
+def scaled(daily: int, nightly: int) -> int:
+    """The small count of daily use, or the other one times the factor."""
+    return daily if SCALE == 1 else nightly * SCALE

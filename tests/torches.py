@@ -25,6 +25,7 @@ import pytest
 
 from tests.fakegpu.lab import Lab, build
 from tests.forkserver import Forked
+from tests.hanging import HANGS_S
 from tests.scale import SCALE
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -34,6 +35,9 @@ TESTED_TORCH = "2.11.0"  # as in pyproject.toml
 
 # PyTorch 2.14 has kernels of triton's, which no fake GPU can load.
 os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
+
+FORKED_AFTER = ("torch", "torch._dynamo")
+"""What a forked program has imported: the first optimizer imports `torch._dynamo`, which takes as long as PyTorch."""
 
 NO_CUDA_BUILD = ""
 """Stands for an interpreter with a CUDA build if there is none: tests that need one are left out."""
@@ -58,7 +62,7 @@ def has_cuda_build(python: str) -> bool:
     """Whether an interpreter's PyTorch is a CUDA build, found without importing it."""
     code = "import importlib.util as u, runpy; s = u.find_spec('torch').submodule_search_locations[0]; "
     code += "print(runpy.run_path(s + '/version.py').get('cuda') or '')"
-    result = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, timeout=300)
+    result = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, timeout=HANGS_S)
     if result.returncode:
         message = f"{python} has no PyTorch for the tests: {python} -m pip install torch=={TESTED_TORCH}"
         raise pytest.UsageError(message)
@@ -69,7 +73,7 @@ def has_cuda_build(python: str) -> bool:
 def lacking_packages(python: str, packages: tuple[str, ...]) -> tuple[str, ...]:
     """Those that an interpreter cannot import."""
     code = "import importlib.util, sys; print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"
-    result = subprocess.run([python, "-c", code, *packages], check=True, capture_output=True, text=True, timeout=300)
+    result = subprocess.run([python, "-c", code, *packages], check=True, capture_output=True, text=True, timeout=HANGS_S)
     return tuple(result.stdout.split())
 
 
@@ -89,8 +93,7 @@ def run_program(
     program: Path,
     *arguments: str,
     environment: dict[str, str],
-    modules: tuple[str, ...] = ("torch",),
-    timeout_s: float = 300 * SCALE,
+    modules: tuple[str, ...] = FORKED_AFTER,
 ) -> dict[str, Any]:
     """Run a program, forked after the import of `modules`, and return the JSON object on its last line of output.
 
@@ -102,7 +105,7 @@ def run_program(
     with TemporaryFile() as output, TemporaryFile() as errors:
         process = start(env=variables, cwd=REPOSITORY, stdout=output, stderr=errors)
         try:
-            status = process.wait(timeout_s)
+            status = process.wait(HANGS_S * SCALE)
         finally:
             process.kill()
         output.seek(0)

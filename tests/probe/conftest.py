@@ -25,7 +25,7 @@ def run_program(cuda_path: str, tmp_path: Path) -> Run:
 
     def run(name: str, *arguments: str, memory_gib: float = 24, is_forked: bool = True, **variables: str):
         environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib) | variables
-        modules = ("torch",) if is_forked else ()
+        modules = torches.FORKED_AFTER if is_forked else ()
         return torches.run_program(cuda_path, PROGRAMS / name, *arguments, environment=environment, modules=modules)
 
     return run
@@ -43,11 +43,8 @@ def run_once(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not result_file.exists():
                 environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
-                modules = ("torch", "torch._dynamo")
-                words = (torch_path, PROGRAMS / name, *arguments)
-                result_file.write_text(
-                    json.dumps(torches.run_program(*words, environment=environment, modules=modules))
-                )
+                report = torches.run_program(torch_path, PROGRAMS / name, *arguments, environment=environment)
+                result_file.write_text(json.dumps(report))
         return json.loads(result_file.read_text())
 
     return run
