@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 HANGS_S = 600.0
-"""Seconds. No test passes or fails by it on a slow or busy machine: it ends what hangs, and pytest's own limit is later."""
+"""Seconds. No test passes or fails by it on a slow or busy machine: it ends what hangs, before pytest's own limit."""
 POLL_S = 0.005
 
 

@@ -9,3 +9,8 @@ SCALE = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
 def scaled(daily: int, nightly: int) -> int:
     """The small count of daily use, or the other one times the factor."""
     return daily if SCALE == 1 else nightly * SCALE
+
+
+def sized(daily: int, nightly: int) -> int:
+    """The small size of daily use, or the other one, whatever the factor."""
+    return daily if SCALE == 1 else nightly

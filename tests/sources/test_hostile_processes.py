@@ -26,13 +26,13 @@ from gputui.sources.processes.family import ANCESTORS_AT_MOST, Family
 from gputui.sources.procfs import COMMAND_BYTES, DETAIL_BYTES, ProcFs
 from gputui.sources.signals import SignalRefused, send_signal
 from gputui.units import GIB, MIB
-from tests.scale import SCALE
+from tests.scale import SCALE, scaled, sized
 from tests.sources.children import IDLE, look_at, running
 from tests.sources.false_proc import CONTROL, NAMES, FalseProc
 
 FIRST = 900_000_000
 """PIDs that no kernel gives: a signal sent to one by mistake would reach nobody."""
-CROWD = 5000
+CROWD = sized(2000, 5000)
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_a_ring_of_parents_ends(proc: FalseProc) -> None:
 
 @pytest.mark.long
 def test_thousands_that_come_and_go_are_read_once_and_forgotten(proc: FalseProc, reads: Reads, record_property) -> None:
-    crowd, now = 300, [1.0]
+    crowd, now = sized(100, 300), [1.0]
     watcher = source(proc, now)
     record_property("count", f"{crowd * 4 * SCALE} processes")
     for second in range(4 * SCALE):
@@ -224,7 +224,7 @@ def test_processes_hidden_by_hidepid_are_shown_as_hidden() -> None:
 def test_files_of_any_content_that_vanish_at_any_moment_raise_nothing(proc: FalseProc, record_property) -> None:
     """Files that are missing, empty, cut, folders or noise: what a sandbox, or a race with the kernel, could show."""
     random, pids, now = Random(7), range(FIRST, FIRST + 10), [1.0]
-    looks = 60 * SCALE
+    looks = scaled(30, 60)
     record_property("count", f"{looks} looks")
     states = set()
     for number in range(looks):

@@ -20,7 +20,7 @@ from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
-from tests.scale import SCALE
+from tests.scale import sized
 from tests.ui.attach.sitting import Sitting, sitting
 from tests.ui.running import PATIENCE_S
 
@@ -204,7 +204,7 @@ async def test_a_moment_without_a_look_shows_a_message():
         assert "only the counters were kept" in shown.text
 
 
-MANY = 10_000 * SCALE
+MANY = sized(2_000, 10_000)
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +213,7 @@ def many() -> DeviceLayout:
     return laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(MANY)))
 
 
+@pytest.mark.long
 async def test_only_visible_rows_of_many_tensors_are_drawn(monkeypatch, many):
     drawn = []
     original = TensorList.draw_entry
@@ -228,6 +229,7 @@ async def test_only_visible_rows_of_many_tensors_are_drawn(monkeypatch, many):
         assert len(drawn) <= shown.list.size.height
 
 
+@pytest.mark.long
 async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
     threads = []
     for name in ("live_blocks", "host_blocks", "sorted_by", "branch_keys", "rows_of"):
@@ -247,6 +249,7 @@ async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
     assert set(threads) == {"gputui-trees"}
 
 
+@pytest.mark.long
 async def test_keys_work_while_a_tree_is_built(monkeypatch, many):
     go_on = threading.Event()
     original = tree_thread.build_tree
