@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-import time
 
 import pytest
 
@@ -96,6 +95,4 @@ def test_closing_returns_the_exit_status() -> None:
 
 def test_a_program_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.terminal._QUIT_LIMIT_S", 0.2)
-    start = time.monotonic()
-    assert shell("trap '' HUP TERM; sleep 600 & wait; wait").close() == -9
-    assert time.monotonic() - start < 60
+    assert shell("trap '' HUP TERM; sleep infinity & wait; wait").close() == -9

@@ -20,9 +20,9 @@ from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
+from tests.hanging import HANGS_S
 from tests.scale import sized
 from tests.ui.attach.sitting import Sitting, sitting
-from tests.ui.running import PATIENCE_S
 
 P, S, A, X = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION, Category.OTHER
 
@@ -253,7 +253,7 @@ async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
 async def test_keys_work_while_a_tree_is_built(monkeypatch, many):
     go_on = threading.Event()
     original = tree_thread.build_tree
-    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(HANGS_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
         await shown.until(lambda: "Sorting the tensors ..." in shown.text)
