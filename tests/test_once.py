@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from threading import Event
 
 import pytest
@@ -261,7 +260,7 @@ def test_a_bug_in_a_source_is_raised() -> None:
 
 def demo() -> Snapshot:
     devices, host, processes = DemoSource().read()
-    return Snapshot(time=time.time(), devices=devices, host=host, processes=processes)
+    return Snapshot(time=1_763_640_000.0, devices=devices, host=host, processes=processes)
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 100, 200])

@@ -75,8 +75,8 @@ def _check_keys(session: PtySession) -> None:
     """Leave what is open, and open the help."""
     session.set_size(120, 40)
     for _ in range(5):  # a filter, a dialog, a screen of the monitor
-        session.send("\x1b")
-        session.pump(0.2)
+        session.send("\x1b[27u")  # Escape, without a wait that tells it from the start of a sequence
+        session.wait_for_silence(1)
     session.send("?")
     session.wait_for("app.help")
 

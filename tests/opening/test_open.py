@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from gputui.cli import main
+from tests.hanging import HANGS_S
 from tests.opening.test_torch_snapshot import FILES
 from tests.recording.made import job
-
-LIMIT_S = 60
 
 
 def opened(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -158,7 +157,7 @@ def test_a_large_file_shows_a_bar_and_ctrl_c_ends_it(tmp_path):
         while b"Ctrl-C stops" not in text:
             text += os.read(own, 4096)
         process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT_S) == 130
+        assert process.wait(HANGS_S) == 130
         assert b"Reading 68.7 MiB [" in text
         with contextlib.suppress(OSError):  # the end of what a terminal that nobody has open any more holds
             while True:

@@ -3,55 +3,72 @@
 import sys
 from itertools import count
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 
-from gputui.probe import mainthread
+from gputui.probe import mainthread, mainthread_call
 from gputui.probe.mainthread import PendingCall
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 
 PROBE = f"{Path(mainthread.__file__).parent}/"
+STOP_S = 1 / 128
+"""Like all seconds here, an exact sum of powers of two."""
 
 
-def pass_time(seconds: float) -> float:
-    """Use the processor for some time; returns when (`perf_counter`) it began."""
-    began = perf_counter()
-    while perf_counter() < began + seconds:
-        continue
-    return began
+class Clock:
+    """The time, and the main thread's processor time, as the test lets them pass."""
+
+    def __init__(self) -> None:
+        self.now_s, self.processor_s = 1000.0, 10.0
+
+    def use(self, seconds: float) -> float:
+        """Use the processor for some time; returns when that began."""
+        began_s = self.now_s
+        self.now_s += seconds
+        self.processor_s += seconds
+        return began_s
 
 
 @pytest.fixture
-def stopped() -> MainThread:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(mainthread_call, "perf_counter", lambda: clock.now_s)
+    monkeypatch.setattr(mainthread_call, "processor_s", lambda: clock.processor_s)
+    return clock
+
+
+@pytest.fixture
+def stopped(clock: Clock) -> MainThread:
     """After an entry that has stopped the program."""
     main_thread = MainThread(lambda: None)
-    main_thread.run_here(lambda: pass_time(0.01))
+    main_thread.run_here(lambda: clock.use(STOP_S))
     return main_thread
 
 
-def test_time_in_which_the_probes_thread_works_does_not_count(stopped):
-    pass_time(0.05)
+def test_time_in_which_the_probes_thread_works_does_not_count(stopped, clock):
+    clock.use(5 * STOP_S)
     assert not stopped.is_free
-    assert stopped.check_at > perf_counter()
+    assert stopped.check_at > clock.now_s
 
 
-def test_the_program_runs_while_the_probes_thread_waits(stopped):
-    stopped.note_wait(pass_time(stopped._stopped_s))
+def test_the_program_runs_while_the_probes_thread_waits(stopped, clock):
+    stopped.note_wait(clock.use(STOP_S))
     assert stopped.is_free
 
 
-def test_a_wait_counts_from_the_end_of_the_entry(stopped):
+def test_a_wait_counts_from_the_end_of_the_entry(stopped, clock):
+    clock.use(STOP_S / 2)
     stopped.note_wait(0.0)  # the probe's thread has waited since long before the main thread ran the entry
-    assert stopped._let_run_s <= perf_counter() - stopped._stopped_until
+    assert stopped._let_run_s == STOP_S / 2
+    assert not stopped.is_free
 
 
-def test_waits_add_up(stopped):
+def test_waits_add_up(stopped, clock):
     waits = 0
     while not stopped.is_free:
-        stopped.note_wait(pass_time(0.001))
+        stopped.note_wait(clock.use(STOP_S / 4))
         waits += 1
-    assert waits > 1
+    assert waits == 4
 
 
 class InterruptionError(Exception):

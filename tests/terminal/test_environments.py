@@ -49,7 +49,7 @@ def test_it_draws_in_ascii_where_the_terminal_or_locale_requires_it(terminal: Op
     if variables == {"LC_ALL": "C"}:  # one filter serves all these cases, so one case visits every screen
         for keys in EVERY_SCREEN:
             session.send(keys)
-            session.wait_for_silence(0.1)
+            session.wait_for_silence(1)
     session.send("\x03")
     assert session.end() == 0, session.text
     assert session.output.isascii()
