@@ -8,11 +8,12 @@ Whatever goes wrong here is kept for the line at the end, and the program never 
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 import sys
 from time import perf_counter
+
+from gputui.probe.originals import allocate_lock, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class _Recorder:
         """Why the last error was not kept."""
         self.has_ended = False
         """Whether the line at the end was said, or is not called for."""
-        self._busy = _thread.allocate_lock()
-        self._writing = _thread.allocate_lock()
+        self._busy = allocate_lock()
+        self._writing = allocate_lock()
         self._first_at = 0.0
         self._spent_s = 0.0
 
@@ -86,7 +87,7 @@ class _Recorder:
         is_finished = self._writing.acquire(timeout=timeout_s)
         if is_finished:
             self._writing.release()
-        return is_finished
+        return bool(is_finished)
 
     def record_after(self, torch: Any, error: MemoryFailure) -> None:  # noqa: ANN401
         """Look and write after the program's end, in this thread: no other can be started any more."""
@@ -105,7 +106,7 @@ class _Recorder:
         look = Look(sys.modules["torch"], Request(*request), number)
         self._writing.acquire()
         try:
-            _thread.start_new_thread(self._write, (look, number))
+            start_new_thread(self._write, (look, number))
         except RuntimeError:  # no more threads
             self._write(look, number)
         self.finish(max(0.0, began + STOP_S - perf_counter()))

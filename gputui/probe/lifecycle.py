@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 import sys
@@ -12,7 +11,9 @@ from time import time
 from gputui import environment
 from gputui.probe import permission, sockets
 from gputui.probe.descriptors import NotOursError
+from gputui.probe.originals import RLock, get_ident
 from gputui.probe.running import Running
+from gputui.probe.thread_numbers import note_first_thread, note_main_thread
 
 MAX_MARKS = 256
 MAX_LABEL = 200
@@ -23,7 +24,7 @@ _running: Running | None = None
 _ended: Running | None = None  # the one before, whose thread may still close its sockets or be about to end
 _is_forked = False
 _is_hooked = False
-_fork_lock = _thread.RLock()
+_fork_lock = RLock()
 """Threads that fork at the same time pause the probe, and start it again, one after the other."""
 _forking: set[int] = set()
 """The threads that are between the hooks before and after a fork."""
@@ -44,6 +45,7 @@ def start() -> None:
     if refusal:
         _reason = f"off: {refusal}"
         return
+    note_first_thread()
     _hook()
     _arm_black_box()
     try:
@@ -144,7 +146,7 @@ def before_fork() -> None:
     """Pause the probe, which goes on after the last fork under way; harmless if it is paused already."""
     global _ended
     with _fork_lock:
-        _forking.add(_thread.get_ident())
+        _forking.add(get_ident())
         ended, _ended = _ended, None
         if ended is not None:
             ended.pause()  # otherwise the child would get a copy of a socket that its viewer waits to see closed
@@ -160,7 +162,7 @@ def before_fork() -> None:
 
 def _after_fork() -> None:
     with _fork_lock:
-        _forking.discard(_thread.get_ident())
+        _forking.discard(get_ident())
         if _running is not None and not _forking:
             try:
                 _running.serve_again()
@@ -171,7 +173,8 @@ def _after_fork() -> None:
 def _close_in_child() -> None:
     """In a forked child: close the copies of the parent's sockets; the parent alone goes on serving its viewers."""
     global _running, _is_forked, _reason, _fork_lock  # noqa: PLW0603
-    _fork_lock = _thread.RLock()  # another thread of the parent may have had it
+    _fork_lock = RLock()  # another thread of the parent may have had it
+    note_main_thread()
     _forking.clear()
     held_signals = sys.modules.get("gputui.probe.held_signals")
     if held_signals is not None:

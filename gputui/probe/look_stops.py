@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from time import perf_counter, sleep, thread_time
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.budget import NOTHING_LEFT_OUT
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
 
 if TYPE_CHECKING:
     from gputui.probe.requests import LookRequest

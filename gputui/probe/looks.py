@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter, sleep, thread_time, time
+from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go, undis
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
+from gputui.probe.originals import sleep
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader

@@ -16,6 +16,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from gputui.probe import plain
+from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
 _alive: list[PendingCall] = []
@@ -79,6 +80,7 @@ class PendingCall:
     def __bool__(self) -> bool:
         self._is_queued = False
         function, self._function = self._function, None
+        note_main_thread()
         if function is not None and self._pid == os.getpid():
             function()
         return False

@@ -23,8 +23,8 @@ from gputui.probe.mainthread_state import (
     is_waiting,
     may_want_to_run,
     place,
-    processor_s,
 )
+from gputui.probe.thread_numbers import main_processor_s
 
 Result = TypeVar("Result")
 Entry = Callable[[], None]
@@ -81,7 +81,7 @@ class MainThread:
         """
         if self._let_run_s >= PATIENCE * self._stopped_s:
             return True
-        return processor_s() - self._processor_s >= self._stopped_processor_s or not may_want_to_run()
+        return main_processor_s() - self._processor_s >= self._stopped_processor_s or not may_want_to_run()
 
     @property
     def absent_for_s(self) -> float:
@@ -158,14 +158,14 @@ class MainThread:
 
     def run_here(self, function: Callable[[], Result]) -> Result:
         """Run `function` in this thread; the program's other threads are stopped as by a call in the main thread."""
-        began, processor_began_s = perf_counter(), processor_s()
+        began, processor_began_s = perf_counter(), main_processor_s()
         try:
             return function()
         finally:
             self._note_stop(began, processor_began_s)
 
     def _run(self, entry: Entry) -> None:
-        began, processor_began_s = perf_counter(), processor_s()
+        began, processor_began_s = perf_counter(), main_processor_s()
         self._is_running, self._current = True, None
         self._lost = 0  # the interpreter empties its queue at once: those before this entry are gone
         try:
@@ -180,7 +180,7 @@ class MainThread:
     def _note_stop(self, began: float, processor_began_s: float) -> None:
         self._stopped_until = now = perf_counter()
         self._stopped_s, self._let_run_s = now - began, 0.0
-        self._processor_s = processor_s()
+        self._processor_s = main_processor_s()
         self._stopped_processor_s = self._processor_s - processor_began_s
 
 

@@ -1,14 +1,17 @@
-"""The probe's thread: waking it from another thread, and keeping it out of the program's signals."""
+"""The probe's thread: how it waits, waking it from another thread, and keeping it out of the program's signals."""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums and costs 3 ms
 import _socket  # `socket` costs 7 ms
 import os
+import select
 import sys
-from time import sleep
 
 from gputui.probe.descriptors import Descriptor
+from gputui.probe.originals import original, sleep
+
+poll = original(select, "poll")
 
 FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
 

@@ -7,14 +7,15 @@ finds only its own.
 
 from __future__ import annotations
 
-import _thread
 import os
 from errno import EBADF
-from select import POLLIN, poll
+from select import POLLIN
 from time import monotonic
 
 from gputui.probe import probe_thread, sockets
 from gputui.probe.descriptors import NotOursError, forget_cached_folders
+from gputui.probe.originals import allocate_lock, get_ident, get_native_id, start_new_thread
+from gputui.probe.probe_thread import poll
 from gputui.protocol import places
 
 TYPE_CHECKING = False  # `typing` costs more to import than all of this
@@ -57,7 +58,7 @@ class Running:
         self._newest_stop = self._own_stop = probe_thread.Stop()  # of the newest thread, and of the one that serves
         self._thread_id: int | None = None
         self._thread_ident: int | None = None
-        self._finished = _thread.allocate_lock()
+        self._finished = allocate_lock()
 
     def serve(self) -> None:
         """Start the thread; raises RuntimeError if the system or the interpreter allows no more threads."""
@@ -65,7 +66,7 @@ class Running:
         self.is_paused = False
         is_first = self._finished.acquire(blocking=False)  # each thread holds this lock for as long as it runs
         try:
-            _thread.start_new_thread(self._serve, (self._newest_stop, is_first))
+            start_new_thread(self._serve, (self._newest_stop, is_first))
         except RuntimeError:
             if is_first:
                 self._finished.release()
@@ -96,7 +97,7 @@ class Running:
         has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
         if has_ended:
             self._finished.release()
-        return has_ended
+        return bool(has_ended)
 
     def check(self) -> None:
         """Raise NotOursError if the program has closed our descriptors."""
@@ -114,7 +115,7 @@ class Running:
         if not is_first:
             self._finished.acquire()
         try:
-            self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
+            self._thread_id, self._thread_ident = get_native_id(), get_ident()
             probe_thread.leave_signals_to_the_program()
             self._own_stop = stop
             self._serve_once(stop)  # even if asked to stop: a program may fork again before a new thread runs
