@@ -4,10 +4,8 @@ gevent and eventlet replace them with functions that switch to other code of the
 would run the program, and in the probe's thread it would start a second event loop. A module of C can be made once
 more, with functions of its own; the program's module stays as it is.
 
-This text also runs in a program before anything of gputui can be imported there: see `inject.bootstrap`.
+This text also runs in a program before anything can be imported there, `__future__` included: see `inject.bootstrap`.
 """
-
-from __future__ import annotations
 
 import _thread
 import sys
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_fresh: dict[str, ModuleType] = {}
+_fresh: "dict[str, ModuleType]" = {}
 """Modules that were made once more, by name."""
-_replaced: list[str] = []
+_replaced: "list[str]" = []
 """The functions that were replaced and of which there is no other copy."""
 
 
-def original(module: ModuleType, name: str) -> Any:  # noqa: ANN401
+def original(module: "ModuleType", name: str) -> "Any":  # noqa: ANN401
     """What the module had by this name when Python made it."""
     value = getattr(module, name, None)
     if getattr(value, "__module__", None) == module.__name__:

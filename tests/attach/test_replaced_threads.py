@@ -1,4 +1,4 @@
-"""Programs in which a library has replaced Python's threads: a look neither trusts its numbers nor switches to its code."""
+"""Programs in which a library has replaced Python's threads: looks trust no number of theirs, and run no code of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RUN = (sys.executable, "-m", "gputui", "run")
 
 
 def script(python: Python, *, before: str = "", after: str = "") -> list[str]:
-    """The command that runs the program, with a line before and after that in which gevent replaces Python's threads."""
+    """The command that runs the program, with a line before and one after gevent replaces the threads."""
     return [python.path, "-W", "ignore", python._script(GEVENT.format(before=before, after=after))]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,20 @@ class ProbeInfo:
 ATTACH = "gputui attach"
 
 
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        cause = f"Probes cannot be looked for: {error.strerror or error}."
+        remedy = "Close other programs, or raise the limit (ulimit -n)." if error.errno in _SHORTAGES else ""
+        raise CannotAttachError(cause, remedy) from error
+
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE)
+
+
+@_in_a_sentence()
 def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     """A connection to the probe of a process, for this command; raises CannotAttachError or ProbeError."""
     status = _status_of(pid)
@@ -58,8 +73,12 @@ def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     raise _without_probe(pid, command)
 
 
+@_in_a_sentence()
 def list_probes() -> tuple[ProbeInfo, ...]:
-    """Every process that can be attached to from here, by PID; removes the socket files of dead processes."""
+    """Every process that can be attached to from here, by PID; removes the socket files of dead processes.
+
+    Raises CannotAttachError where nothing can be read.
+    """
     probes: dict[int, ProbeInfo] = {}
     for folder in _all_folders():
         for path in sorted(folder.glob("*.sock")):
