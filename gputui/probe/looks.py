@@ -136,9 +136,8 @@ class LookRunner:
         return torch
 
     def _begin_stop(self, taking: LookUnderWay) -> None:
-        interrupted = empty_look([_INTERRUPTED])
         take = partial(self._take, taking, in_main_thread=True)
-        self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
+        self._call.begin(take, taking.request.wait_s, _failed, in_backward_s=IN_BACKWARD_S)
 
     def _completed(self, taking: LookUnderWay, last: dict[str, Any]) -> dict[str, Any]:
         look = taking.whole(last)
@@ -221,6 +220,10 @@ def _program_records(torch: ModuleType) -> bool:
     from gputui.probe.memory_history import memory_history
 
     return memory_history.recorder(torch) == "program"
+
+
+def _failed(failure: str) -> dict[str, Any]:
+    return empty_look([failure or _INTERRUPTED])
 
 
 def _blocks(statistics: list[dict[str, Any]]) -> int:

@@ -7,15 +7,14 @@ raises meanwhile (Ctrl-C, a time limit) then reaches the program as it would hav
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
 import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType
 from typing import Any
 
-from gputui.probe import plain
+from gputui.probe.boundary import MAIN_THREAD
 from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
@@ -78,12 +77,15 @@ class PendingCall:
         return not has_begun
 
     def __bool__(self) -> bool:
+        MAIN_THREAD.enter(self._run)
+        return False
+
+    def _run(self) -> None:
         self._is_queued = False
         function, self._function = self._function, None
         note_main_thread()
         if function is not None and self._pid == os.getpid():
             function()
-        return False
 
     def _add(self) -> bool:
         add, is_true = _functions()
@@ -136,31 +138,3 @@ def keep_from_compiling(function: FunctionType, *, is_early: bool = False) -> No
         eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
     elif hasattr(eval_frame, "skip_code"):
         eval_frame.skip_code(function.__code__)
-
-
-def is_of_the_program(error: BaseException) -> bool:
-    """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
-    if not isinstance(error, Exception):
-        return True
-    handlers = [code for number in _signal.valid_signals() if (code := _code_of(_signal.getsignal(number))) is not None]
-    traceback = _traceback_of(error)
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if any(code is handler for handler in handlers):
-            return True
-        traceback = traceback.tb_next
-    return False
-
-
-def _code_of(handler: object) -> CodeType | None:
-    """The code that a signal handler runs, read past what its type says; None if it is not Python's."""
-    if type(handler) is MethodType:
-        return _code_of(handler.__func__)
-    if type(handler) is FunctionType:
-        return handler.__code__
-    namespaces = map(plain.namespace_of, plain.mro_of(type(handler)))
-    own = next((namespace["__call__"] for namespace in namespaces if "__call__" in namespace), None)
-    return own.__code__ if type(own) is FunctionType else None
-
-
-_traceback_of = BaseException.__dict__["__traceback__"].__get__

@@ -8,7 +8,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 import gputui
-from gputui.probe import counters, process, sockets
+from gputui.probe import boundary, counters, process, sockets
 from gputui.probe.actions import BUSY, RECORD_STEP, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
@@ -104,6 +104,18 @@ class Server:
 
         for viewer in list(self._viewers):
             self._attempt(viewer, say)
+
+    def fail(self, reason: str) -> None:
+        """Disconnect every viewer, which gets the reason as far as it reads it within `_WAIT_AT_EXIT_S`."""
+        deadline = monotonic() + _WAIT_AT_EXIT_S
+
+        def say(viewer: Viewer) -> None:
+            self._refuse(viewer, reason)
+            viewer.connection.flush_until(deadline)
+
+        for viewer in list(self._viewers):
+            self._attempt(viewer, say)
+        self.close()
 
     def close(self) -> None:
         """Disconnect every viewer."""
@@ -222,7 +234,8 @@ class Server:
 
     def _send_statistics(self, viewer: Viewer, statistics: dict[str, Any]) -> None:
         self._send_greeting(viewer)
-        viewer.send({"type": "statistics", **self._look_runner.with_automatic(statistics)})
+        fields = self._look_runner.with_automatic(statistics)
+        viewer.send({"type": "statistics", **fields, "problems": [*boundary.problems(), *fields["problems"]]})
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Describe the process, at first and whenever that has changed (PyTorch imported, CUDA initialised)."""
