@@ -235,7 +235,13 @@ class Server:
     def _send_statistics(self, viewer: Viewer, statistics: dict[str, Any]) -> None:
         self._send_greeting(viewer)
         fields = self._look_runner.with_automatic(statistics)
-        viewer.send({"type": "statistics", **fields, "problems": [*boundary.problems(), *fields["problems"]]})
+        viewer.send(
+            {
+                "type": "statistics",
+                **fields,
+                "problems": list(dict.fromkeys([*boundary.problems(), *fields["problems"]])),
+            }
+        )
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Describe the process, at first and whenever that has changed (PyTorch imported, CUDA initialised)."""
