@@ -148,10 +148,10 @@ def _queue_registration() -> None:
     """Have PyTorch call `_register` when it initialises CUDA, which is now if it has already done so."""
     global _queued_in  # noqa: PLW0603
     cuda = sys.modules.get("torch.cuda")
-    call = getattr(cuda, "_lazy_call", None)
-    if call is not None and _queued_in is not cuda:
+    call_later = getattr(cuda, "_lazy_call", None)
+    if call_later is not None and _queued_in is not cuda:
         _queued_in = cuda
-        call(_register)
+        call_later(_register)
 
 
 def _register() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,8 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     one that waits for its turn already: with `in_turn` those have their turn first.
     """
     began, began_cpu = perf_counter(), thread_time()
-    was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
+    switch_interval_s = sys.getswitchinterval()
+    put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
     try:
         sys.setswitchinterval(2 * pause_ms / 1000)
         if in_turn:
@@ -120,14 +122,19 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
         gc.disable()
         _without_handlers(read)
     finally:
-        try:  # a signal handler of the program may raise an exception after each call
-            sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+        try:  # an exception may end this at any place: a signal handler of the program can raise one after each call
+            put_back()
         finally:
-            if was_collecting:
-                gc.enable()
+            put_back()
     cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
     _let_others_run()
     return cost
+
+
+def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
+    sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+    if is_collecting:
+        gc.enable()
 
 
 def _without_handlers(read: Callable[[], None]) -> None:

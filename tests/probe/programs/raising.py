@@ -10,13 +10,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from queue import SimpleQueue
 
 import torch
 
 import gputui.probe
 from gputui.errors import GputuiError
-from gputui.probe import boundary, mainthread, untraced
+from gputui.probe import blackbox, boundary, lifecycle, mainthread, server, untraced
 from gputui.sources.probe import listing
 
 faulthandler.enable()
@@ -73,7 +74,7 @@ class Injector:
 
     def _trace(self, frame, event, _argument):
         if event == "line" and frame.f_code.co_filename != "<string>":  # the code of named tuples
-            line = os.path.basename(frame.f_code.co_filename), frame.f_lineno
+            line = frame.f_code.co_filename.rpartition("/")[2], frame.f_lineno
             self.reached.setdefault(line, self.doing)
             if line == self.line and not self.has_raised:
                 self.has_raised = True
@@ -85,6 +86,21 @@ class Injector:
 
 
 injector = Injector()
+
+
+def is_interrupted(do):
+    """Whether an exception of the program's signal handler has ended a step of the program."""
+    try:
+        do()
+    except ProgramError:
+        return True
+    return False
+
+
+def is_passed(error, interrupted):
+    """Whether the program was interrupted as often as its signal handler has raised an exception."""
+    raised, _ = injector.has_raised, injector.arm(None, None)
+    return interrupted == (raised and error is ProgramError)
 
 
 class Traced:
@@ -104,30 +120,37 @@ class Traced:
 class Viewer:
     """Attaches in a thread of its own, and asks for one thing at a time."""
 
-    def __init__(self):
+    def __init__(self, *, stays=True):
+        self._stays = stays
         self._asked, self._answers = SimpleQueue(), SimpleQueue()
         self._client = None
         threading.Thread(target=self._run, daemon=True).start()
 
     def ask(self, what):
-        """Ask, and train until the answer is there: (storages, sentences), with how often the program was interrupted."""
+        """Ask, and train until the answer is there: storages, sentences, and how often the program was interrupted."""
         self._asked.put(what)
         interrupted = 0
         while self._answers.empty():
-            try:
-                step()
-            except ProgramError:
-                interrupted += 1
+            interrupted += is_interrupted(step)
         return *self._answers.get(), interrupted
 
     def _run(self):
         while True:
             what = self._asked.get()
             try:
-                self._answers.put(self._answer(what))
+                answer = self._answer(what)
             except GputuiError as error:
-                self._client = None
-                self._answers.put((0, [str(error)]))
+                self._client, answer = None, (0, [str(error)])
+            if not self._stays:
+                self._leave()
+            self._answers.put(answer)
+
+    def _leave(self):
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        while lifecycle._running is not None and getattr(lifecycle._running.server, "is_busy", False):
+            time.sleep(0.001)
 
     def _answer(self, what):
         if self._client is None:
@@ -162,10 +185,16 @@ def state():
     return [gc.isenabled(), sys.getswitchinterval(), handlers, str(dispatch), torch.is_grad_enabled()]
 
 
+def changes(before):
+    """What is not as it was, and puts it back."""
+    changed = [f"{now} after {then}" for then, now in zip(before, state(), strict=True) if now != then]
+    gc.enable()
+    sys.setswitchinterval(before[1])
+    return changed
+
+
 def report(lines, faults):
-    print(json.dumps({"lines": lines, "faults": faults}))
-    sys.stdout.flush()
-    os._exit(0)
+    sys.stdout.write(json.dumps({"lines": lines, "faults": faults}) + "\n")
 
 
 def in_main_thread(stride):
@@ -184,17 +213,89 @@ def in_main_thread(stride):
             boundary.MAIN_THREAD.reset()
             injector.arm(line, error)
             answer = viewer.ask(what)
-            raised, _ = injector.has_raised, injector.arm(None, None)
-            passed = answer[2] == (raised and error is ProgramError)
+            passed = is_passed(error, answer[2])
             after = [viewer.ask("statistics"), viewer.ask("walk")]
             noted = [boundary.MAIN_THREAD.problem] if boundary.MAIN_THREAD.problem else []
             is_seen = after[0] == (2, noted, 0) and after[1][0] >= KEPT and after[1][1:] == ([], 0)
-            changed = [f"{now} after {then}" for then, now in zip(before, state()) if now != then]
-            if not (passed and is_seen) or changed:
-                faults.append(f"{error.__name__} at {line}: {answer}, then {after}, {changed}")
+            if not (passed and is_seen) or state() != before:
+                faults.append(f"{error.__name__} at {line}: {answer}, then {after}, {changes(before)}")
     report(len(lines), faults)
+
+
+class Plain:
+    """In the place of `UntracedCall`, in the observer."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __bool__(self):
+        return bool(self._function())
+
+
+def in_observer(stride):
+    untraced.UntracedCall, blackbox.STOP_S, blackbox.ALWAYS_S = Plain, WITHIN_S, 3600.0
+    run_out_of_memory()
+    injector.is_noting = False
+    before, faults = state(), []
+    lines = sorted(injector.reached)[::stride]
+    for number, line in enumerate(lines):
+        for error in (OWN[number % len(OWN)], ProgramError):
+            boundary.BLACK_BOX.reset()
+            injector.arm(line, error)
+            interrupted = run_out_of_memory()
+            passed = is_passed(error, interrupted)
+            said = boundary.BLACK_BOX.problem, blackbox._recorder.problem
+            run_out_of_memory()
+            recorder = blackbox._recorder
+            is_kept = recorder.kept[-1][0] == recorder.number and not recorder.problem
+            if not (passed and is_kept) or state() != before:
+                then = recorder.problem, changes(before)
+                faults.append(f"{error.__name__} at {line}: {interrupted}, {said}, then {then}")
+    report(len(lines), faults)
+
+
+def run_out_of_memory():
+    """Ask for too much; whether a signal handler has interrupted that."""
+    sys.settrace(injector)
+    try:
+        torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        return False
+    except ProgramError:
+        return True
+    finally:
+        sys.settrace(None)
+
+
+def in_own_thread(stride):
+    server.leave_thread_untraced = trace_this_thread
+    viewer = Viewer(stays=False)
+    for what in ASKED:
+        injector.doing = what
+        viewer.ask(what)
+    injector.is_noting = False
+    lines, faults = sorted(injector.reached)[::stride], []
+    for number, line in enumerate(lines):
+        boundary.OWN_THREAD.reset()
+        injector.arm(line, OWN[number % len(OWN)])
+        answer = viewer.ask(injector.reached[line])
+        injector.arm(None, None)
+        if gputui.probe.status().startswith("off: "):  # it has said so
+            gputui.probe.start()
+        after = viewer.ask("walk")
+        if after[0] < KEPT or after[1:] != ([], 0):
+            faults.append(f"{line}: {answer}, then {after}, {gputui.probe.status()}")
+    report(len(lines), faults)
+
+
+def trace_this_thread():
+    sys.settrace(injector)
+    frame = sys._getframe(1)
+    while frame is not None:
+        frame.f_trace = injector(frame, "call", None)
+        frame = frame.f_back
 
 
 if __name__ == "__main__":
     step()
-    {"main": in_main_thread}[sys.argv[1]](int(sys.argv[2]))
+    {"main": in_main_thread, "thread": in_own_thread, "observer": in_observer}[sys.argv[1]](int(sys.argv[2]))
