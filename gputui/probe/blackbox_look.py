@@ -18,6 +18,7 @@ from gputui.probe.looks import empty_look
 from gputui.probe.memory_history import memory_history
 from gputui.probe.meter import Meter
 from gputui.probe.originals import get_native_id
+from gputui.probe.thread_frames import current_frames
 from gputui.probe.thread_numbers import is_main_thread
 from gputui.probe.torch_reader import TorchReader, attempt, device_statistics, statistics_fields
 from gputui.probe.trace_columns import describe_traces
@@ -161,7 +162,7 @@ def _stack(torch: ModuleType) -> list[dict[str, Any]]:
     while frame is not None and stacks.is_of_probe(frame):
         frame = frame.f_back
     if frame is None and _is_in_backward(torch):
-        tops = [top for top in sys._current_frames().values() if stacks.is_in_backward(top)]
+        tops = [top for top in current_frames().values() if stacks.is_in_backward(top)]
         frame = tops[0] if tops else None
     sites: list[dict[str, Any]] = []
     while frame is not None and len(sites) < FRAMES_AT_MOST:

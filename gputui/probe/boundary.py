@@ -31,6 +31,7 @@ class Part:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._no_room = f"{name} have failed: {_NO_ROOM}."
         self.reset()
 
     def reset(self) -> None:
@@ -50,31 +51,29 @@ class Part:
         """What `function` returns; None if an exception of the probe's own has ended it."""
         try:
             return function(*arguments)
-        except BaseException as error:
+        except Exception as error:  # no other is ever the probe's
             try:
                 is_of_program = is_of_the_program(error) or self.note(error)
-            except (MemoryError, RecursionError):
-                is_of_program = not isinstance(error, Exception)
-                self._fail(_NO_ROOM)
+            except (MemoryError, RecursionError):  # and there is no room for another call
+                is_of_program = False
+                self.failures += 1
+                self.words, self.problem = _NO_ROOM, self._no_room
             if is_of_program:
                 raise
         return None
 
     def note(self, error: BaseException) -> bool:
         """Note an exception of the probe's own; returns False."""
-        self._fail(words_of(error))
+        self.failures += 1
+        self.words = words_of(error)
         kind = type(error).__name__, _place(error)
-        self.is_off = self.is_off or kind in self._kinds
+        is_depth = isinstance(error, RecursionError)  # the program's: it may be anywhere the next time
+        self.is_off = self.is_off or (kind in self._kinds and not is_depth)
         self._kinds.add(kind)
         once = f"{self.name} have failed: {self.words[:_MAX_IN_SENTENCE]} ({kind[1]})."
         twice = " It was the second time, so they are switched off for as long as this program runs."
         self.problem = once + twice * self.is_off
         return False
-
-    def _fail(self, words: str) -> None:
-        self.failures += 1
-        self.words = words
-        self.problem = f"{self.name} have failed: {words[:_MAX_IN_SENTENCE]}."
 
 
 MAIN_THREAD = Part("Looks, counters and actions in the main thread")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gputui.probe.budget import NOTHING_LEFT_OUT
 from gputui.probe.encoding import PAUSE_S
 from gputui.probe.originals import sleep
+from gputui.probe.thread_frames import current_frames
 
 if TYPE_CHECKING:
     from gputui.probe.requests import LookRequest
@@ -153,5 +154,5 @@ def _let_others_run() -> None:
     They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
     releases the interpreter once, which wakes one of them.
     """
-    for _ in range(min(len(sys._current_frames()), THREADS_AT_MOST)):
+    for _ in range(min(len(current_frames()), THREADS_AT_MOST)):
         sleep(0)

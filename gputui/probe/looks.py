@@ -7,7 +7,7 @@ from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gputui.probe import process
+from gputui.probe import boundary, process
 from gputui.probe.budget import RECORDS, RESERVE, Budget, Plan, on_request
 from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go, undisturbed
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
@@ -105,15 +105,16 @@ class LookRunner:
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
+        problems = list(dict.fromkeys([*boundary.problems(), *statistics["problems"]]))
         torch = self._torch_with_reader()
         if torch is None:
-            return statistics
+            return {**statistics, "problems": problems}
         from gputui.probe.memory_history import memory_history
 
         why_not = self.why_not_automatic()
         return {
             **statistics,
-            "problems": [*([on_request(why_not)] if why_not else []), *statistics["problems"]],
+            "problems": [*([on_request(why_not)] if why_not else []), *problems],
             "automatic": None if why_not else "walk",
             "history": memory_history.recorder(torch),
         }

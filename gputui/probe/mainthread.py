@@ -15,9 +15,12 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from gputui.probe.boundary import MAIN_THREAD
+from gputui.probe.thread_frames import current_frames
 from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
+FRAMES = 150
+"""More than a look needs where the program itself is deep in recursion."""
 _alive: list[PendingCall] = []
 """Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
@@ -53,7 +56,7 @@ class PendingCall:
 
         Told from the stack, because a profiler may still run at the end of `__bool__`, after its last statement.
         """
-        return not self._is_queued and not any(map(_is_inside, sys._current_frames().values()))
+        return not self._is_queued and not any(map(_is_inside, current_frames().values()))
 
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
@@ -85,6 +88,7 @@ class PendingCall:
         function, self._function = self._function, None
         note_main_thread()
         if function is not None and self._pid == os.getpid():
+            _need_room(FRAMES)
             function()
 
     def _add(self) -> bool:
@@ -94,6 +98,12 @@ class PendingCall:
         if sys.version_info < (3, 9) and _is_closed():
             return False
         return bool(add(is_true, id(self._untraced)) == 0)
+
+
+def _need_room(frames: int) -> None:
+    """Raise RecursionError unless so many more functions can call each other: a look must not fail half-way."""
+    if frames:
+        _need_room(frames - 1)
 
 
 def _is_inside(frame: FrameType | None) -> bool:

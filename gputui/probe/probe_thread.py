@@ -6,10 +6,10 @@ import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums a
 import _socket  # `socket` costs 7 ms
 import os
 import select
-import sys
 
 from gputui.probe.descriptors import Descriptor
 from gputui.probe.originals import original, sleep
+from gputui.probe.thread_frames import current_frames
 
 poll = original(select, "poll")
 
@@ -82,6 +82,6 @@ def wait_until_gone(ident: int | None, native_id: int | None) -> None:
     program; as a chroot may have no /proc either, the interpreter is asked as well.
     """
     for _ in range(1000):
-        if ident not in sys._current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):
+        if ident not in current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):
             return
         sleep(0.0001)

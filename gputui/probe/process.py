@@ -7,6 +7,7 @@ import sys
 from types import FrameType, ModuleType
 
 from gputui.probe import plain
+from gputui.probe.thread_frames import current_frames
 from gputui.probe.thread_numbers import main_ident
 from gputui.protocol.libraries import LIBRARIES
 
@@ -58,7 +59,7 @@ def main_thread_location() -> str:
 def main_thread_frame() -> FrameType | None:
     """The innermost Python frame of the main thread; None where its number is not known yet."""
     ident = main_ident()
-    return None if ident is None else sys._current_frames().get(ident)
+    return None if ident is None else current_frames().get(ident)
 
 
 def _devices(torch: ModuleType | None) -> list[dict[str, object]]:

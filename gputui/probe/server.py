@@ -8,7 +8,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 import gputui
-from gputui.probe import boundary, counters, process, sockets
+from gputui.probe import counters, process, sockets
 from gputui.probe.actions import BUSY, RECORD_STEP, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.connection import Connection, Gone
 from gputui.probe.counters import CounterReader
@@ -234,14 +234,7 @@ class Server:
 
     def _send_statistics(self, viewer: Viewer, statistics: dict[str, Any]) -> None:
         self._send_greeting(viewer)
-        fields = self._look_runner.with_automatic(statistics)
-        viewer.send(
-            {
-                "type": "statistics",
-                **fields,
-                "problems": list(dict.fromkeys([*boundary.problems(), *fields["problems"]])),
-            }
-        )
+        viewer.send({"type": "statistics", **self._look_runner.with_automatic(statistics)})
 
     def _send_greeting(self, viewer: Viewer) -> None:
         """Describe the process, at first and whenever that has changed (PyTorch imported, CUDA initialised)."""
