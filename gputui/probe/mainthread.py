@@ -19,8 +19,8 @@ from gputui.probe.thread_frames import current_frames
 from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
-FRAMES = 150
-"""More than a look needs where the program itself is deep in recursion."""
+FRAMES = 100
+"""How many a look needs, and some more: a look in a program that is deep in recursion."""
 _alive: list[PendingCall] = []
 """Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
