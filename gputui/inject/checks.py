@@ -49,12 +49,10 @@ def examine(pid: int) -> Target:
     try:
         with Memory(pid) as memory:
             return _target(facts, memory)
-    except PermissionError as error:
-        refusal = refusals.refusal(refusals.WITHOUT_ACCESS, facts)
-        raise refusal or error from error
     except OSError as error:
+        refusal = refusals.refusal(refusals.WITHOUT_ACCESS, facts) if isinstance(error, PermissionError) else None
         cause = f"The memory of process {pid} cannot be read: {error.strerror or error}."
-        raise Refused("unreadable", cause) from error
+        raise refusal or Refused("unreadable", cause) from error
 
 
 def _check_launcher(facts: Facts) -> None:

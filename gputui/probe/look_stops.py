@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from time import perf_counter, sleep, thread_time
+from functools import partial
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.budget import NOTHING_LEFT_OUT
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
+from gputui.probe.thread_frames import current_frames
 
 if TYPE_CHECKING:
     from gputui.probe.requests import LookRequest
@@ -110,7 +113,8 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     one that waits for its turn already: with `in_turn` those have their turn first.
     """
     began, began_cpu = perf_counter(), thread_time()
-    was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
+    switch_interval_s = sys.getswitchinterval()
+    put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
     try:
         sys.setswitchinterval(2 * pause_ms / 1000)
         if in_turn:
@@ -119,14 +123,19 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
         gc.disable()
         _without_handlers(read)
     finally:
-        try:  # a signal handler of the program may raise an exception after each call
-            sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+        try:  # an exception may end this at any place: a signal handler of the program can raise one after each call
+            put_back()
         finally:
-            if was_collecting:
-                gc.enable()
+            put_back()
     cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
     _let_others_run()
     return cost
+
+
+def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
+    sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+    if is_collecting:
+        gc.enable()
 
 
 def _without_handlers(read: Callable[[], None]) -> None:
@@ -145,5 +154,5 @@ def _let_others_run() -> None:
     They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
     releases the interpreter once, which wakes one of them.
     """
-    for _ in range(min(len(sys._current_frames()), THREADS_AT_MOST)):
+    for _ in range(min(len(current_frames()), THREADS_AT_MOST)):
         sleep(0)

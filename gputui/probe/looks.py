@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter, sleep, thread_time, time
+from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gputui.probe import process
+from gputui.probe import boundary, process
 from gputui.probe.budget import RECORDS, RESERVE, Budget, Plan, on_request
 from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go, undisturbed
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
+from gputui.probe.originals import sleep
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
@@ -104,15 +105,16 @@ class LookRunner:
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
+        problems = list(dict.fromkeys([*boundary.problems(), *statistics["problems"]]))
         torch = self._torch_with_reader()
         if torch is None:
-            return statistics
+            return {**statistics, "problems": problems}
         from gputui.probe.memory_history import memory_history
 
         why_not = self.why_not_automatic()
         return {
             **statistics,
-            "problems": [*([on_request(why_not)] if why_not else []), *statistics["problems"]],
+            "problems": [*([on_request(why_not)] if why_not else []), *problems],
             "automatic": None if why_not else "walk",
             "history": memory_history.recorder(torch),
         }
@@ -135,9 +137,8 @@ class LookRunner:
         return torch
 
     def _begin_stop(self, taking: LookUnderWay) -> None:
-        interrupted = empty_look([_INTERRUPTED])
         take = partial(self._take, taking, in_main_thread=True)
-        self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
+        self._call.begin(take, taking.request.wait_s, _failed, in_backward_s=IN_BACKWARD_S)
 
     def _completed(self, taking: LookUnderWay, last: dict[str, Any]) -> dict[str, Any]:
         look = taking.whole(last)
@@ -220,6 +221,10 @@ def _program_records(torch: ModuleType) -> bool:
     from gputui.probe.memory_history import memory_history
 
     return memory_history.recorder(torch) == "program"
+
+
+def _failed(failure: str) -> dict[str, Any]:
+    return empty_look([failure or _INTERRUPTED])
 
 
 def _blocks(statistics: list[dict[str, Any]]) -> int:

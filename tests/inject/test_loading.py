@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import random
 import re
+import resource
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from gputui.errors import GputuiError
 from gputui.inject.images import mappings
 from gputui.inject.loading import PendingCall, Phase
 from gputui.sources.probe import listing, loading, main_thread_place
@@ -299,9 +302,53 @@ def test_a_program_that_ends_at_that_moment_ends_as_ever(python: Python) -> None
             str(chance.uniform(0, 0.3)),
         )
         child.expect("ready")
-        with suppress(loading.CannotLoadError, listing.CannotAttachError, OSError):
+        with suppress(GputuiError):
             loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=5)
         assert (child.ended(), child.errors) == (5, "")
+
+
+IN_C = "print('ready', flush=True); sum(range(10**12))"
+
+
+def test_a_program_that_is_killed_on_the_way_gives_a_sentence(stopped_python: Python) -> None:
+    child = stopped_python.start(IN_C)
+    child.expect("ready")
+    with pytest.raises(GputuiError, match=f"Process {child.pid} has ended"):
+        loading.put_probe_in(child.pid, lambda _sentence: child.process.kill())
+
+
+@pytest.mark.parametrize("left", range(12))
+def test_a_viewer_without_descriptors_gives_a_sentence(stopped_python: Python, left: int) -> None:
+    child = stopped_python.start(situations.source("computing"))
+    child.expect("ready")
+    with few_descriptors(left), suppress(GputuiError):
+        loading.put_probe_in(child.pid, lambda _sentence: None)
+    with few_descriptors(left), suppress(GputuiError):
+        listing.attach(child.pid).close()
+    with few_descriptors(left), suppress(GputuiError):
+        listing.list_probes()
+    cycle(child)
+    ended_undisturbed(child)
+
+
+@contextmanager
+def few_descriptors(left: int) -> Iterator[None]:
+    """Let this process open no more than so many files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 16, before[1]))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(left):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 @pytest.mark.parametrize("situation", ["computing", "forking"])

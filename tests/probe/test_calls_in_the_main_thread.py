@@ -1,12 +1,16 @@
 """Calls in the program's main thread: when the next may be asked for, and what exceptions of the program do to them."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Collection
 from itertools import count
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
-from gputui.probe import mainthread, mainthread_call
+from gputui.probe import boundary, mainthread, mainthread_call
 from gputui.probe.mainthread import PendingCall
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 
@@ -71,42 +75,99 @@ def test_waits_add_up(stopped, clock):
     assert waits == 4
 
 
-class InterruptionError(Exception):
+class InterruptionError(KeyboardInterrupt):
     """Raised by a signal handler of the program."""
 
 
-@pytest.mark.parametrize("place", range(24))
-def test_an_exception_at_any_place_of_a_call_leaves_none_waiting_for_ever(place, monkeypatch):
-    """Python runs signal handlers when a function begins and when a function of C has returned."""
-    woken: list[bool] = []
-    main_thread = MainThread(lambda: woken.append(True))
-    monkeypatch.setattr(PendingCall, "_add", lambda _: True)  # this test runs what the interpreter's queue would
-    call: MainThreadCall[str] = MainThreadCall(main_thread)
-    call.begin(lambda: "result", 60.0, "interrupted")
-    places = count()
+class OwnError(Exception):
+    """Raised by the probe."""
 
-    def profile(frame, event, _argument):
-        is_ours = frame.f_code.co_filename.startswith(PROBE)
-        if is_ours and event in ("call", "c_return") and next(places) == place:
-            raise InterruptionError
 
-    is_raised = False
-    sys.setprofile(profile)
-    try:
-        bool(main_thread._pending)
-    except InterruptionError:
-        is_raised = True
-    finally:
-        sys.setprofile(None)
-    if main_thread._pending.is_queued:  # lost: the probe notices that the main thread runs on without it
+@pytest.fixture
+def queued(monkeypatch) -> Queued:
+    """A call that the interpreter has in its queue, which the test runs in its place."""
+    monkeypatch.setattr(PendingCall, "_add", lambda _: True)
+    boundary.MAIN_THREAD.reset()
+    yield Queued()
+    boundary.MAIN_THREAD.reset()
+
+
+class Queued:
+    def __init__(self) -> None:
+        self.woken: list[bool] = []
+        self.main_thread = MainThread(lambda: self.woken.append(True))
+        self.call: MainThreadCall[str] = MainThreadCall(self.main_thread)
+        self.call.begin(lambda: "result", 60.0, lambda failure: failure or "interrupted")
+
+    def run_raising(self, error: type[BaseException], place: int, spared: Collection[CodeType] = ()) -> bool:
+        """Run it, and raise this where Python could run a signal handler for the n-th time; whether it gets out.
+
+        Python runs signal handlers when a function begins and when a function of C has returned.
+        """
+        places = count()
+
+        def profile(frame, event, _argument):
+            is_place = frame.f_code.co_filename.startswith(PROBE) and event in ("call", "c_return")
+            if is_place and frame.f_code not in spared and next(places) == place:
+                raise error
+
+        sys.setprofile(profile)
+        try:
+            bool(self.main_thread._pending)
+        except error:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    def finished(self) -> str | None:
+        self.main_thread.note_wait(0.0)
+        return self.call.finished(lambda: "instead")
+
+    def next_result(self) -> str | None:
+        """The result of the next call."""
+        self.call.begin(lambda: "next", 60.0, lambda failure: failure or "interrupted")
+        while self.main_thread._line:
+            self.main_thread.note_wait(0.0)
+            self.main_thread.advance()
+        bool(self.main_thread._pending)
+        return self.finished()
+
+
+@pytest.mark.parametrize("place", range(28))
+def test_an_exception_at_any_place_of_a_call_leaves_none_waiting_for_ever(place, queued):
+    is_raised = queued.run_raising(InterruptionError, place)
+    if queued.main_thread._pending.is_queued:  # lost: the probe notices that the main thread runs on without it
         return
-    main_thread.note_wait(0.0)
-    assert call.finished(lambda: "instead") in ({"interrupted", "result"} if is_raised else {"result"})
-    assert not main_thread._is_running
-    assert woken or is_raised
-    call.begin(lambda: "next", 60.0, "interrupted")
-    while main_thread._line:
-        main_thread.note_wait(0.0)
-        main_thread.advance()
-    bool(main_thread._pending)
-    assert call.finished(lambda: "instead") == "next"
+    assert queued.finished() in ({"interrupted", "result"} if is_raised else {"result"})
+    assert not queued.main_thread._is_inside
+    assert queued.woken or is_raised
+    assert queued.next_result() == "next"
+
+
+@pytest.mark.parametrize("place", range(26))
+def test_an_error_of_the_probes_own_at_any_place_of_a_call_stays_there(place, queued):
+    assert not queued.run_raising(OwnError, place, BOUNDARY)
+    if not queued.main_thread._pending.is_queued:
+        result = queued.finished()
+        assert result == "result" or "have failed: OwnError (" in result
+        assert queued.next_result() == "next"
+
+
+BOUNDARY = (PendingCall.__bool__.__code__, boundary.Part.enter.__code__)
+"""What stands outside of the boundary: these raise nothing by themselves."""
+
+
+def test_calls_are_switched_off_after_the_second_failure_of_a_kind(queued):
+    results = []
+    for _ in range(3):
+        queued.call.begin(lambda: {}["missing"], 60.0, lambda failure: failure)
+        while queued.main_thread._line:
+            queued.main_thread.note_wait(0.0)
+            queued.main_thread.advance()
+        bool(queued.main_thread._pending)
+        results.append(queued.finished())
+    place = "(mainthread_call.py:"
+    assert all("have failed: KeyError: 'missing'" in result and place in result for result in results)
+    assert ["switched off" in result for result in results] == [False, True, True]
+    assert boundary.problems() == [results[-1]]

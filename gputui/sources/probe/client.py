@@ -89,7 +89,10 @@ class ProbeClient:
         self._ending: Ending | None = None
         self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
         """Called with each message as it came, after it was checked."""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:  # no file descriptor is left
+            raise self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error)) from error
         try:
             self._socket.settimeout(ANSWER_WITHIN_S)
             self._socket.connect(path)

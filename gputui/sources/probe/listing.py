@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +57,20 @@ class ProbeInfo:
 ATTACH = "gputui attach"
 
 
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        cause = f"Probes cannot be looked for: {error.strerror or error}."
+        remedy = "Close other programs, or raise the limit (ulimit -n)." if error.errno in _SHORTAGES else ""
+        raise CannotAttachError(cause, remedy) from error
+
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE)
+
+
+@_in_a_sentence()
 def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     """A connection to the probe of a process, for this command; raises CannotAttachError or ProbeError."""
     status = _status_of(pid)
@@ -69,6 +85,7 @@ def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     return clients[0]
 
 
+@_in_a_sentence()
 def list_probes(is_wanted: Callable[[int], bool] = lambda _pid: True) -> tuple[ProbeInfo, ...]:
     """Every process that can be attached to from here, by PID; removes the socket files of dead processes.
 
