@@ -15,7 +15,7 @@ from gputui.model.snapshot import Snapshot
 from gputui.model.timeline import Timeline
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
-from tests.attach.children import Child, Python, wait_until
+from tests.attach.children import UNPACED, Child, Python, wait_until
 
 PROGRAM = Path(__file__).parent / "programs" / "keeper.py"
 MANY_OBJECTS = 300_000
@@ -30,7 +30,7 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Callable[..
     python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
 
     def run(habit: str, name: str, objects: int = 0, looks: int = LOOKS_AT_MOST) -> Finding | None:
-        child = python.fork(PROGRAM, habit, str(objects))
+        child = python.fork(PROGRAM, habit, str(objects), **UNPACED)
         child.expect("ready")
         return _leak(child, name, looks)
 
