@@ -21,8 +21,8 @@ from tests.torches import REPOSITORY
 LIMIT_S = 600.0
 """A wait that lasts this long hangs, and fails the test; a passing test never waits that long."""
 
-UNPACED = {"PYTHONPATH": f"{REPOSITORY / 'tests' / 'attach' / 'unpaced'}:{REPOSITORY}"}
-"""Variables of a program whose automatic looks come as soon as a viewer asks for them."""
+DRIVEN = {"PYTHONPATH": f"{REPOSITORY / 'tests' / 'attach' / 'driven'}:{REPOSITORY}"}
+"""Variables of a program whose looks a test drives: see the file in that folder."""
 
 
 def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:

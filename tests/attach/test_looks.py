@@ -9,7 +9,7 @@ import pytest
 from gputui.model.reading import Problem
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
-from tests.attach.children import Python, wait_until
+from tests.attach.children import LIMIT_S, Python, wait_until
 from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE
 
@@ -122,7 +122,7 @@ def test_a_look_when_changed_waits_for_a_change(torch_python: Python) -> None:
         if device == "cuda":
             assert client.receive(2.5) is None
         (torch_python.folder / "change").touch()
-        seen = [client.receive(60), client.receive(60)]
+        seen = [client.receive(LIMIT_S), client.receive(LIMIT_S)]
     assert {type(message).__name__ for message in seen} == {"Mark", "Look"}
     (mark,) = [message for message in seen if isinstance(message, Mark)]
     assert mark.label == "changed"

@@ -13,7 +13,7 @@ import pytest
 from gputui.explain.answers import Answer
 from gputui.model.finding import Weight
 from tests import torches
-from tests.attach.children import UNPACED, Python
+from tests.attach.children import DRIVEN, Python
 from tests.attach.following import MOMENTS_AT_MOST, follow, of_kind, words
 from tests.scale import SCALE
 from tests.sicknesses import LINE, SICK
@@ -42,7 +42,7 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Watch]:
     def run(*arguments: str, is_enough: Callable[[Answer], bool], moments: int = MOMENTS_AT_MOST) -> Answer:
         python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path, memory_gib=4.0))
         pythons.append(python)
-        child = python.fork(PROGRAM, *arguments, **UNPACED)
+        child = python.fork(PROGRAM, *arguments, **DRIVEN)
         child.expect("ready")
         return follow(child.attach(), is_enough, moments)
 

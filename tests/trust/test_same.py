@@ -11,7 +11,7 @@ import pytest
 
 from gputui.model.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
-from tests.attach.children import Child, Python, wait_until
+from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
 
 TENTH_OF_DEFAULT_S = 0.1
@@ -104,12 +104,12 @@ class Viewer:
         if how is not None:
             self._client.mark("asked")  # an automatic look may be on its way, and arrives before this
             self._client.ask_look(how)
-            while not isinstance(self._client.receive(60), Mark):
+            while not isinstance(self._client.receive(LIMIT_S), Mark):
                 pass
         child.say("go")
         message: object = None
         while not isinstance(message, Look if how is not None else Statistics):
-            message = self._client.receive(60)
+            message = self._client.receive(LIMIT_S)
             assert message is not None
             self.seen.append(message)
         if how is not None:
