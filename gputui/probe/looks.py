@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter, sleep, thread_time, time
+from time import sleep, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 

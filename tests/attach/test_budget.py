@@ -17,7 +17,7 @@ from gputui.probe.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
-from tests.attach.children import LIMIT_S, DRIVEN, Python, wait_until
+from tests.attach.children import DRIVEN, LIMIT_S, Python, wait_until
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 
 LOOKS = 10
@@ -167,7 +167,7 @@ IN_PARTS = """
 
 @pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, MAX_PARTS)])
 def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)))
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)), **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         look = client.look()
@@ -236,7 +236,7 @@ def test_a_map_that_takes_most_of_a_stop_has_one_of_its_own(torch_python: Python
         "    from gputui.probe import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
         "    budget.Budget.learn_map = lambda *_, **__: None\n"
     )
-    child = torch_python.fork(TRAINING + apart + ASLEEP)
+    child = torch_python.fork(TRAINING + apart + ASLEEP, **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         look = client.look()
@@ -377,7 +377,7 @@ COMPILED = """
 
 
 def test_a_look_at_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + COMPILED)
+    child = torch_python.fork(TRAINING + COMPILED, **DRIVEN)
     child.expect("compiled")
     with child.attach() as client:
         looks = [client.look() for _ in range(10)]

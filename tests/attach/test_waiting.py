@@ -11,11 +11,15 @@ from gputui.probe.inventory_run import IN_BACKWARD
 from gputui.probe.torch_reader import BACKWARD_ENDANGERED
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import one_moment
-from tests.attach.children import LIMIT_S, DRIVEN, Python
+from tests.attach.children import DRIVEN, LIMIT_S, Python
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
+from tests.scale import SCALE
 
 LOOKS = 10
 """How often to look at most until a look on a busy machine had time for the tensors."""
+
+PATIENT_S = 60.0
+"""The longest that a viewer lets a probe wait for the main thread."""
 
 WAITING = {
     "time.sleep": "import time; time.sleep(600)",
@@ -75,7 +79,8 @@ def test_variables_of_the_function_that_waits_are_named(torch_python: Python) ->
         input()
 
     wait()
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     with child.attach() as client:
@@ -239,7 +244,8 @@ def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> 
         step()
     print("threads", *threads, flush=True)
     input()
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     with child.attach() as client:
@@ -247,7 +253,7 @@ def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> 
         client.look()
         child.say("wake up")
         child.expect("awake")
-        client.look()
+        client.look(wait_s=PATIENT_S)
         (torch_python.folder / "done").touch()
         assert child.expect("threads") == "own own main"
 
@@ -292,11 +298,11 @@ BACKWARD = """
 
 
 def test_an_automatic_look_waits_for_the_end_of_a_backward_pass(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + BACKWARD.format(patience_s=60.0, is_older=False) + FOR_EVER, **DRIVEN)
+    child = torch_python.fork(TRAINING + BACKWARD.format(patience_s=PATIENT_S, is_older=False) + FOR_EVER, **DRIVEN)
     child.expect("backward")
     with child.attach() as client:
         client.subscribe(0.1)
-        client.ask_look(when="changed", wait_s=60.0)
+        client.ask_look(when="changed", wait_s=PATIENT_S)
         assert {type(client.receive(LIMIT_S)) for _ in range(10)} == {Statistics}
         child.say("go on")
         look = next_look(client)
@@ -350,7 +356,8 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
     while True:
         gate.acquire()
         turns += 1
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     with child.attach() as client:
@@ -387,7 +394,8 @@ def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Pyth
             pass
     print("back", threads[0] == main, flush=True)
     input()
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     with child.attach() as client:
@@ -408,7 +416,8 @@ def test_own_thread_looks_leave_the_interpreter_as_it_was(torch_python: Python) 
         + """
     print((sys.getswitchinterval(), gc.isenabled(), threading.active_count(), signal.pthread_sigmask(0, [])) == before)
     input()
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     with child.attach() as client:
@@ -438,7 +447,8 @@ def test_the_main_thread_is_found_in_a_forked_process(torch_python: Python) -> N
     threading.Thread(target=watch).start()
     while input() != "end":
         pass
-    """
+    """,
+        **DRIVEN,
     )
     child.expect("ready")
     assert child.expect("moved") == "False"
@@ -464,13 +474,14 @@ REPLACING = """
     print("ready", flush=True)
     threading.Event().wait()
 """
-LOOKS_WHILE_REPLACED = 60
+LOOKS_WHILE_REPLACED = 20 * SCALE
 
 
+@pytest.mark.long
 @pytest.mark.every_torch
 def test_a_program_that_replaces_gradients_in_a_thread_survives_looks(torch_python: Python) -> None:
     """PyTorch lets other threads run while it frees a gradient, to which the parameter then still leads."""
-    child = torch_python.fork(REPLACING)
+    child = torch_python.fork(REPLACING, **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         for _ in range(LOOKS_WHILE_REPLACED):
