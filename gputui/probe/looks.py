@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter, thread_time, time
+from time import thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,13 @@ from gputui.probe.mainthread_call import MainThread, MainThreadCall
 from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
 from gputui.probe.originals import sleep
+from gputui.probe.pace import Pace
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
     from gputui.probe.requests import LookRequest
     from gputui.probe.torch_reader import TorchReader
 
-SHARE_OF_TIME = 0.009
-"""How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
-MIN_INTERVAL_S = 1.0
-"""The shortest time between two automatic looks."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
@@ -43,8 +40,7 @@ class LookRunner:
         self._taking: LookUnderWay | None = None
         self._stopped_s = 0.0
         """How long the last look has stopped the program, all its stops together."""
-        self.next_automatic_at = 0.0
-        """When (`perf_counter`) the next automatic look may be taken."""
+        self._pace = Pace()
 
     @property
     def is_under_way(self) -> bool:
@@ -98,10 +94,14 @@ class LookRunner:
         torch = self._torch_with_reader()
         return RECORDS if torch is not None and _program_records(torch) else ""
 
+    @property
+    def is_automatic_due(self) -> bool:
+        """Whether the pace of automatic looks allows one now."""
+        return self._pace.is_due
+
     def account(self, cost_s: float) -> None:
-        """Put off the next automatic look, so that what this one cost stays within `SHARE_OF_TIME`."""
-        cost_s = max(cost_s, self._stopped_s)
-        self.next_automatic_at = perf_counter() + max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
+        """Note what an automatic look has cost beside its stops."""
+        self._pace.account(max(cost_s, self._stopped_s))
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""

@@ -256,7 +256,7 @@ class Server:
     def _is_time(self, viewer: Viewer, request: LookRequest) -> bool:
         if request.is_urgent:
             return True
-        if perf_counter() < self._look_runner.next_automatic_at or viewer.connection.has_unsent:
+        if not self._look_runner.is_automatic_due or viewer.connection.has_unsent:
             return False
         if perf_counter() > self._counters.fetched_at + _LONGEST_WAIT_S:
             self._counters.begin()  # they say whether memory has changed

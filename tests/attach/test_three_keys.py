@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import torches
-from tests.attach.children import Child, Python
+from tests.attach.children import DRIVEN, Child, Python
 from tests.terminal.conftest import GPUTUI
 from tests.terminal.pty_session import PtySession
 
@@ -22,9 +22,9 @@ class Desk:
         self._python = python
         self._terminals: list[PtySession] = []
 
-    def start(self, program: str, *arguments: str) -> Child:
+    def start(self, program: str, *arguments: str, **variables: str) -> Child:
         """Run one of the programs in `programs/`."""
-        return self._python.fork(PROGRAMS / program, *arguments)
+        return self._python.fork(PROGRAMS / program, *arguments, **variables)
 
     def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
         """Run `gputui attach` with these arguments, and wait for its first screen."""
@@ -86,7 +86,7 @@ BAD_PROGRAMS = {
 
 @pytest.mark.parametrize(("desk", "arguments", "sentences"), BAD_PROGRAMS.values(), ids=BAD_PROGRAMS, indirect=["desk"])
 def test_why_names_the_cause_and_the_remedy(desk: Desk, arguments: tuple[str, ...], sentences: tuple[str, ...]) -> None:
-    program = desk.start("gpt.py", *arguments)
+    program = desk.start("gpt.py", *arguments, **DRIVEN)
     program.expect("ready")
     terminal = desk.attach(str(program.pid))
     terminal.send("2")

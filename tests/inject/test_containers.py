@@ -58,10 +58,10 @@ def outer(python: str) -> tuple[str, str]:
     return os.path.realpath(executable), shlex.join(dict.fromkeys(prefixes))
 
 
-def attached(pid: int, *arguments: str) -> None:
-    """Attach twice from outside, as `gputui attach` does, with a socket that both sides reach."""
-    for _ in range(2):
-        status, output, errors = attach(str(pid), "--once", "--yes", *arguments)
+def attached(pid: int, times: int = 1) -> None:
+    """Attach from outside, as `gputui attach` does, with a socket that both sides reach."""
+    for _ in range(times):
+        status, output, errors = attach(str(pid), "--once", "--yes")
         assert (status, errors) == (0, "")
         assert output.startswith(f"{pid}  ")
         assert attach(str(pid), "--detach") == (0, "", "")
@@ -71,7 +71,7 @@ def attached(pid: int, *arguments: str) -> None:
 @pytest.mark.parametrize("how", [OWN_TMP, ONLY_MEMORY], ids=["own /tmp", "nothing but /dev/shm can be written"])
 def test_the_probe_is_put_into_a_container_from_outside(python: Python, how: str) -> None:
     child = contained(outer(python.path)[0], how, python)
-    attached(first_process(child))
+    attached(first_process(child), times=2)
     ended_undisturbed(child)
 
 

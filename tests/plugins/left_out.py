@@ -32,7 +32,7 @@ def lacks(item: pytest.Item) -> str:
 
 
 def is_there(need: str) -> bool:
-    """Whether this machine has a Python, another program, a place, or something that a file of the kernel's tells of."""
+    """Whether this machine has a Python, a program, a place, or something that a file of the kernel's tells of."""
     if need == READABLE_PATH:
         return str(ROOT).isascii() or sys.version_info >= (3, 13)
     if need.startswith("python"):
