@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from itertools import accumulate
 
 from gputui.errors import GputuiError
 from gputui.settings import Settings
@@ -65,6 +66,29 @@ def is_in_color(settings: Settings) -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and settings.color != "none"
 
 
+def columns_of(text: str) -> int:
+    """How many columns a text takes: a letter of East Asia takes two, a mark over a letter none."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    from unicodedata import category, east_asian_width
+
+    if category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def padded(text: str, width: int) -> str:
+    """The text in at least `width` columns."""
+    return text + " " * (width - columns_of(text))
+
+
 def cut(text: str, width: int) -> str:
     """The text in at most `width` columns; "~" marks a cut."""
-    return text if len(text) <= width else text[: width - 1] + "~"
+    if columns_of(text) <= width:
+        return text
+    if text.isascii():
+        return text[: width - 1] + "~"
+    ends = accumulate(map(_columns, text))
+    return text[: sum(end < width for end in ends)] + "~"

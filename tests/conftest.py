@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +13,8 @@ import pytest
 from tests import torches
 from tests.fakegpu.lab import Lab, build
 
-pytest_plugins = ["tests.plugins.left_out", "tests.plugins.no_skips", "tests.plugins.workers"]
-
-# A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP: programs under test would inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-os.environ["GPUTUI_PROBE"] = "0"  # tests import parts of the probe, which must not start in their own processes
+PLUGINS = ("left_out", "no_skips", "quick", "surroundings", "waiting", "workers")
+pytest_plugins = [f"tests.plugins.{name}" for name in PLUGINS]
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -4,3 +4,13 @@ import os
 
 SCALE = int(os.environ.get("GPUTUI_TEST_SCALE", "1"))
 """Multiplies the counts of long tests: 1 in daily use, more for `python -m benchmarks.nightly`."""
+
+
+def scaled(daily: int, nightly: int) -> int:
+    """The small count of daily use, or the other one times the factor."""
+    return daily if SCALE == 1 else nightly * SCALE
+
+
+def sized(daily: int, nightly: int) -> int:
+    """The small size of daily use, or the other one, whatever the factor."""
+    return daily if SCALE == 1 else nightly

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import sys
-import time
 
 import pytest
 
 from benchmarks.terminal import Terminal, usage_of
+from tests.hanging import HANGS_S
 
 UNTIL_A_KEY = "stty raw -echo; head -c 1 >/dev/null"
 
@@ -39,7 +40,7 @@ def test_the_terminal_has_its_size_and_kind() -> None:
 
 def test_text_is_found_among_escape_sequences() -> None:
     with shell(f"sleep 0.2; printf '\\033[31m700\\033[0m\\033[5;1H W'; {UNTIL_A_KEY}") as terminal:
-        seconds = terminal.wait_for(re.compile(rb"700 W"), 30)
+        seconds = terminal.wait_for(re.compile(rb"700 W"), HANGS_S)
         assert seconds is not None
         assert terminal.first_output_s is not None
         assert 0.2 <= terminal.first_output_s <= seconds
@@ -63,7 +64,7 @@ def test_keys_and_answers_match_those_of_a_terminal(asks: str, key: str, bytes_s
     count = len(bytes_sent)
     script = f"stty raw -echo; printf '{asks}ready'; head -c {count} | od -An -tx1; printf done"
     with shell(script) as terminal:
-        terminal.wait_for(re.compile(rb"ready"), 30)
+        terminal.wait_for(re.compile(rb"ready"), HANGS_S)
         terminal.press(key)
         assert bytes_sent.hex() in read_to_end(terminal).replace(b" ", b"").decode()
 
@@ -74,8 +75,8 @@ def test_usage_includes_all_descendants() -> None:
         "while time.process_time() < 0.3: pass\n"
         "print('burnt', flush=True); sys.stdin.read(1)"
     )
-    with Terminal(["sh", "-c", f'stty raw -echo; {sys.executable} -c "{burn}"; :'], 80, 24) as terminal:
-        assert terminal.wait_for(re.compile(rb"burnt"), 60) is not None
+    with Terminal(["sh", "-c", f'stty raw -echo; {shlex.quote(sys.executable)} -c "{burn}"; :'], 80, 24) as terminal:
+        assert terminal.wait_for(re.compile(rb"burnt"), HANGS_S) is not None
         usage = terminal.usage()
     assert usage.cpu_s >= 0.28
     assert usage.resident_bytes >= 50 << 20
@@ -90,12 +91,10 @@ def test_an_ended_process_has_no_usage() -> None:
 
 def test_closing_returns_the_exit_status() -> None:
     terminal = shell("stty raw -echo; printf ready; head -c 1 >/dev/null; exit 3")
-    terminal.wait_for(re.compile(rb"ready"), 30)
+    terminal.wait_for(re.compile(rb"ready"), HANGS_S)
     assert terminal.close() == 3
 
 
 def test_a_program_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.terminal._QUIT_LIMIT_S", 0.2)
-    start = time.monotonic()
-    assert shell("trap '' HUP TERM; sleep 600 & wait; wait").close() == -9
-    assert time.monotonic() - start < 60
+    assert shell("trap '' HUP TERM; sleep infinity & wait; wait").close() == -9

@@ -13,6 +13,7 @@ import pytest
 from gputui import __version__, cli
 from gputui.cli import COMMANDS, main
 from tests.conftest import FakeGpus
+from tests.hanging import HANGS_S
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ def test_a_launcher_without_ranks_is_a_sentence_with_a_remedy(capsys: pytest.Cap
 def test_every_command_reports_a_full_disk(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "gputui", *arguments]
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANGS_S, check=False)
     assert (result.returncode, result.stderr[:40]) == (1, "gputui: Standard output cannot be written: "[:40])
 
 
@@ -209,5 +210,5 @@ def run(arguments: list[str], environment: dict[str, str] | None = None) -> subp
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )

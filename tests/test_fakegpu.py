@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.hanging import HANGS_S
 
 COMMAND = ROOT / "tests" / "fakegpu" / "fakegpu"
 NAMES = "from gputui.sources.nvml import NvmlSource; print([device.name for device in NvmlSource().read().devices])"
@@ -17,7 +18,9 @@ NAMES = "from gputui.sources.nvml import NvmlSource; print([device.name for devi
 def test_a_shell_gets_fake_gpus_from_the_command(tmp_path: Path, fake_nvml_folder: Path) -> None:
     def run(*arguments: str) -> str:
         command = [sys.executable, *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=HANGS_S
+        ).stdout
 
     environment = {**os.environ, "FAKEGPU_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
     script = run(str(COMMAND), "up", "--gpus", "2", "--mig", "1", "--lib", str(fake_nvml_folder))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, FakeGpus
+from tests.hanging import HANGS_S
 
 ADDITIONS = {
     "model/device.py": (
@@ -85,7 +86,7 @@ def test_a_reading_declared_in_three_files_is_shown_everywhere(package: Path, fa
             cwd=package,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANGS_S,
             check=True,
         ).stdout
 

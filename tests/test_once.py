@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from threading import Event
 
 import pytest
+from rich.cells import cell_len
 
 from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, Lost, MigPlace, PcieLink
 from gputui.model.host import Host, HostMemory, Space
@@ -17,6 +17,7 @@ from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
 from gputui.once.look import look, read_in_time
 from gputui.once.table import Column, plain, table
+from gputui.output import columns_of
 from gputui.sources.demo import DemoSource
 from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
@@ -259,7 +260,7 @@ def test_a_bug_in_a_source_is_raised() -> None:
 
 def demo() -> Snapshot:
     devices, host, processes = DemoSource().read()
-    return Snapshot(time=time.time(), devices=devices, host=host, processes=processes)
+    return Snapshot(time=1_763_640_000.0, devices=devices, host=host, processes=processes)
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 100, 200])
@@ -300,3 +301,21 @@ def test_a_command_cannot_send_escape_sequences_to_the_terminal() -> None:
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
     columns = (Column("N", str), Column("WORD", lambda n: "a" * n, is_text=True))
     assert table(columns, [1, 10], 80) == [" N  WORD", " 1  a", "10  aaaaaaaaaa"]
+
+
+WIDE = [
+    ("ana", "python train.py"),
+    ("\u5c0f\u7530", "python \u8a13\u7df4.py"),
+    ("jose\u0301", "python entrai\u0302nement.py"),
+    ("\U0001f40d" * 20, "python \uff54\uff52\uff41\uff49\uff4e.py"),
+]
+
+
+def test_wide_letters_shift_no_column_and_no_line_is_wider_than_the_terminal() -> None:
+    columns = (Column("USER", lambda row: row[0], is_text=True), Column("COMMAND", lambda row: row[1], is_text=True))
+    title, *lines = table(columns, WIDE, 80)
+    places = [cell_len(line[: line.index("python")]) for line in lines]
+    assert places == [cell_len(title[: title.index("COMMAND")])] * len(WIDE)
+    for width in range(3, 60):
+        assert max(map(cell_len, table(columns, WIDE, width))) <= width
+        assert [columns_of(line) for line in lines] == [cell_len(line) for line in lines]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,16 +13,9 @@ from gputui.model.snapshot import Attention, Snapshot
 from gputui.sampler import Sampler
 from gputui.sources.machine import DemoMachine, DeviceThread
 from gputui.sources.signals import SignalRefused
+from tests.hanging import HANGS_S, wait_until
 
-PATIENCE_S = 120.0
 NEVER_S = 3600.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.002)
 
 
 class Machine:
@@ -38,7 +30,7 @@ class Machine:
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
         self.looks.append((attention, interval_s))
-        assert self.gate.wait(PATIENCE_S)
+        assert self.gate.wait(HANGS_S)
         return Snapshot(
             number=len(self.looks), interval_s=interval_s, host=Snapshot().host._replace(hostname=self.name)
         )
@@ -59,7 +51,7 @@ class Running:
         self.sampler = Sampler(self.machine, self.snapshots.append, interval_s)
 
     def wait_for(self, count: int) -> None:
-        until(lambda: len(self.snapshots) >= count)
+        wait_until(lambda: len(self.snapshots) >= count)
 
 
 @pytest.fixture
@@ -109,7 +101,7 @@ def test_the_interval_and_the_attention_reach_the_machine(slow: Running) -> None
     slow.wait_for(2)
     watched = Attention(frozenset({"GPU-0"}), Identity(1, 2.0))
     slow.sampler.set_attention(watched)
-    until(lambda: slow.machine.looks[-1] == (watched, 1800.0))
+    wait_until(lambda: slow.machine.looks[-1] == (watched, 1800.0))
 
 
 def test_unchanged_attention_requests_no_look(slow: Running) -> None:
@@ -122,46 +114,46 @@ def test_unchanged_attention_requests_no_look(slow: Running) -> None:
 def test_a_request_during_a_look_is_answered_after_it(slow: Running) -> None:
     slow.machine.gate.clear()
     slow.sampler.refresh()
-    until(lambda: len(slow.machine.looks) == 2)
+    wait_until(lambda: len(slow.machine.looks) == 2)
     watched = Attention(frozenset({"GPU-0"}))
     slow.sampler.set_attention(watched)
     slow.machine.gate.set()
-    until(lambda: slow.machine.looks[-1][0] == watched)
+    wait_until(lambda: slow.machine.looks[-1][0] == watched)
 
 
 def test_nothing_is_read_while_paused(fast: Running) -> None:
     fast.wait_for(2)
     fast.sampler.set_paused(True)
-    until(lambda: fast.sampler._is_paused and not fast.sampler._wake.is_set())
+    wait_until(lambda: fast.sampler._is_paused and not fast.sampler._wake.is_set())
     fast.sampler.refresh()
-    until(lambda: not fast.sampler._wake.is_set())
+    wait_until(lambda: not fast.sampler._wake.is_set())
     looks = len(fast.machine.looks)
     for _ in range(5):
         fast.sampler.refresh()
         fast.sampler.set_attention(Attention(frozenset({str(looks)})))
-        until(lambda: not fast.sampler._wake.is_set())
+        wait_until(lambda: not fast.sampler._wake.is_set())
     assert len(fast.machine.looks) == looks
     fast.sampler.set_paused(False)
-    until(lambda: len(fast.machine.looks) > looks)
+    wait_until(lambda: len(fast.machine.looks) > looks)
 
 
 def test_replacing_the_machine_leaves_the_old_one_open(slow: Running) -> None:
     other = Machine("second")
     slow.sampler.replace(other)
-    until(lambda: slow.snapshots[-1].host.hostname == "second")
+    wait_until(lambda: slow.snapshots[-1].host.hostname == "second")
     assert not slow.machine.is_closed
     slow.sampler.stop()
-    until(lambda: other.is_closed)
+    wait_until(lambda: other.is_closed)
 
 
 def test_stopping_does_not_wait_for_a_hanging_look_and_drops_its_result(slow: Running) -> None:
     slow.machine.gate.clear()
     slow.sampler.refresh()
-    until(lambda: len(slow.machine.looks) == 2)
+    wait_until(lambda: len(slow.machine.looks) == 2)
     slow.sampler.stop()
     assert not slow.machine.is_closed
     slow.machine.gate.set()
-    until(lambda: slow.machine.is_closed)
+    wait_until(lambda: slow.machine.is_closed)
     assert len(slow.snapshots) == 1
 
 
@@ -185,7 +177,7 @@ class Source:
     def read(self) -> DeviceLook:
         self.reads += 1
         number = self.reads
-        assert self.gate.wait(PATIENCE_S)
+        assert self.gate.wait(HANGS_S)
         return DeviceLook(Driver(str(number)))
 
     def close(self) -> None:
@@ -205,7 +197,7 @@ class Driven:
         self.source.gate.clear()
         reads = self.source.reads
         self.reader.request(frozenset())
-        until(lambda: self.source.reads == reads + 1)
+        wait_until(lambda: self.source.reads == reads + 1)
 
 
 @pytest.fixture
@@ -218,14 +210,14 @@ def driven() -> Iterator[Driven]:
 
 def test_a_look_that_succeeds_has_no_age(driven: Driven) -> None:
     driven.reader.request(frozenset({"GPU-0"}))
-    look, age_s = driven.reader.result(PATIENCE_S)
+    look, age_s = driven.reader.result(HANGS_S)
     assert (look.driver.version, age_s) == ("1", 0.0)
     assert driven.source.watched == {"GPU-0"}
 
 
 def test_while_a_call_hangs_the_last_look_ages_without_blocking(driven: Driven) -> None:
     driven.reader.request(frozenset())
-    driven.reader.result(PATIENCE_S)
+    driven.reader.result(HANGS_S)
     driven.hang()
     for age in (1.0, 2.0, 75.0):
         driven.now = 100.0 + age
@@ -245,17 +237,17 @@ def test_a_hanging_first_call_has_an_age(driven: Driven) -> None:
 def test_after_a_hanging_call_ends_looks_are_new_again(driven: Driven) -> None:
     driven.hang()
     driven.source.gate.set()
-    assert driven.reader.result(PATIENCE_S)[1] == 0.0
+    assert driven.reader.result(HANGS_S)[1] == 0.0
     driven.reader.request(frozenset())
-    look, age_s = driven.reader.result(PATIENCE_S)
+    look, age_s = driven.reader.result(HANGS_S)
     assert (look.driver.version, age_s) == ("2", 0.0)
 
 
 def test_closing_closes_the_driver(driven: Driven) -> None:
     driven.reader.request(frozenset())
-    driven.reader.result(PATIENCE_S)
+    driven.reader.result(HANGS_S)
     driven.reader.close()
-    until(lambda: driven.source.is_closed)
+    wait_until(lambda: driven.source.is_closed)
 
 
 def test_closing_does_not_wait_and_closes_the_driver_later(driven: Driven) -> None:
@@ -263,7 +255,7 @@ def test_closing_does_not_wait_and_closes_the_driver_later(driven: Driven) -> No
     driven.reader.close()
     assert not driven.source.is_closed
     driven.source.gate.set()
-    until(lambda: driven.source.is_closed)
+    wait_until(lambda: driven.source.is_closed)
 
 
 def test_closing_an_unused_reader_opens_no_driver() -> None:

@@ -74,3 +74,36 @@ def test_what_runs_in_somebody_elses_python_can_be_imported_by_3_8(path: Path) -
         if isinstance(node, ast.Subscript) and id(node) not in annotations and ast.unparse(node.value) in generics
     ]
     assert evaluated == []
+
+
+OPENERS = {
+    "inject/foreign_files.py": "folders below the root of another process",
+    "inject/images.py": "/proc/PID/maps and mem, which the kernel makes",
+    "inject/process_facts.py": "/proc/PID and the namespaces in it, which the kernel makes",
+    "inject/payload.py": "gputui's own modules",
+    "inject/bootstrap.py": "runs in the program: its own script",
+    "sources/procfs.py": "/proc, which the kernel makes",
+    "sources/probe/listing.py": "/proc/PID/uid_map, which the kernel makes",
+    "sources/probe/main_thread_place.py": "/proc/PID/task, which the kernel makes",
+    "sources/probe/client.py": "a socket that another module has checked",
+    "sources/probe/presence.py": "the folders of this user's own sockets, checked",
+    "sources/probe/never_programs.py": "a file of this user's own, checked",
+    "sources/files/recording/recorder.py": "the file that the user names for a recording",
+    "sources/files/black_box_folder.py": "the folder that the user names",
+    "sources/rehearsal.py": "a file in a new folder of its own",
+}
+"""What may open or list files in these packages, and which: all others go through one of the first kind."""
+OPENING = {"open", "read_text", "read_bytes", "listdir", "scandir", "iterdir", "glob", "rglob", "unlink", "connect"}
+
+
+def test_what_other_users_may_have_made_is_opened_in_one_place() -> None:
+    found = set()
+    for path in (*PACKAGE.glob("inject/*.py"), *PACKAGE.glob("sources/**/*.py")):
+        name = str(path.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+            if called in OPENING:
+                found.add(name)
+            is_root = isinstance(node, ast.Constant) and "/root" in str(node.value) and "/proc" not in name
+            assert not is_root or name == "inject/foreign_files.py", f"{name}: {ast.unparse(node)}"
+    assert found == set(OPENERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -120,7 +121,7 @@ def _parser() -> Parser:
 def _list(parsed: Namespace) -> int:
     if parsed.record:
         cause = "--record needs a process to record."
-        raise UsageError(cause, f"Use gputui attach PID --record {parsed.record}.")
+        raise UsageError(cause, f"Use gputui attach PID --record {shlex.quote(parsed.record)}.")
     if parsed.once:
         cause = "--once needs a process to look at."
         raise UsageError(cause, "Use gputui attach PID --once.")

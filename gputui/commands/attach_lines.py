@@ -10,6 +10,7 @@ from gputui.model.allocator import AllocatorStatistics
 from gputui.model.moment import TargetMoment
 from gputui.model.programs import program_of
 from gputui.model.target import Greeting, Look, Statistics
+from gputui.output import columns_of, padded
 from gputui.sources.probe.listing import ProbeInfo
 from gputui.units import format_bytes
 
@@ -24,8 +25,8 @@ def listing(processes: Sequence[ProbeInfo]) -> str:
     if not processes:
         return NOTHING
     rows = [COLUMNS, *map(_row, processes)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
-    lines = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
+    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
+    lines = ([*(padded(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
     return "".join("  ".join(line) + "\n" for line in lines)
 
 

@@ -23,7 +23,7 @@ from gputui.model.programs import program_of
 from gputui.model.reading import Absent, value_of
 from gputui.model.target import Greeting
 from gputui.model.tensors import HOST, Category
-from gputui.output import RED
+from gputui.output import RED, columns_of
 from gputui.units import format_bytes
 
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
@@ -231,8 +231,8 @@ def _tensors(page: Page, moment: TargetMoment, device: DeviceMoment | None) -> N
     for name, alike in by_name[:FAMILIES_SHOWN]:
         line = f"{format_bytes(bytes_of(alike)):>11}  {name}"
         kind = description([owner for owner, _ in alike])
-        if len(line) + 2 + len(kind) <= page.width:
-            page.line(line + kind.rjust(page.width - len(line)))
+        if columns_of(line) + 2 + len(kind) <= page.width:
+            page.line(line + kind.rjust(page.width - columns_of(line)))
         else:
             page.line(line)
             page.line(kind.rjust(page.width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,7 @@ from gputui.errors import GputuiError, UsageError
 from gputui.explain.attach_document import attach_document
 from gputui.output import is_in_color, narrate, output_width, put
 from gputui.protocol.black_boxes import FIRST_WORDS
+from gputui.regular_files import open_regular
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def run(arguments: list[str], settings: Settings) -> int:
     settings = apply_flags(settings, parsed)
     if parsed.json and not parsed.once:
         cause = "--json needs --once."
-        raise UsageError(cause, f"Use gputui open {parsed.file} --once --json.")
+        raise UsageError(cause, f"Use gputui open {shlex.quote(parsed.file)} --once --json.")
     path = Path(parsed.file)
     kind = format_of(path)
     if parsed.once:
@@ -68,7 +70,7 @@ def run(arguments: list[str], settings: Settings) -> int:
 def format_of(path: Path) -> Format:
     """The format of a file, by its first bytes. Raises GputuiError for any other file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             first = file.read(FIRST_BYTES)
     except OSError as error:
         cause = f"{path} cannot be read: {error.strerror}."

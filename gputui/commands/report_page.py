@@ -25,7 +25,9 @@ class Page:
         return "\n".join(self._lines) + "\n"
 
     def line(self, text: str, color: str = "") -> None:
-        text = cut(text.rstrip(), self.width)
+        self._add(cut(text.rstrip(), self.width), color)
+
+    def _add(self, text: str, color: str) -> None:
         self._lines.append(f"{color}{text}{NORMAL}" if self._in_color and color else text)
 
     def section(self, title: str) -> None:
@@ -41,7 +43,7 @@ class Page:
             subsequent_indent=" " * len(first),
             break_on_hyphens=False,
         ):
-            self.line(line, color)
+            self._add(line, color)  # one with wide letters is longer than the page, and not cut
 
     def finding(self, device_name: str, finding: Finding, *, with_evidence: bool = False) -> None:
         sign, color = SIGNS[finding.weight]

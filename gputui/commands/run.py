@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -133,7 +134,7 @@ def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
         os.execve(program, command, environment)
     except OSError as error:
         cause = f"{command[0]} cannot be run: {error.strerror}."
-        remedy = f"If it is a Python script, put python in front: gputui run python {command[0]}."
+        remedy = f"If it is a Python script, put python in front: gputui run python {shlex.quote(command[0])}."
         raise NotRunnableError(cause, remedy, 126) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from gputui.commands.attach_loading import attached
@@ -51,7 +52,7 @@ def check_path(path: Path) -> None:
     """Report a path that cannot be written before the process is interrupted for a look."""
     if path.is_dir():
         cause = f"{path} is a folder."
-        raise UsageError(cause, f"Name a file in it: -o {path / 'memory.pickle'}.")
+        raise UsageError(cause, f"Name a file in it: -o {shlex.quote(str(path / 'memory.pickle'))}.")
     if path.is_file():
         cause = f"{path} exists already."
         raise UsageError(cause, "Name another file, or delete this one first.")

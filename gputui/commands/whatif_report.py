@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gputui.explain.whatif.cases import Answer, LargestBatch
 from gputui.explain.whatif.words import by_saving, headline, largest_words
-from gputui.output import cut
+from gputui.output import columns_of, cut, padded
 from gputui.units import format_bytes, format_bytes_signed
 
 HEADINGS = ("case", "peak reserved", "change", "peak allocated", "known")
@@ -28,11 +28,11 @@ def whatif_report(
 def _table(baseline: Answer, answers: Sequence[Answer], width: int) -> list[str]:
     """The recorded case, then the others: those that take least first, those that do not fit last."""
     rows = [HEADINGS, *(_row(baseline, answer) for answer in (baseline, *by_saving(answers)))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(HEADINGS))]
     widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * (len(HEADINGS) - 1)))
     return [
         "  ".join(
-            cut(text, widths[column]).ljust(widths[column]) if column in (0, 4) else text.rjust(widths[column])
+            padded(cut(text, widths[column]), widths[column]) if column in (0, 4) else text.rjust(widths[column])
             for column, text in enumerate(row)
         ).rstrip()
         for row in rows

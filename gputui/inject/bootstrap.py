@@ -1,5 +1,6 @@
 # Runs inside the program, in a thread of its own and in a fresh dictionary, in any Python from 3.8 on. It is carried
-# there as text, so nothing of gputui can be imported before it has installed the importer below.
+# there as text, after that of `gputui/probe/originals.py`: nothing of gputui can be imported before it has installed
+# the importer below.
 __name__ = "_gputui_bootstrap"
 
 
@@ -11,10 +12,9 @@ class GputuiImporter:
     """
 
     def __init__(self, index, body):
-        import _thread
         import os
 
-        self._loading = _thread.allocate_lock()
+        self._loading = allocate_lock()  # noqa: F821 - of originals.py, like `sleep`
         release = self._loading.release
         os.register_at_fork(before=self._before_fork, after_in_parent=release, after_in_child=release)
         self._modules, at = {}, 0
@@ -63,15 +63,13 @@ class GputuiImporter:
 
 def _load_from_memory(region, parameters):
     """In the pending call's thread: `region` is the memory that is unmapped once this returns."""
-    import time
-
     trouble = _load(region, parameters)
     if trouble:
         first, end = parameters["report"]
         words = trouble.encode("utf-8", "replace")[: end - first - 1]
         region[first : first + len(words)] = words
-        time.sleep(2)  # the viewer reads the report before this memory is unmapped
-    time.sleep(0.2)  # the main thread may still be on its way out of the code beside this memory
+        sleep(2)  # noqa: F821 - the viewer reads the report before this memory is unmapped
+    sleep(0.2)  # noqa: F821 - the main thread may still be on its way out of the code beside this memory
 
 
 def _load_from_file(path, content, parameters):

@@ -49,12 +49,10 @@ def examine(pid: int) -> Target:
     try:
         with Memory(pid) as memory:
             return _target(facts, memory)
-    except PermissionError as error:
-        refusal = refusals.refusal(refusals.WITHOUT_ACCESS, facts)
-        raise refusal or error from error
     except OSError as error:
+        refusal = refusals.refusal(refusals.WITHOUT_ACCESS, facts) if isinstance(error, PermissionError) else None
         cause = f"The memory of process {pid} cannot be read: {error.strerror or error}."
-        raise Refused("unreadable", cause) from error
+        raise refusal or Refused("unreadable", cause) from error
 
 
 def _check_launcher(facts: Facts) -> None:
@@ -138,9 +136,8 @@ def _unused_code(size: int, start_of_own: bytes, facts: Facts, memory: Memory) -
     """Room for the first piece of code, or for a text: after the end of the code of any mapped file."""
     mapped = facts.mapped or []
     paths = dict.fromkeys(mapping.path for mapping in mapped if "x" in mapping.permissions and mapping.path[:1] == "/")
-    for path in paths:
-        image = interpreter.image_at(mapped, path, memory)
-        unused = image and image.unused_code(size, start_of_own)
+    for image in interpreter.images(mapped, paths, memory):
+        unused = image.unused_code(size, start_of_own)
         if unused:
             return unused
     return None

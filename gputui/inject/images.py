@@ -6,6 +6,7 @@ upgrade, or stripped.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Collection, Iterator
@@ -22,6 +23,12 @@ _PAGE_BYTES = 4096
 _MAX_SYMBOLS = 1_000_000
 _MAX_STRING_BYTES = 64 << 20
 _MAX_DYNAMIC_BYTES = 1 << 16
+_MAX_SEGMENTS = 128
+_MAX_READ_BYTES = 64 << 20
+"""More than any table has that is looked for: a program can put any number into its own memory."""
+_MAX_MAPS_BYTES = 64 << 20
+"""For 65,530 mappings, the usual limit, with paths of a kilobyte; the kernel itself allows paths of four."""
+_END_OF_ADDRESSES = 1 << 63
 
 
 class ImageError(Exception):
@@ -40,13 +47,14 @@ class Mapping:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """What a process has mapped; raises OSError as the kernel does."""
+    """What a process has mapped, without the last of it if that is more than it can usually map; raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
-        return list(_parse(file.read()))
+        data = file.read(_MAX_MAPS_BYTES)
+    return list(_parse(data[: data.rfind(b"\n") + 1]))
 
 
 def _parse(data: bytes) -> Iterator[Mapping]:
-    for line in data.splitlines():
+    for line in data.split(b"\n")[:-1]:  # the kernel escapes no other end of a line in a path
         fields = line.split(None, 5)
         start, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) > 5 else ""
@@ -66,7 +74,8 @@ class Memory:
         os.close(self._file)
 
     def read(self, address: int, size: int) -> bytes:
-        """`size` bytes; raises OSError where they are not all mapped."""
+        """`size` bytes; raises OSError where they are not all mapped, or too many."""
+        _check(address, size)
         data = b""
         while len(data) < size:
             part = os.pread(self._file, size - len(data), address + len(data))
@@ -81,6 +90,7 @@ class Memory:
 
     def write(self, address: int, data: bytes) -> None:
         """Write all of `data`; raises OSError where that is not possible."""
+        _check(address, len(data))
         written = 0
         while written < len(data):
             part = os.pwrite(self._file, data[written:], address + written)
@@ -89,19 +99,25 @@ class Memory:
             written += part
 
 
+def _check(address: int, size: int) -> None:
+    """Raise OSError for numbers that no memory can have; the kernel's call would not even take them."""
+    if not (0 <= address < _END_OF_ADDRESSES - _MAX_READ_BYTES and 0 <= size <= _MAX_READ_BYTES):
+        raise OSError(errno.EIO, f"no memory of {size} bytes at {address:#x}")
+
+
 class Image:
     """One ELF file as it is mapped; `bias` is what is added to its addresses."""
 
     def __init__(self, memory: Memory, path: str, base: int) -> None:
         self.path = path
         self._memory = memory
-        ident, kind, self.elf_machine, _, _, headers_at, *_rest = _ELF_HEADER.unpack(
-            memory.read(base, _ELF_HEADER.size)
-        )
+        ident, kind, self.elf_machine, _, _, headers_at, *_rest = _ELF_HEADER.unpack(self._read(base, _ELF_HEADER.size))
         entry_bytes, entries = _rest[3], _rest[4]
         if ident[:6] != b"\x7fELF\x02\x01" or entry_bytes != _PROGRAM_HEADER.size:
             raise ImageError(f"{path} is not a 64-bit little-endian ELF file")
-        table = memory.read(base + headers_at, entry_bytes * entries)
+        if entries > _MAX_SEGMENTS:
+            raise ImageError(f"{path} has {entries} segments")
+        table = self._read(base + headers_at, entry_bytes * entries)
         self._segments = [_PROGRAM_HEADER.unpack_from(table, at) for at in range(0, len(table), entry_bytes)]
         first = next((segment for segment in self._segments if segment[0] == _LOAD), None)
         if first is None:
@@ -109,17 +125,23 @@ class Image:
         self.bias = base - (first[3] - first[2]) if kind == _SHARED_OBJECT else 0
 
     def symbols(self, names: Collection[str]) -> dict[str, int]:
-        """The addresses of those of `names` that the file defines."""
+        """The addresses of those of `names` that the file defines; none where its tables cannot be true."""
+        try:
+            return self._symbols({name.encode(): name for name in names})
+        except ImageError:
+            return {}
+
+    def _symbols(self, names: dict[bytes, str]) -> dict[str, int]:
         tables = self._dynamic()
         if _SYMBOL_TABLE not in tables or _STRING_TABLE not in tables:
             return {}
         count = self._symbol_count(tables)
-        strings = self._memory.read(tables[_STRING_TABLE], min(tables.get(_STRING_BYTES, 0), _MAX_STRING_BYTES))
-        encoded = {name.encode(): name for name in names}
-        data = self._memory.read(tables[_SYMBOL_TABLE], count * _SYMBOL.size)
+        strings = self._read(tables[_STRING_TABLE], min(tables.get(_STRING_BYTES, 0), _MAX_STRING_BYTES))
+        longest = max(map(len, names)) + 1  # no further, as a table may have no end of a text at all
+        data = self._read(tables[_SYMBOL_TABLE], count * _SYMBOL.size)
         addresses: dict[str, int] = {}
         for name_at, _info, _other, section, value, _size in _SYMBOL.iter_unpack(data):
-            name = encoded.get(strings[name_at : strings.find(b"\0", name_at)]) if section else None
+            name = names.get(strings[name_at : name_at + longest].partition(b"\0")[0]) if section else None
             if name is not None:
                 addresses[name] = value + self.bias
         return addresses
@@ -139,14 +161,17 @@ class Image:
         return None
 
     def _is_free(self, start: int, size: int, start_of_own: bytes) -> bool:
-        data = self._memory.read(start, size)
+        try:
+            data = self._read(start, size)
+        except ImageError:
+            return False
         return not any(data) or data.startswith(start_of_own)
 
     def _dynamic(self) -> dict[int, int]:
         """The dynamic section's tables by tag, with their addresses in memory."""
         for kind, _, _, address, _, _, memory_bytes, _ in self._segments:
             if kind == _DYNAMIC:
-                data = self._memory.read(self.bias + address, min(memory_bytes, _MAX_DYNAMIC_BYTES) & ~15)
+                data = self._read(self.bias + address, min(memory_bytes, _MAX_DYNAMIC_BYTES) & ~15)
                 entries = dict(struct.iter_unpack("<qQ", data))
                 return {tag: self._located(tag, value) for tag, value in entries.items()}
         return {}
@@ -158,13 +183,32 @@ class Image:
 
     def _symbol_count(self, tables: dict[int, int]) -> int:
         if _HASH in tables:
-            return min(int.from_bytes(self._memory.read(tables[_HASH] + 4, 4), "little"), _MAX_SYMBOLS)
+            return min(int.from_bytes(self._read(tables[_HASH] + 4, 4), "little"), _MAX_SYMBOLS)
         if _GNU_HASH not in tables:
             return 0
-        buckets, first, bloom_words, _shift = struct.unpack("<4I", self._memory.read(tables[_GNU_HASH], 16))
+        buckets, first, bloom_words, _shift = struct.unpack("<4I", self._read(tables[_GNU_HASH], 16))
+        if not 0 < buckets <= _MAX_SYMBOLS:
+            raise ImageError(f"{self.path} has {buckets} hash buckets")
         buckets_at = tables[_GNU_HASH] + 16 + 8 * bloom_words
-        last: int = max(struct.unpack(f"<{buckets}I", self._memory.read(buckets_at, 4 * buckets)))
-        chain_at = buckets_at + 4 * buckets - 4 * first
-        while last < _MAX_SYMBOLS and not self._memory.read(chain_at + 4 * last, 1)[0] & 1:
-            last += 1  # the lowest bit marks the end of a bucket's chain
-        return last + 1
+        last: int = max(struct.unpack(f"<{buckets}I", self._read(buckets_at, 4 * buckets)))
+        return self._end_of_chain(buckets_at + 4 * buckets - 4 * first, last)
+
+    def _end_of_chain(self, chain_at: int, index: int) -> int:
+        """The index after the chain's last word from this one on: the lowest bit marks it."""
+        while index < _MAX_SYMBOLS:
+            address = chain_at + 4 * index
+            words = self._read(address, _PAGE_BYTES - address % _PAGE_BYTES)  # the next page may not be mapped
+            ends = next((at for at in range(0, len(words), 4) if words[at] & 1), None)
+            if ends is not None:
+                return min(index + ends // 4 + 1, _MAX_SYMBOLS)
+            index += max(1, len(words) // 4)
+        return _MAX_SYMBOLS
+
+    def _read(self, address: int, size: int) -> bytes:
+        """Memory that the file's own numbers name; raises ImageError if there is none."""
+        try:
+            return self._memory.read(address, size)
+        except PermissionError:
+            raise
+        except OSError as error:
+            raise ImageError(f"{self.path}: {error}") from error

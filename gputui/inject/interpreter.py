@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from gputui.inject.images import Image, ImageError, Mapping, Memory
 
@@ -14,6 +17,8 @@ _PROGRAM = re.compile(r"python(\d)\.(\d+)[a-z]*$")
 _FOLDER = re.compile(r"/python(\d)\.(\d+)t?/")
 _C_LIBRARY = re.compile(r"(libc\.so\.6|libc-2\.\d+\.so|ld-musl-[^/]*\.so\.1|libc\.musl-[^/]*\.so\.1)( \(deleted\))?$")
 _COOKIE = b"xdebugpy"
+_MOST_CANDIDATES, _MOST_FILES = 8, 1000
+"""How many files are searched for symbols, and how many are opened at all: a process can map 65,530."""
 _INITIALIZED = {(3, 8): 12, (3, 9): 12, (3, 10): 12, (3, 11): 16, (3, 12): 16, (3, 13): 600}
 """Where `_PyRuntime` has the word that `Py_IsInitialized` returns."""
 _FINISHING = {(3, 8): 600}
@@ -61,10 +66,7 @@ def version_by_names(mapped: list[Mapping], executable: str) -> tuple[int, int] 
 
 def find(mapped: list[Mapping], executable: str, memory: Memory, names: list[str]) -> Interpreter | None:
     """The CPython of a process, None where there is none; raises OSError where its memory may not be read."""
-    for path in candidates(mapped, executable):
-        image = image_at(mapped, path, memory)
-        if image is None:
-            continue
+    for image in images(mapped, candidates(mapped, executable)[:_MOST_CANDIDATES], memory):
         symbols = image.symbols(["_PyRuntime", "Py_Version", *names])
         if "_PyRuntime" in symbols:
             return _described(image, symbols, version_by_names(mapped, executable), memory)
@@ -74,19 +76,19 @@ def find(mapped: list[Mapping], executable: str, memory: Memory, names: list[str
 def c_library(mapped: list[Mapping], memory: Memory) -> Image | None:
     """The C library of a process."""
     paths = dict.fromkeys(mapping.path for mapping in mapped if _C_LIBRARY.search(mapping.path))
-    images = (image_at(mapped, path, memory) for path in paths)
-    return next((image for image in images if image is not None), None)
+    return next(images(mapped, paths, memory), None)
 
 
-def image_at(mapped: list[Mapping], path: str, memory: Memory) -> Image | None:
-    """The ELF file mapped from `path`, None where it is none."""
-    base = next((mapping.start for mapping in mapped if mapping.path == path and not mapping.offset), None)
-    if base is None:
-        return None
-    try:
-        return Image(memory, path, base)
-    except (ImageError, struct.error):
-        return None
+def images(mapped: list[Mapping], paths: Iterable[str], memory: Memory) -> Iterator[Image]:
+    """Those of the mapped files that are ELF files."""
+    bases: dict[str, int] = {}
+    for mapping in mapped:
+        if not mapping.offset:
+            bases.setdefault(mapping.path, mapping.start)
+    for path in islice(paths, _MOST_FILES):
+        if path in bases:
+            with suppress(ImageError, struct.error):
+                yield Image(memory, path, bases[path])
 
 
 def _described(

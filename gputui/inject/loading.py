@@ -52,7 +52,7 @@ class Loading(Protocol):
         ...
 
     def withdraw(self) -> None:
-        """Have the main thread drop it when it comes to it."""
+        """Have the main thread drop it when it comes to it; harmless if the process has ended."""
         ...
 
 
@@ -85,7 +85,7 @@ class PendingCall:
 
     def withdraw(self) -> None:
         """Have the main thread drop the call when it comes to it."""
-        with Memory(self.pid, is_writable=True) as memory, suppress(OSError):  # the region is gone: it has come to it
+        with suppress(OSError), Memory(self.pid, is_writable=True) as memory:  # the region or the process is gone
             if self._state(memory) == State.QUEUED:
                 memory.write(self.region + STATE, State.WITHDRAWN.to_bytes(4, "little"))
 
@@ -137,7 +137,7 @@ def load(target: Target, *, is_in_lock: bool = False, is_asleep: bool = False) -
         if target.gdb is not None:
             return Script(pid, target.gdb)
     except (HelperError, OSError) as error:
-        raise _refused(pid, error) from error
+        raise refused(pid, error) from error
     cause = f"On {os.uname().machine} gputui puts the probe into this Python by gdb, which is not installed here."
     raise Refused("no way", cause, ("apt install gdb   (or another package manager's)", START_WITH_PROBE))
 
@@ -155,7 +155,7 @@ def _by_protocol(target: Target) -> Loading:
     return Script(pid)
 
 
-def _refused(pid: int, error: HelperError | OSError) -> Refused:
+def refused(pid: int, error: HelperError | OSError) -> Refused:
     """The rule behind the error of a step, or the error itself."""
     if not process_facts.is_running(pid):
         return Refused("ended", f"Process {pid} has ended before the probe was in it.")

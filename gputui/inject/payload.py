@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gputui.inject.machine_code import REPORT_AT, REPORT_BYTES, TEXT_AT
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BOOTSTRAP = os.path.join(_PACKAGE, "inject", "bootstrap.py")
 _CARRIED = ("__init__.py", "environment.py", "probe", "protocol")
 LINGER_S = 600.0
 """How long a probe that was put in stays after its last viewer."""
@@ -43,8 +44,12 @@ def for_file(linger_s: float) -> Content:
 
 
 def bootstrap() -> str:
-    """The text that defines `_main` in the program."""
-    with open(os.path.join(os.path.dirname(__file__), "bootstrap.py"), encoding="utf-8") as file:
+    """The text that starts the probe in the program, after that of the functions which it needs before."""
+    return "".join(map(_text, (os.path.join(_PACKAGE, "probe", "originals.py"), _BOOTSTRAP)))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
         return file.read()
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gputui.inject.foreign_files import has_same_root
 from gputui.inject.images import Mapping, mappings
 
 CAP_SYS_PTRACE = 1 << 19
@@ -42,6 +43,9 @@ class Facts:
     uid: int
     gids: frozenset[int]
     """Its real, effective and saved group: a debugger must be of each of them."""
+    gid: int
+    other_groups: tuple[int, ...]
+    """With `uid` and `gid`, what it may reach in the file system."""
     inner_pid: int
     tracer: int
     tracer_name: str
@@ -85,6 +89,8 @@ def read(pid: int) -> Facts:
         state=status.get("State", "?")[0],
         uid=int(status["Uid"].split()[1]),
         gids=frozenset(map(int, status["Gid"].split()[:3])),
+        gid=int(status["Gid"].split()[1]),
+        other_groups=tuple(map(int, status.get("Groups", "").split())),
         inner_pid=inner,
         tracer=tracer,
         tracer_name=_text(tracer, "comm").strip() if tracer else "",
@@ -115,14 +121,6 @@ def is_running(pid: int) -> bool:
 def has_torch(mapped: list[Mapping]) -> bool:
     """Whether a process with these mappings has loaded PyTorch."""
     return any(name in mapping.path for mapping in mapped for name in _TORCH)
-
-
-def has_same_root(pid: int) -> bool:
-    """Whether a process sees files under the same paths as this one, if it has the same mount namespace."""
-    try:
-        return _root(f"/proc/{pid}/root") == _root("/")
-    except OSError:
-        return True
 
 
 def workers_of(pid: int) -> list[int]:
@@ -206,33 +204,49 @@ def _knows(pid: int, uid: int) -> bool:
     return any(outside <= uid < outside + count for _, outside, count in lines)
 
 
-def _root(path: str) -> tuple[str, int]:
-    """The mount and the file that a root is: a bind mount elsewhere is the same file."""
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        lines = _text(os.getpid(), f"fdinfo/{descriptor}").splitlines()
-        return next((line for line in lines if line.startswith("mnt_id")), ""), os.fstat(descriptor).st_ino
-    finally:
-        os.close(descriptor)
-
-
 def _status(pid: int) -> dict[str, str]:
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace", newline="\n") as file:
         pairs = (line.partition(":") for line in file)
         return {name: value.strip() for name, _, value in pairs}
 
 
 def _has_own_filters(pid: int, status: dict[str, str]) -> bool:
-    """Whether it has more system call filters than the first process it can see, which has those of its container."""
+    """Whether it has more system call filters than the first process of its container, which has those of it."""
     if status.get("Seccomp") != "2":
         return False
+    first = _first_of_namespace(pid, len(status.get("NSpid", "").split()))
     filters = int(status.get("Seccomp_filters", "0"))
+    return filters > int(first.get("Seccomp_filters", filters))
+
+
+def _first_of_namespace(pid: int, depth: int) -> dict[str, str]:
+    """What this /proc tells of the process that has PID 1 in the PID namespace of a process.
+
+    The /proc in the container is not asked: anything may lie there. Where the namespaces of other users' processes are
+    not shown, the ancestor of that number stands for it. {} if neither is there.
+    """
+    namespace = _link(pid, "ns/pid")
+    for other in sorted(map(int, filter(str.isdecimal, _names("/proc")))):
+        if namespace and _link(other, "ns/pid") == namespace:
+            status = _status_if_there(other)
+            if _is_first(status, depth):
+                return status
+    ancestor = _status_if_there(pid)
+    while ancestor and not _is_first(ancestor, depth):
+        ancestor = _status_if_there(int(ancestor.get("PPid", "0")))
+    return ancestor
+
+
+def _is_first(status: dict[str, str], depth: int) -> bool:
+    inside = status.get("NSpid", "").split()
+    return len(inside) == depth and inside[-1:] == ["1"]
+
+
+def _status_if_there(pid: int) -> dict[str, str]:
     try:
-        with open(f"/proc/{pid}/root/proc/1/status", encoding="utf-8", errors="replace") as file:
-            count = next((line.split()[1] for line in file if line.startswith("Seccomp_filters:")), filters)
+        return _status(pid)
     except OSError:
-        return False
-    return filters > int(count)
+        return {}
 
 
 def _environment(pid: int) -> dict[str, str]:

@@ -14,10 +14,10 @@ from itertools import islice
 from gputui.inject.images import Memory
 from gputui.inject.interpreter import Interpreter
 
-FRAMES_AT_MOST = 200
+FRAMES_AT_MOST, _FRAMES_PASSED_AT_MOST = 200, 1000
 _THREADS_AT_MOST = 10_000
 _LONGEST_TEXT = 4096
-_LONGEST_TABLE = 1 << 20
+_LONGEST_TABLE = 1 << 16
 _OWNED_BY_C = 3
 """The owner of a frame that stands for a call from C, and is none of Python's."""
 _TAGS = 3
@@ -110,7 +110,9 @@ def _frames(thread: int, layout: _Layout, memory: Memory) -> Iterator[int]:
     address = thread
     for offset in layout.frame:
         address = memory.word(address + offset)
-    while address:
+    for _ in range(_FRAMES_PASSED_AT_MOST):
+        if not address:
+            return
         if not layout.owner or memory.read(address + layout.owner, 1)[0] != _OWNED_BY_C:
             yield address
         address = memory.word(address + layout.previous)

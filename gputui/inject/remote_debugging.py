@@ -50,11 +50,14 @@ _MAX_THREADS = 100_000
 _SCRIPT = """\
 import _thread
 def _gputui(path={path!r}, text_at={text_at}):
-    with open(path, "r+b") as file:
-        content = file.read()
-        if content:
-            file.seek(0)
-            file.write(b"\\1")
+    try:
+        with open(path, "r+b") as file:
+            content = file.read()
+            if content:
+                file.seek(0)
+                file.write(b"\\1")
+    except OSError:
+        return
     if content:
         exec(compile(content[text_at:], "<gputui>", "exec", dont_inherit=True), {{"path": path, "content": content}})
 _thread.start_new_thread(_gputui, ())

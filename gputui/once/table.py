@@ -14,7 +14,7 @@ from gputui.model.reading import Absent, Reading, value_of
 from gputui.model.reading_declaration import DeviceReading
 from gputui.model.snapshot import Snapshot
 from gputui.once.document import document
-from gputui.output import BOLD, NORMAL, YELLOW, cut
+from gputui.output import BOLD, NORMAL, YELLOW, columns_of, cut, padded
 from gputui.units import format_bytes, format_bytes_short, format_duration
 
 _NARROWEST = 40
@@ -141,11 +141,11 @@ def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
 def table(columns: Sequence[Column], rows: Iterable[Any], width: int) -> list[str]:
     """A line of titles and a line for each row, with columns as wide as their widest cell, cut at `width`."""
     cells = [[column.title for column in columns], *([_clean(column.text(row)) for column in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     return [
         cut(
             "  ".join(
-                cell.ljust(room) if column.is_text else cell.rjust(room)
+                padded(cell, room) if column.is_text else cell.rjust(room)
                 for cell, room, column in zip(line, widths, columns, strict=True)
             ).rstrip(),
             width,

@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputui import environment
-from gputui.probe import mainthread, process
+from gputui.probe import process
+from gputui.probe.boundary import is_of_the_program
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 
 if TYPE_CHECKING:
@@ -68,8 +69,12 @@ class ActionRunner:
         if reason:
             self._call.settle(nothing_done(request.name, reason))
             return
-        interrupted = nothing_done(request.name, _INTERRUPTED)
-        self._call.begin(lambda: self._run_in_main_thread(torch, request.name), request.wait_s, interrupted)
+        name = request.name
+        self._call.begin(
+            lambda: self._run_in_main_thread(torch, name),
+            request.wait_s,
+            lambda failure: nothing_done(name, failure or _INTERRUPTED),
+        )
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.target.ActionResult` once the action is over, after which another may begin."""
@@ -121,7 +126,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
         else:
             result["reason"] = action.why_not(torch, result) or _perform(torch, action, result)
     except Exception as error:  # an error of the action must not end somebody's training job
-        if mainthread.is_of_the_program(error):
+        if is_of_the_program(error):
             raise
         result["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
     return result

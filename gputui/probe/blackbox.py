@@ -3,16 +3,18 @@
 PyTorch calls its out-of-memory observer in the thread that asked, before the exception is raised. It is registered
 when the program initialises CUDA, as one of the calls that PyTorch queues until then: until an error, nothing of this
 runs. Errors that the observer does not report (`blackbox_after`) are looked at when they have ended the program.
-Whatever goes wrong here is kept for the line at the end, and the program never notices.
+Whatever goes wrong here is kept for the line at the end, and the program never notices: see `boundary`.
 """
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 import sys
 from time import perf_counter
+
+from gputui.probe.boundary import BLACK_BOX, words_of
+from gputui.probe.originals import allocate_lock, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class _ImportWatch:
 
     def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
         """Called for each module that is imported for the first time: `torch.cuda` comes before others of PyTorch."""
-        _queue_registration()
+        BLACK_BOX.enter(_queue_registration)
 
 
 class _Recorder:
@@ -57,8 +59,8 @@ class _Recorder:
         """Why the last error was not kept."""
         self.has_ended = False
         """Whether the line at the end was said, or is not called for."""
-        self._busy = _thread.allocate_lock()
-        self._writing = _thread.allocate_lock()
+        self._busy = allocate_lock()
+        self._writing = allocate_lock()
         self._first_at = 0.0
         self._spent_s = 0.0
 
@@ -86,7 +88,7 @@ class _Recorder:
         is_finished = self._writing.acquire(timeout=timeout_s)
         if is_finished:
             self._writing.release()
-        return is_finished
+        return bool(is_finished)
 
     def record_after(self, torch: Any, error: MemoryFailure) -> None:  # noqa: ANN401
         """Look and write after the program's end, in this thread: no other can be started any more."""
@@ -105,7 +107,7 @@ class _Recorder:
         look = Look(sys.modules["torch"], Request(*request), number)
         self._writing.acquire()
         try:
-            _thread.start_new_thread(self._write, (look, number))
+            start_new_thread(BLACK_BOX.enter, (self._write, look, number))
         except RuntimeError:  # no more threads
             self._write(look, number)
         self.finish(max(0.0, began + STOP_S - perf_counter()))
@@ -120,7 +122,7 @@ class _Recorder:
             while len(self.kept) > FIRST + LAST:
                 blackbox_file.remove(self.kept.pop(FIRST)[1])
         except Exception as error:  # noqa: BLE001 (the program's error goes its way)
-            self.problem = _words_of(error)
+            self.problem = words_of(error)
         finally:
             self._writing.release()
 
@@ -137,7 +139,7 @@ def arm(folder: str) -> None:
     if _recorder is None:
         _recorder = _Recorder(folder)
         os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
-        atexit.register(_say_where)
+        atexit.register(BLACK_BOX.enter, _say_where)
         sys.meta_path.insert(0, _watch)
         _queue_registration()
 
@@ -146,60 +148,65 @@ def _queue_registration() -> None:
     """Have PyTorch call `_register` when it initialises CUDA, which is now if it has already done so."""
     global _queued_in  # noqa: PLW0603
     cuda = sys.modules.get("torch.cuda")
-    call = getattr(cuda, "_lazy_call", None)
-    if call is not None and _queued_in is not cuda:
+    call_later = getattr(cuda, "_lazy_call", None)
+    if call_later is not None and _queued_in is not cuda:
         _queued_in = cuda
-        call(_register)
+        call_later(_register)
 
 
 def _register() -> None:
+    BLACK_BOX.enter(_attach)
+
+
+def _attach() -> None:
     if _watch in sys.meta_path:  # not while Python goes through its finders
         sys.meta_path.remove(_watch)
-    torch = sys.modules.get("torch")
-    try:
-        _attach(torch)
-    except Exception as error:  # noqa: BLE001 (an allocator that has no observers, say)
-        if _recorder is not None:
-            _recorder.problem = _words_of(error)
-
-
-def _attach(torch: Any) -> None:  # noqa: ANN401
+    torch: Any = sys.modules.get("torch")
     # All that an error needs is imported now: then there may be no descriptor left to read a module with.
     from gputui.probe import blackbox_after, blackbox_file, blackbox_look, blackbox_thread, untraced  # noqa: F401
     from gputui.probe.mainthread import keep_from_compiling
     from gputui.probe.memory_history import memory_history
 
-    atexit.register(_say_where)  # called before what was registered earlier, which may free tensors
+    atexit.register(BLACK_BOX.enter, _say_where)  # called before what was registered earlier, which may free tensors
     keep_from_compiling(_observe, is_early=True)  # type: ignore[arg-type]
     torch._C._cuda_attach_out_of_memory_observer(_observe)
     memory_history.keep_trace_if_asked(torch)
 
 
 def _observe(device: int, requested_bytes: int, limit_bytes: int, free_bytes: int) -> None:
-    """PyTorch's observer: what it raises takes the place of the error, so only a signal's exception passes."""
+    """PyTorch's observer: what it raises takes the place of the error."""
+    BLACK_BOX.enter(_record, device, requested_bytes, limit_bytes, free_bytes)
+
+
+def _record(*request: int) -> None:
     recorder = _recorder
-    if recorder is None or recorder.pid != os.getpid():
+    if recorder is None or recorder.pid != os.getpid() or BLACK_BOX.is_off:
         return
     try:
         from gputui.probe import blackbox_thread
         from gputui.probe.untraced import UntracedCall
 
-        bool(UntracedCall(lambda: recorder.record(device, requested_bytes, limit_bytes, free_bytes)))
+        bool(UntracedCall(lambda: recorder.record(*request)))
         blackbox_thread.watch(_thread_has_ended)
-    except BaseException as error:  # also one of a signal handler, which is passed on below
-        recorder.problem = _words_of(error)
-        from gputui.probe.mainthread import is_of_the_program
-
-        if is_of_the_program(error):  # Ctrl-C, or a time limit
-            raise
+    except BaseException as error:  # also one of a signal handler, which goes on to the program
+        recorder.problem = words_of(error)
+        raise
 
 
 def _before_fork() -> None:
+    BLACK_BOX.enter(_finish)
+
+
+def _finish() -> None:
     if _recorder is not None:
         _recorder.finish(STOP_S)
 
 
 def _after_fork_in_child() -> None:
+    BLACK_BOX.enter(_begin_anew)
+
+
+def _begin_anew() -> None:
     global _recorder  # noqa: PLW0603
     if _recorder is not None:
         _recorder = _Recorder(_recorder.folder)
@@ -218,12 +225,7 @@ def _say_where() -> None:
     recorder.finish(WAIT_AT_EXIT_S)
     if not issubclass(type(error), Exception):
         return  # after Ctrl-C, too: an import may call `eval`, after which Python no longer ends by that signal
-    try:
-        line = _line_for(recorder, error)
-    except Exception:  # noqa: BLE001 (the program ends as it would have)
-        line = ""
-    if line:
-        _say(line)
+    _say(_line_for(recorder, error))
 
 
 def _thread_has_ended(error: BaseException) -> Callable[[], None] | None:
@@ -233,25 +235,19 @@ def _thread_has_ended(error: BaseException) -> Callable[[], None] | None:
     recorder = _recorder
     if recorder is None or recorder.pid != os.getpid() or not is_out_of_memory(error):
         return None
-    words = _words_of(error)
+    words = words_of(error)
 
     def say() -> None:
         recorder.finish(WAIT_AT_EXIT_S)
-        try:
-            line = _last_line(recorder, words, is_exit=False)
-        except Exception:  # noqa: BLE001 (Python would write its traceback after that of the program)
-            return
-        _say(line)
+        _say(_last_line(recorder, words, is_exit=False))
 
     return say
 
 
 def _say(line: str) -> None:
-    try:
+    if line:
         sys.stderr.write(line)
         sys.stderr.flush()
-    except Exception:  # noqa: BLE001, S110 (a closed stderr changes nothing)
-        pass
 
 
 def _line_for(recorder: _Recorder, error: BaseException) -> str:
@@ -260,7 +256,7 @@ def _line_for(recorder: _Recorder, error: BaseException) -> str:
     from gputui.probe.blackbox_after import CUDA, is_out_of_memory, memory_error_in
 
     if recorder.number > 0 and is_out_of_memory(error):
-        return _last_line(recorder, _words_of(error), is_exit=True)
+        return _last_line(recorder, words_of(error), is_exit=True)
     torch = process.loaded_torch()
     failure = None if torch is None else memory_error_in(error)
     if failure is None:
@@ -270,15 +266,15 @@ def _line_for(recorder: _Recorder, error: BaseException) -> str:
     try:
         recorder.record_after(torch, failure)
     except Exception as problem:  # noqa: BLE001 (the last line says why)
-        recorder.problem = _words_of(problem)
+        recorder.problem = words_of(problem)
         if failure.asked == CUDA and memory_error_in(problem) is not None:
             return NOTHING_TO_START_WITH
-    return _last_line(recorder, _words_of(error), is_exit=True)
+    return _last_line(recorder, words_of(error), is_exit=True)
 
 
 def _last_line(recorder: _Recorder, words: str, *, is_exit: bool) -> str:
     if not recorder.kept:
-        problem = recorder.problem.partition("\n")[0] or "unknown"
+        problem = (recorder.problem or BLACK_BOX.words).partition("\n")[0] or "unknown"
         return f"gputui: what held the GPU memory could not be kept: {problem.rstrip('.')}.\n"
     from shlex import quote
 
@@ -289,13 +285,6 @@ def _last_line(recorder: _Recorder, words: str, *, is_exit: bool) -> str:
     if not at:
         blackbox_file.append(path, {"type": "ended", "is_exit": is_exit, "error": words})
     return f"gputui: what held the GPU memory{at} was kept. To see it: gputui open {quote(path)}\n"
-
-
-def _words_of(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:2000].rstrip(": ")
-    except Exception:  # noqa: BLE001 (somebody else's __str__)
-        return type(error).__name__
 
 
 def _program() -> str:

@@ -17,6 +17,9 @@ from gputui.probe.look_stops import undisturbed
 from gputui.probe.looks import empty_look
 from gputui.probe.memory_history import memory_history
 from gputui.probe.meter import Meter
+from gputui.probe.originals import get_native_id
+from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_numbers import is_main_thread
 from gputui.probe.torch_reader import TorchReader, attempt, device_statistics, statistics_fields
 from gputui.probe.trace_columns import describe_traces
 
@@ -86,13 +89,13 @@ class Look:
         plan = Budget().plan("walk", blocks, MAP_MS, is_urgent=True)
         problems += plan.problems
         self._failure = describe(problems)
-        has_stopped = threading.get_ident() == threading.main_thread().ident or _is_in_backward(torch)
+        has_stopped = is_main_thread() or _is_in_backward(torch)
         has_traces = allocator.is_history_enabled(torch)
         # PyTorch has released by now what can be released, so nobody needs to know what cannot
         self._reader.read_map(torch, self._look, has_map=plan.has_map, may_walk=False, has_traces=has_traces)
         self._calls = memory_history.emptied.so_far(torch)
         ends_at = max(ends_at, perf_counter() + TENSORS_MS / 1000)
-        meter = Meter(ends_at - perf_counter())
+        meter = Meter(ends_at - perf_counter(), clock=perf_counter)
         arguments = torch, plan.method, self._look, meter
         self._reader.read(*arguments, may_walk=False, has_map=False, in_main_thread=has_stopped)
         self._reader.read_unnamed(torch, self._look, ends_at)
@@ -147,7 +150,7 @@ def _thread_name() -> str:
     if thread is not None:
         return str(thread.name)
     try:
-        with open(f"/proc/self/task/{threading.get_native_id()}/comm", "rb") as file:
+        with open(f"/proc/self/task/{get_native_id()}/comm", "rb") as file:
             return file.read().decode(errors="replace").strip()
     except OSError:
         return ""
@@ -159,7 +162,7 @@ def _stack(torch: ModuleType) -> list[dict[str, Any]]:
     while frame is not None and stacks.is_of_probe(frame):
         frame = frame.f_back
     if frame is None and _is_in_backward(torch):
-        tops = [top for top in sys._current_frames().values() if stacks.is_in_backward(top)]
+        tops = [top for top in current_frames().values() if stacks.is_in_backward(top)]
         frame = tops[0] if tops else None
     sites: list[dict[str, Any]] = []
     while frame is not None and len(sites) < FRAMES_AT_MOST:

@@ -9,6 +9,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from gputui.probe.boundary import BLACK_BOX
+
 ATTRIBUTE = "_invoke_excepthook"
 
 
@@ -37,10 +39,11 @@ class _AndThen:
     def __call__(self, *arguments: object) -> None:
         say = None
         try:
-            error = sys.exc_info()[1]
-            say = self._has_ended(error) if error is not None else None
-            error = None
+            say = BLACK_BOX.enter(self._say_for, sys.exc_info()[1])
         finally:
             self._invoke(*arguments)
         if say is not None:
-            say()
+            BLACK_BOX.enter(say)
+
+    def _say_for(self, error: BaseException | None) -> Callable[[], None] | None:
+        return None if error is None else self._has_ended(error)

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, compress, groupby, repeat
 from operator import itemgetter
-from time import sleep
 from typing import Any
 
 from gputui.probe.allocator import DEFAULT_POOL, RawMap, pools_of
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
 from gputui.probe.pools import PoolUse
 from gputui.protocol.trace_events import NOT_PYTHON
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import _socket
-from select import POLLOUT, poll
+from select import POLLOUT
 from time import monotonic
 from typing import Any
 
 from gputui.probe.descriptors import Descriptor
+from gputui.probe.probe_thread import poll
 from gputui.protocol import frames
 
 PATIENCE_S = 10.0

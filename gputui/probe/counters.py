@@ -43,8 +43,7 @@ class CounterReader:
         if not process.has_cuda(torch):
             self._call.settle(read(torch))  # there is no lock to wait for
             return
-        if_interrupted = {**_no_statistics(), "devices": self.newest}
-        self._call.begin(lambda: read(torch), BUSY_S, if_interrupted, in_backward_s=0.0)
+        self._call.begin(lambda: read(torch), BUSY_S, self._failed, in_backward_s=0.0)
 
     def finished(self) -> dict[str, Any] | None:
         """The counters as `read` returns them, once; None while the read is under way."""
@@ -52,6 +51,9 @@ class CounterReader:
         if statistics is not None:
             self.newest, self.newest_at, self.fetched_at = statistics["devices"], self._began_at, perf_counter()
         return statistics
+
+    def _failed(self, failure: str) -> dict[str, Any]:
+        return {**_no_statistics(), "devices": self.newest, "problems": [failure] if failure else []}
 
     def leave(self) -> None:
         """The last viewer has gone: forget what was read for it."""

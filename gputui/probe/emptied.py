@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, List, Optional, Tuple
 
+from gputui.probe.boundary import HISTORY
+
 _FUNCTIONS = ("_cuda_emptyCache", "_accelerator_emptyCache")
 """What the public functions call, by name in `torch._C`."""
 CALLS_AT_MOST = 10_000
@@ -51,13 +53,14 @@ class EmptyCacheCalls:
 
     def _noting(self, torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
         def empty_cache(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
-            try:
-                self._calls.append(requests_and_frees(torch))
-            except Exception:  # noqa: BLE001, S110 (in a forked child, say; the program's own call is what counts)
-                pass
+            if not HISTORY.is_off:
+                HISTORY.enter(self._note, torch)
             return original(*arguments, **keywords)
 
         return empty_cache
+
+    def _note(self, torch: ModuleType) -> None:
+        self._calls.append(requests_and_frees(torch))
 
 
 def places_within(traces: Sequence[Sequence[dict[str, Any]]], calls: Calls) -> list[list[int]] | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from json import dumps
-from time import sleep, thread_time
+from time import thread_time
 from typing import Any, NamedTuple
 
+from gputui.probe.originals import sleep
 from gputui.protocol import frames
 
 _ITEMS = 256

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
 import sys
-import threading
 from collections.abc import Callable
 from ctypes import Array, c_char, c_int, c_void_p, create_string_buffer, pythonapi
 from functools import lru_cache
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.probe_thread import FAULTS
 from gputui.probe.stacks import is_of_probe
+from gputui.probe.thread_numbers import is_main_thread
 
 ACTION_BYTES = 256
 """More than the kernel's settings for a signal take (`struct sigaction`), whose first word is the function it calls."""
@@ -88,7 +88,7 @@ _signals = _Signals()
 
 def without_handlers(function: Callable[[], None]) -> None:
     """Call `function`; in the main thread, handlers of signals that arrive meanwhile run when it is over."""
-    if threading.get_ident() != threading.main_thread().ident or _signals.held:
+    if not is_main_thread() or _signals.held:
         function()
         return
     handlers: dict[int, Any] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import FrameType, ModuleType, TracebackType
@@ -19,7 +18,9 @@ from gputui.probe import plain, stacks
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.frame_variables import CO_OPTIMIZED, variables
 from gputui.probe.meter import Meter
+from gputui.probe.originals import get_ident
 from gputui.probe.stacks import Namespace
+from gputui.probe.thread_numbers import is_main_thread
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue
 
@@ -223,7 +224,7 @@ def _of_traceback(traceback: TracebackType | None) -> Iterator[tuple[FrameType, 
 
 def _is_probe_thread(ident: int) -> bool:
     """Whether a thread is the probe's own: a look is taken there or in the main thread."""
-    return ident == threading.get_ident() != threading.main_thread().ident
+    return ident == get_ident() and not is_main_thread()
 
 
 def _is_exception(value: AnyObject) -> bool:

@@ -7,11 +7,11 @@ So this follows the ids of the nodes alone, in the probe's thread, after the loo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import sleep
 from typing import Any
 
 from gputui.probe.autograd import Inputs
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
 
 _NODES_IN_TURN = 2000
 

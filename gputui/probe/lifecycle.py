@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 import sys
@@ -11,19 +10,25 @@ from time import time
 
 from gputui import environment
 from gputui.probe import permission, sockets
+from gputui.probe.boundary import LIFE, PARTS, words_of
 from gputui.probe.descriptors import NotOursError
+from gputui.probe.originals import RLock, get_ident
 from gputui.probe.running import Running
+from gputui.probe.thread_numbers import note_first_thread, note_main_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_MARKS = 256
 MAX_LABEL = 200
-MAX_ERROR = 2000
 
 
 _running: Running | None = None
 _ended: Running | None = None  # the one before, whose thread may still close its sockets or be about to end
 _is_forked = False
 _is_hooked = False
-_fork_lock = _thread.RLock()
+_fork_lock = RLock()
 """Threads that fork at the same time pause the probe, and start it again, one after the other."""
 _forking: set[int] = set()
 """The threads that are between the hooks before and after a fork."""
@@ -34,6 +39,18 @@ _mark_numbers = count(1)
 
 def start() -> None:
     """Open the socket and wait for viewers, unless the probe runs already. Never raises: `status()` has the outcome."""
+    _enter(_start)
+
+
+def _enter(step: Callable[..., object], *arguments: object) -> None:
+    """Take a step; the probe is off where it fails."""
+    failures = LIFE.failures
+    LIFE.enter(step, *arguments)
+    if LIFE.failures > failures:
+        LIFE.enter(_give_up, f"off: {LIFE.words}")
+
+
+def _start() -> None:
     global _running, _is_forked, _reason  # noqa: PLW0603 (there is one probe in a process, as there is one PID)
     _is_forked = False
     if _running is not None and _running.is_ending:
@@ -44,6 +61,7 @@ def start() -> None:
     if refusal:
         _reason = f"off: {refusal}"
         return
+    note_first_thread()
     _hook()
     _arm_black_box()
     try:
@@ -62,20 +80,13 @@ def leave_when_alone(linger_s: float) -> None:
 
 def stop() -> None:
     """Disconnect viewers, close the socket and remove its file; harmless if no probe runs."""
-    _stop(None)
+    _enter(_stop, None)
 
 
 def _exit() -> None:
     """At the end of the interpreter, which has stored an uncaught exception by then."""
     error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # at a prompt it may be an old one
-    _stop("" if error is None else _words_of(error))
-
-
-def _words_of(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:MAX_ERROR].rstrip(": ")
-    except Exception:  # noqa: BLE001 (somebody else's __str__)
-        return type(error).__name__
+    _stop("" if error is None else words_of(error))
 
 
 def _stop(error: str | None) -> None:
@@ -94,15 +105,19 @@ def status() -> str:
 
 def mark(label: str) -> None:
     """Name this moment for viewers; in a forked child this also starts the child's own probe."""
+    _enter(_mark, str(label))
+
+
+def _mark(label: str) -> None:
     if _is_forked:
-        start()
+        _start()
     _note(label)
     if _running is not None and _running.server is not None:
         _running.waker.wake()
 
 
 def _note(label: str) -> None:
-    _marks.append((next(_mark_numbers), time(), str(label)[:MAX_LABEL]))
+    _marks.append((next(_mark_numbers), time(), label[:MAX_LABEL]))
     del _marks[:-MAX_MARKS]
 
 
@@ -129,7 +144,7 @@ def _hook() -> None:
     if not _is_hooked:
         _is_hooked = True
         os.register_at_fork(before=before_fork, after_in_parent=_after_fork, after_in_child=_close_in_child)
-        atexit.register(_exit)
+        atexit.register(_enter, _exit)
 
 
 def _arm_black_box() -> None:
@@ -142,9 +157,13 @@ def _arm_black_box() -> None:
 
 def before_fork() -> None:
     """Pause the probe, which goes on after the last fork under way; harmless if it is paused already."""
+    _enter(_pause)
+
+
+def _pause() -> None:
     global _ended
     with _fork_lock:
-        _forking.add(_thread.get_ident())
+        _forking.add(get_ident())
         ended, _ended = _ended, None
         if ended is not None:
             ended.pause()  # otherwise the child would get a copy of a socket that its viewer waits to see closed
@@ -159,8 +178,12 @@ def before_fork() -> None:
 
 
 def _after_fork() -> None:
+    _enter(_go_on)
+
+
+def _go_on() -> None:
     with _fork_lock:
-        _forking.discard(_thread.get_ident())
+        _forking.discard(get_ident())
         if _running is not None and not _forking:
             try:
                 _running.serve_again()
@@ -170,8 +193,15 @@ def _after_fork() -> None:
 
 def _close_in_child() -> None:
     """In a forked child: close the copies of the parent's sockets; the parent alone goes on serving its viewers."""
+    _enter(_close)
+
+
+def _close() -> None:
     global _running, _is_forked, _reason, _fork_lock  # noqa: PLW0603
-    _fork_lock = _thread.RLock()  # another thread of the parent may have had it
+    _fork_lock = RLock()  # another thread of the parent may have had it
+    note_main_thread()
+    for part in PARTS:
+        part.reset()
     _forking.clear()
     held_signals = sys.modules.get("gputui.probe.held_signals")
     if held_signals is not None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from time import perf_counter, sleep, thread_time
+from functools import partial
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.budget import NOTHING_LEFT_OUT
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
+from gputui.probe.thread_frames import current_frames
 
 if TYPE_CHECKING:
     from gputui.probe.requests import LookRequest
@@ -35,7 +38,7 @@ class LookUnderWay:
         self.stops = 0
         self.climbs = 0
         """How many stops of this look have gone up from tensors without a name."""
-        self.longest_ms = self.stopped_ms = self.cpu_ms = 0.0
+        self.longest_ms = self.cpu_ms = 0.0
         self.before_map: dict[str, Any] | None = None
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""
         self.is_brief_next = False
@@ -45,7 +48,6 @@ class LookUnderWay:
         """Account for one stop."""
         self.stops += 1
         self.longest_ms = max(self.longest_ms, cost["pause_ms"])
-        self.stopped_ms += cost["pause_ms"]
         self.cpu_ms += cost["probe_cpu_ms"]
 
     @property
@@ -112,7 +114,8 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     one that waits for its turn already: with `in_turn` those have their turn first.
     """
     began, began_cpu = perf_counter(), thread_time()
-    was_collecting, switch_interval_s = gc.isenabled(), sys.getswitchinterval()
+    switch_interval_s = sys.getswitchinterval()
+    put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
     try:
         sys.setswitchinterval(2 * pause_ms / 1000)
         if in_turn:
@@ -121,14 +124,19 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
         gc.disable()
         _without_handlers(read)
     finally:
-        try:  # a signal handler of the program may raise an exception after each call
-            sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+        try:  # an exception may end this at any place: a signal handler of the program can raise one after each call
+            put_back()
         finally:
-            if was_collecting:
-                gc.enable()
+            put_back()
     cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
     _let_others_run()
     return cost
+
+
+def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
+    sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+    if is_collecting:
+        gc.enable()
 
 
 def _without_handlers(read: Callable[[], None]) -> None:
@@ -147,5 +155,5 @@ def _let_others_run() -> None:
     They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
     releases the interpreter once, which wakes one of them.
     """
-    for _ in range(min(len(sys._current_frames()), THREADS_AT_MOST)):
+    for _ in range(min(len(current_frames()), THREADS_AT_MOST)):
         sleep(0)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter, sleep, thread_time, time
+from time import thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gputui.probe import process
+from gputui.probe import boundary, process
 from gputui.probe.budget import RECORDS, RESERVE, Budget, Plan, on_request
 from gputui.probe.look_stops import LookUnderWay, is_complete, let_map_go, undisturbed
 from gputui.probe.mainthread_call import MainThread, MainThreadCall
 from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
+from gputui.probe.originals import sleep
+from gputui.probe.pace import Pace
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
     from gputui.probe.requests import LookRequest
     from gputui.probe.torch_reader import TorchReader
 
-SHARE_OF_TIME = 0.009
-"""How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
-EAGER_S, EAGER_SHARE = 1.5, 0.5
-"""When somebody has attached, looks may take so many seconds, and half of the program's time meanwhile: 3 s in all."""
 UNCUT_MS = 100.0
+"""How long one call may stop the program that cannot be cut."""
 CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
-MIN_INTERVAL_S = 1.0
-"""The shortest time between two automatic looks."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
@@ -45,12 +42,7 @@ class LookRunner:
         self._reader: TorchReader | None = None
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
-        self._stopped_s = 0.0
-        self._eager_left_s = EAGER_S
-        """How much time looks may still take beyond their usual share: somebody has just attached, and waits."""
-        """How long the last look has stopped the program, all its stops together."""
-        self.next_automatic_at = 0.0
-        """When (`perf_counter`) the next automatic look may be taken."""
+        self._pace = Pace()
 
     @property
     def is_under_way(self) -> bool:
@@ -100,7 +92,7 @@ class LookRunner:
     def leave(self) -> None:
         """The last viewer has gone: drop the look under way."""
         self._call.leave()
-        self._eager_left_s, self.next_automatic_at = EAGER_S, 0.0
+        self._pace = Pace()
         self._taking = None
         if self._reader is not None:
             self._reader.forget()
@@ -110,26 +102,27 @@ class LookRunner:
         torch = self._torch_with_reader()
         return RECORDS if torch is not None and _program_records(torch) else ""
 
+    @property
+    def is_automatic_due(self) -> bool:
+        """Whether the pace of automatic looks allows one now."""
+        return self._pace.is_due
+
     def account(self, cost_s: float) -> None:
-        """Put off the next automatic look, so that what this one cost stays within its share of time."""
-        is_eager = self._eager_left_s > 0
-        self._eager_left_s -= cost_s
-        share, least_s = (EAGER_SHARE, 0.0) if is_eager else (SHARE_OF_TIME, MIN_INTERVAL_S)
-        if not self._may_find_more:
-            self._eager_left_s, least_s = 0.0, MIN_INTERVAL_S
-        self.next_automatic_at = perf_counter() + max(least_s, cost_s / share)
+        """Note what an automatic look has cost."""
+        self._pace.account(cost_s, goes_on=self._may_find_more)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.target.Statistics`: counters, what automatic looks are now, and who records history."""
+        problems = list(dict.fromkeys([*boundary.problems(), *statistics["problems"]]))
         torch = self._torch_with_reader()
         if torch is None:
-            return statistics
+            return {**statistics, "problems": problems}
         from gputui.probe.memory_history import memory_history
 
         why_not = self.why_not_automatic()
         return {
             **statistics,
-            "problems": [*([on_request(why_not)] if why_not else []), *statistics["problems"]],
+            "problems": [*([on_request(why_not)] if why_not else []), *problems],
             "automatic": None if why_not else "walk",
             "history": memory_history.recorder(torch),
         }
@@ -156,13 +149,11 @@ class LookRunner:
         return torch
 
     def _begin_stop(self, taking: LookUnderWay) -> None:
-        interrupted = empty_look([_INTERRUPTED])
         take = partial(self._take, taking, in_main_thread=True)
-        self._call.begin(take, taking.request.wait_s, interrupted, in_backward_s=IN_BACKWARD_S)
+        self._call.begin(take, taking.request.wait_s, _failed, in_backward_s=IN_BACKWARD_S)
 
     def _completed(self, taking: LookUnderWay, last: dict[str, Any]) -> dict[str, Any]:
         look = taking.whole(last)
-        self._stopped_s = taking.stopped_ms / 1000
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
         is_done = is_complete(look) and not self._may_find_more
@@ -194,8 +185,7 @@ class LookRunner:
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
-        limit_s = taking.request.pause_ms * (1 - RESERVE) / 1000  # the map is taken first, in the same time
-        meter = Meter(limit_s, clock=thread_time)  # on a busy machine a look is as thorough as on any other
+        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)
@@ -223,7 +213,7 @@ class LookRunner:
 
     def _may_climb(self, taking: LookUnderWay) -> bool:
         """Whether this stop goes up from tensors without a name: before the others of an automatic look."""
-        climbs = CLIMBS_AT_ONCE if self._eager_left_s > 0 else 1
+        climbs = CLIMBS_AT_ONCE if self._pace.is_eager else 1
         if taking.request.is_urgent or taking.climbs >= climbs or taking.stops or self._reader is None:
             return False
         return self._reader.may_climb(taking.request.uncut_ms)
@@ -253,6 +243,10 @@ def _program_records(torch: ModuleType) -> bool:
     from gputui.probe.memory_history import memory_history
 
     return memory_history.recorder(torch) == "program"
+
+
+def _failed(failure: str) -> dict[str, Any]:
+    return empty_look([failure or _INTERRUPTED])
 
 
 def _blocks(statistics: list[dict[str, Any]]) -> int:

@@ -7,17 +7,20 @@ raises meanwhile (Ctrl-C, a time limit) then reaches the program as it would hav
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
 import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType
 from typing import Any
 
-from gputui.probe import plain
+from gputui.probe.boundary import MAIN_THREAD
+from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
+FRAMES = 100
+"""How many a look needs, and some more: a look in a program that is deep in recursion."""
 _alive: list[PendingCall] = []
 """Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
@@ -53,7 +56,7 @@ class PendingCall:
 
         Told from the stack, because a profiler may still run at the end of `__bool__`, after its last statement.
         """
-        return not self._is_queued and not any(map(_is_inside, sys._current_frames().values()))
+        return not self._is_queued and not any(map(_is_inside, current_frames().values()))
 
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
@@ -77,11 +80,16 @@ class PendingCall:
         return not has_begun
 
     def __bool__(self) -> bool:
+        MAIN_THREAD.enter(self._run)
+        return False
+
+    def _run(self) -> None:
         self._is_queued = False
         function, self._function = self._function, None
+        note_main_thread()
         if function is not None and self._pid == os.getpid():
+            _need_room(FRAMES)
             function()
-        return False
 
     def _add(self) -> bool:
         add, is_true = _functions()
@@ -90,6 +98,12 @@ class PendingCall:
         if sys.version_info < (3, 9) and _is_closed():
             return False
         return bool(add(is_true, id(self._untraced)) == 0)
+
+
+def _need_room(frames: int) -> None:
+    """Raise RecursionError unless so many more functions can call each other: a look must not fail half-way."""
+    if frames:
+        _need_room(frames - 1)
 
 
 def _is_inside(frame: FrameType | None) -> bool:
@@ -134,31 +148,3 @@ def keep_from_compiling(function: FunctionType, *, is_early: bool = False) -> No
         eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
     elif hasattr(eval_frame, "skip_code"):
         eval_frame.skip_code(function.__code__)
-
-
-def is_of_the_program(error: BaseException) -> bool:
-    """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
-    if not isinstance(error, Exception):
-        return True
-    handlers = [code for number in _signal.valid_signals() if (code := _code_of(_signal.getsignal(number))) is not None]
-    traceback = _traceback_of(error)
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if any(code is handler for handler in handlers):
-            return True
-        traceback = traceback.tb_next
-    return False
-
-
-def _code_of(handler: object) -> CodeType | None:
-    """The code that a signal handler runs, read past what its type says; None if it is not Python's."""
-    if type(handler) is MethodType:
-        return _code_of(handler.__func__)
-    if type(handler) is FunctionType:
-        return handler.__code__
-    namespaces = map(plain.namespace_of, plain.mro_of(type(handler)))
-    own = next((namespace["__call__"] for namespace in namespaces if "__call__" in namespace), None)
-    return own.__code__ if type(own) is FunctionType else None
-
-
-_traceback_of = BaseException.__dict__["__traceback__"].__get__

@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Callable, Generic, TypeVar, cast
 
 from gputui.probe import mainthread
+from gputui.probe.boundary import MAIN_THREAD
 from gputui.probe.mainthread_state import (
     ABSENT_AFTER_S,
     BUSY_S,
@@ -23,8 +24,8 @@ from gputui.probe.mainthread_state import (
     is_waiting,
     may_want_to_run,
     place,
-    processor_s,
 )
+from gputui.probe.thread_numbers import main_processor_s
 
 Result = TypeVar("Result")
 Entry = Callable[[], None]
@@ -70,7 +71,12 @@ class MainThread:
     @property
     def is_free(self) -> bool:
         """Whether the program has run for as long as the last call stopped it."""
-        return not self._is_running and self._let_run_s >= self._stopped_s and self._has_had_its_turn
+        return not self._is_inside and self._let_run_s >= self._stopped_s and self._has_had_its_turn
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether the main thread is in an entry; one that has failed may not have said that it is over."""
+        return self._is_running and not self._pending.is_left
 
     @property
     def _has_had_its_turn(self) -> bool:
@@ -81,7 +87,7 @@ class MainThread:
         """
         if self._let_run_s >= PATIENCE * self._stopped_s:
             return True
-        return processor_s() - self._processor_s >= self._stopped_processor_s or not may_want_to_run()
+        return main_processor_s() - self._processor_s >= self._stopped_processor_s or not may_want_to_run()
 
     @property
     def absent_for_s(self) -> float:
@@ -92,7 +98,7 @@ class MainThread:
     def check_at(self) -> float:
         """When (`perf_counter`) there may be something to do, unless the wake function is called first."""
         now = perf_counter()
-        if self._is_running:
+        if self._is_inside:
             return now + _LONGEST_CHECK_S
         if self._pending.is_queued:
             return max(self._queued_at, now if self.absent_for_s > ABSENT_AFTER_S else 0.0) + ABSENT_AFTER_S
@@ -124,7 +130,7 @@ class MainThread:
         A signal handler can raise one before the first statement of `entry`, which then knows nothing of it.
         """
         is_waiting = entry in self._line or (entry is self._current and self._pending.has_function)
-        return not is_waiting and not self._is_running and self._pending.is_left
+        return not is_waiting and not self._is_inside and self._pending.is_left
 
     def advance(self) -> None:
         """Hand the next entry to the interpreter if it is time for that."""
@@ -158,14 +164,14 @@ class MainThread:
 
     def run_here(self, function: Callable[[], Result]) -> Result:
         """Run `function` in this thread; the program's other threads are stopped as by a call in the main thread."""
-        began, processor_began_s = perf_counter(), processor_s()
+        began, processor_began_s = perf_counter(), main_processor_s()
         try:
             return function()
         finally:
             self._note_stop(began, processor_began_s)
 
     def _run(self, entry: Entry) -> None:
-        began, processor_began_s = perf_counter(), processor_s()
+        began, processor_began_s = perf_counter(), main_processor_s()
         self._is_running, self._current = True, None
         self._lost = 0  # the interpreter empties its queue at once: those before this entry are gone
         try:
@@ -180,7 +186,7 @@ class MainThread:
     def _note_stop(self, began: float, processor_began_s: float) -> None:
         self._stopped_until = now = perf_counter()
         self._stopped_s, self._let_run_s = now - began, 0.0
-        self._processor_s = processor_s()
+        self._processor_s = main_processor_s()
         self._stopped_processor_s = self._processor_s - processor_began_s
 
 
@@ -192,7 +198,10 @@ class MainThreadCall(Generic[Result]):
         self._result: Result | None = None
         self._entry: Entry | None = None
         """What the main thread runs for the call under way."""
-        self._if_interrupted: Result | None = None
+        self._without: Callable[[str], Result] | None = None
+        """Makes a result without the call, given why it failed."""
+        self._failures = 0
+        """How many calls had failed before this one."""
         self._number = 0
         """Of the call under way: what an earlier, abandoned call still returns is dropped."""
         self._asked_at = 0.0
@@ -216,11 +225,13 @@ class MainThreadCall(Generic[Result]):
         self,
         function: Callable[[], Result],
         wait_s: float,
-        if_interrupted: Result,
+        without: Callable[[str], Result],
         *,
         in_backward_s: float | None = None,
     ) -> None:
-        """Have `function` run soon; the result is `if_interrupted` if a signal handler of the program interrupts it.
+        """Have `function` run soon; the result is `without(failure)` if it fails, or calls are switched off.
+
+        `failure` is a sentence, "" if a signal handler of the program has interrupted it.
 
         It is given up after `wait_s`. If the probe's own thread can do the work too, it does so as soon as the main
         thread is absent and waits for input, or after `BUSY_S`. `in_backward_s` is how long it then waits for the end
@@ -231,8 +242,11 @@ class MainThreadCall(Generic[Result]):
         self._check_at = self._asked_at  # at once, as the main thread may be absent already
 
         self._number += 1
-        self._if_interrupted = if_interrupted
-        self._entry = partial(self._run, function, if_interrupted, self._number)
+        if MAIN_THREAD.is_off:
+            self.settle(without(MAIN_THREAD.problem))
+            return
+        self._without, self._failures = without, MAIN_THREAD.failures
+        self._entry = partial(self._run, function, self._number)
         mainthread.keep_from_compiling(cast("FunctionType", mainthread.PendingCall.__bool__))
         self._main_thread.enter(self._entry)
 
@@ -246,7 +260,7 @@ class MainThreadCall(Generic[Result]):
             return None
         self._main_thread.advance()
         if self._result is None and self._entry is not None and self._main_thread.has_ended(self._entry):
-            self._result = self._result or self._if_interrupted
+            self._result = self._result or self._failed()
         if self._result is None and self._is_time_for_another() and self._withdraw():
             self._result = self._main_thread.run_here(instead)
         self._check_at = self._main_thread.check_at
@@ -260,13 +274,14 @@ class MainThreadCall(Generic[Result]):
         self._withdraw()
         self._result = self._entry = None
 
-    def _run(self, function: Callable[[], Result], if_interrupted: Result, number: int) -> None:
-        result = if_interrupted
-        try:
-            result = function()
-        finally:
-            if number == self._number and self._entry is not None:
-                self._result = result
+    def _run(self, function: Callable[[], Result], number: int) -> None:
+        result = function()
+        if number == self._number and self._entry is not None:
+            self._result = result
+
+    def _failed(self) -> Result:
+        assert self._without is not None
+        return self._without(MAIN_THREAD.problem if MAIN_THREAD.failures > self._failures else "")
 
     def _withdraw(self) -> bool:
         return self._entry is not None and self._main_thread.withdraw(self._entry)

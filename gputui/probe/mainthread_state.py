@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from time import clock_gettime, pthread_getcpuclockid
 
 from gputui.probe import process
+from gputui.probe.thread_numbers import main_native_id
 
 _WAITING_CALLS = {
     "x86_64": "0 23 34 43 45 47 61 128 130 232 247 270 281 288 441",
@@ -54,13 +53,6 @@ def may_want_to_run() -> bool:
     return call in ("", "running", _LOCK_CALLS.get(os.uname().machine))
 
 
-def processor_s() -> float:
-    """The processor time of the main thread so far."""
-    threading = sys.modules.get("threading")
-    ident = None if threading is None else threading.main_thread().ident
-    return 0.0 if ident is None else clock_gettime(pthread_getcpuclockid(ident))
-
-
 class Watch:
     """Tells whether the main thread has moved since the watch was made."""
 
@@ -85,10 +77,7 @@ def place() -> tuple[int, int] | None:
 
 def _task() -> str:
     """The folder of the main thread in /proc."""
-    threading = sys.modules.get("threading")
-    native_id = None if threading is None else threading.main_thread().native_id
-    folder = f"/proc/self/task/{native_id}"  # in a forked process, Python before 3.13 keeps the parent's number
-    return folder if os.path.exists(folder) else f"/proc/self/task/{os.getpid()}"
+    return f"/proc/self/task/{main_native_id()}"
 
 
 def _is_asleep(task: str) -> bool:

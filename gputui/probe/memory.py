@@ -175,7 +175,7 @@ class Memory:
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory: what is named stays so when time is short."""
         held: Counter[tuple[str, str]] = Counter()
-        for storage in beside_batches(inventory["storages"], inventory["batches"]):
+        for storage in beside_batches(inventory["storages"], inventory["batches"]) if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
                 held[_container_of(storage["owner"])] += storage["size_bytes"]
         for collection in collections:

@@ -17,6 +17,7 @@ from typing import Any
 
 from gputui import environment
 from gputui.probe import allocator, process
+from gputui.probe.boundary import HISTORY
 from gputui.probe.emptied import EmptyCacheCalls
 
 _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
@@ -164,7 +165,8 @@ class MemoryHistory:
         """A wrapper of `original` for the program to call, which first switches off history that we switched on."""
 
         def record(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
-            self.switch_off_if_ours()
+            if not HISTORY.is_off:
+                HISTORY.enter(self.switch_off_if_ours)
             return original(*arguments, **keywords)
 
         return record

@@ -6,6 +6,7 @@ import os
 import sys
 
 from gputui import environment
+from gputui.probe import originals
 
 
 def refusal() -> str:
@@ -16,7 +17,7 @@ def refusal() -> str:
         return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
     if _is_subinterpreter():
         return "this is a subinterpreter: the main interpreter's probe serves the process"
-    return ""
+    return originals.refusal()
 
 
 def _is_subinterpreter() -> bool:

@@ -1,14 +1,17 @@
-"""The probe's thread: waking it from another thread, and keeping it out of the program's signals."""
+"""The probe's thread: how it waits, waking it from another thread, and keeping it out of the program's signals."""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums and costs 3 ms
 import _socket  # `socket` costs 7 ms
 import os
-import sys
-from time import sleep
+import select
 
 from gputui.probe.descriptors import Descriptor
+from gputui.probe.originals import original, sleep
+from gputui.probe.thread_frames import current_frames
+
+poll = original(select, "poll")
 
 FAULTS = frozenset({_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP})
 
@@ -79,6 +82,6 @@ def wait_until_gone(ident: int | None, native_id: int | None) -> None:
     program; as a chroot may have no /proc either, the interpreter is asked as well.
     """
     for _ in range(1000):
-        if ident not in sys._current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):
+        if ident not in current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):
             return
         sleep(0.0001)

@@ -7,6 +7,8 @@ import sys
 from types import FrameType, ModuleType
 
 from gputui.probe import plain
+from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_numbers import main_ident
 from gputui.protocol.libraries import LIBRARIES
 
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -55,9 +57,9 @@ def main_thread_location() -> str:
 
 
 def main_thread_frame() -> FrameType | None:
-    """The innermost Python frame of the main thread; None before the program has imported `threading`."""
-    threading = sys.modules.get("threading")
-    return None if threading is None else sys._current_frames().get(threading.main_thread().ident)
+    """The innermost Python frame of the main thread; None where its number is not known yet."""
+    ident = main_ident()
+    return None if ident is None else current_frames().get(ident)
 
 
 def _devices(torch: ModuleType | None) -> list[dict[str, object]]:

@@ -7,14 +7,16 @@ finds only its own.
 
 from __future__ import annotations
 
-import _thread
 import os
 from errno import EBADF
-from select import POLLIN, poll
+from select import POLLIN
 from time import monotonic
 
 from gputui.probe import probe_thread, sockets
+from gputui.probe.boundary import OWN_THREAD, words_of
 from gputui.probe.descriptors import NotOursError, forget_cached_folders
+from gputui.probe.originals import allocate_lock, get_ident, get_native_id, start_new_thread
+from gputui.probe.probe_thread import poll
 from gputui.protocol import places
 
 TYPE_CHECKING = False  # `typing` costs more to import than all of this
@@ -57,7 +59,7 @@ class Running:
         self._newest_stop = self._own_stop = probe_thread.Stop()  # of the newest thread, and of the one that serves
         self._thread_id: int | None = None
         self._thread_ident: int | None = None
-        self._finished = _thread.allocate_lock()
+        self._finished = allocate_lock()
 
     def serve(self) -> None:
         """Start the thread; raises RuntimeError if the system or the interpreter allows no more threads."""
@@ -65,7 +67,7 @@ class Running:
         self.is_paused = False
         is_first = self._finished.acquire(blocking=False)  # each thread holds this lock for as long as it runs
         try:
-            _thread.start_new_thread(self._serve, (self._newest_stop, is_first))
+            start_new_thread(OWN_THREAD.enter, (self._serve, self._newest_stop, is_first))
         except RuntimeError:
             if is_first:
                 self._finished.release()
@@ -96,7 +98,7 @@ class Running:
         has_ended = self._finished.acquire(timeout=_STOP_WITHIN_S)
         if has_ended:
             self._finished.release()
-        return has_ended
+        return bool(has_ended)
 
     def check(self) -> None:
         """Raise NotOursError if the program has closed our descriptors."""
@@ -114,31 +116,40 @@ class Running:
         if not is_first:
             self._finished.acquire()
         try:
-            self._thread_id, self._thread_ident = _thread.get_native_id(), _thread.get_ident()
+            self._thread_id, self._thread_ident = get_native_id(), get_ident()
             probe_thread.leave_signals_to_the_program()
             self._own_stop = stop
-            self._serve_once(stop)  # even if asked to stop: a program may fork again before a new thread runs
+            self._serve_round(stop)  # even if asked to stop: a program may fork again before a new thread runs
             while not stop.is_asked:
-                self._serve_once(stop)
+                self._serve_round(stop)
             if self.is_ending:
                 self._leave("ended by a viewer")
         except _LeftAlone:
             self._leave("ended: nobody was attached")
-        except Exception as error:  # noqa: BLE001 (an error of the probe must not disturb somebody's training job)
-            self._on_end(self, f"off: {self._cause(error)}")
+        except NotOursError as error:
+            forget_cached_folders()
+            self._on_end(self, f"off: {error}")
+        except BaseException as error:  # noqa: BLE001 (no signal handler of the program runs in this thread)
+            self._on_end(self, f"off: {words_of(error)}")
         finally:
             self._finished.release()
 
-    def _cause(self, error: Exception) -> str:
-        """Why this thread ends: closed descriptors, if they are closed, else the error itself."""
+    def _serve_round(self, stop: probe_thread.Stop) -> None:
+        """The first error of its kind ends the connections of viewers, the second one ends this thread, too."""
         try:
+            self._serve_once(stop)
+        except (_LeftAlone, NotOursError):
+            raise
+        except Exception as error:
             self.check()
-        except NotOursError as closed:
-            forget_cached_folders()
-            return str(closed)
-        if isinstance(error, OSError) and error.errno == EBADF:  # the descriptor of a viewer's socket
-            return str(NotOursError())
-        return f"{type(error).__name__}: {error}"
+            if isinstance(error, OSError) and error.errno == EBADF:  # the descriptor of a viewer's socket
+                raise NotOursError from error
+            OWN_THREAD.note(error)
+            server, self.server = self.server, None
+            if server is not None:
+                server.fail(OWN_THREAD.problem)
+            if OWN_THREAD.is_off:
+                raise
 
     def _serve_once(self, stop: probe_thread.Stop) -> None:
         if not (self.server is not None and self.server.is_busy) and not self._wait_for_a_viewer(stop):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from select import POLLIN, POLLOUT, poll
+from select import POLLIN, POLLOUT
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -16,7 +16,7 @@ from gputui.probe.known_texts import KnownTexts
 from gputui.probe.look_frames import action_result_frame, look_frame, step_frame
 from gputui.probe.looks import LookRunner
 from gputui.probe.mainthread_call import MainThread
-from gputui.probe.probe_thread import Stop, Waker
+from gputui.probe.probe_thread import Stop, Waker, poll
 from gputui.probe.requests import ActionRequest, LookRequest, Request, RequestError, is_answered, read_request
 from gputui.probe.step import StepRecorder
 from gputui.probe.untraced import leave_thread_untraced
@@ -104,6 +104,18 @@ class Server:
 
         for viewer in list(self._viewers):
             self._attempt(viewer, say)
+
+    def fail(self, reason: str) -> None:
+        """Disconnect every viewer, which gets the reason as far as it reads it within `_WAIT_AT_EXIT_S`."""
+        deadline = monotonic() + _WAIT_AT_EXIT_S
+
+        def say(viewer: Viewer) -> None:
+            self._refuse(viewer, reason)
+            viewer.connection.flush_until(deadline)
+
+        for viewer in list(self._viewers):
+            self._attempt(viewer, say)
+        self.close()
 
     def close(self) -> None:
         """Disconnect every viewer."""
@@ -244,7 +256,7 @@ class Server:
     def _is_time(self, viewer: Viewer, request: LookRequest) -> bool:
         if request.is_urgent:
             return True
-        if perf_counter() < self._look_runner.next_automatic_at or viewer.connection.has_unsent:
+        if not self._look_runner.is_automatic_due or viewer.connection.has_unsent:
             return False
         if perf_counter() > self._counters.fetched_at + _LONGEST_WAIT_S:
             self._counters.begin()  # they say whether memory has changed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, repeat
 from opcode import opmap
@@ -21,6 +20,8 @@ from weakref import ref
 
 from gputui.probe import plain
 from gputui.probe.frame_variables import CO_OPTIMIZED, variables_of
+from gputui.probe.originals import get_ident
+from gputui.probe.thread_frames import current_frames
 
 CO_VARARGS = 0x4
 PROBE = "gputui.probe"
@@ -122,8 +123,8 @@ def _may_hold_data(namespace: Mapping[str, Any]) -> bool:
 
 def another_thread_is_in_backward() -> bool:
     """Whether another thread waits for PyTorch's backward pass, which changes the graph meanwhile."""
-    me = threading.get_ident()
-    return any(is_in_backward(top) for thread, top in sys._current_frames().items() if thread != me)
+    me = get_ident()
+    return any(is_in_backward(top) for thread, top in current_frames().items() if thread != me)
 
 
 def is_in_backward(top: FrameType) -> bool:
@@ -141,8 +142,8 @@ def another_thread_sets_attribute() -> bool:
     PyTorch releases the interpreter's lock while it frees the gradient that `p.grad = None` drops, and `p.grad` still
     leads to it then: to read it would end the program by SIGSEGV.
     """
-    me = threading.get_ident()
-    return any(_sets_attribute(top) for thread, top in sys._current_frames().items() if thread != me)
+    me = get_ident()
+    return any(_sets_attribute(top) for thread, top in current_frames().items() if thread != me)
 
 
 def _sets_attribute(frame: FrameType) -> bool:
@@ -179,11 +180,11 @@ def _outermost_first() -> list[FrameType]:
 
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
-    tops: dict[int, FrameType | None] = dict(sys._current_frames())
+    tops: dict[int, FrameType | None] = dict(current_frames())
     caller: FrameType | None = sys._getframe(1)
     while caller is not None and is_of_probe(caller):
         caller = caller.f_back
-    tops[threading.get_ident()] = caller
+    tops[get_ident()] = caller
     stacks = [list(_upwards(top)) for top in tops.values()]
     return [frame for stack in stacks for frame in reversed(stack) if not is_of_probe(frame)]
 

@@ -12,8 +12,9 @@ from time import perf_counter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gputui.probe import mainthread, process
+from gputui.probe import process
 from gputui.probe.actions import RECORD_STEP, counters, forbidden, nothing_done
+from gputui.probe.boundary import is_of_the_program
 from gputui.probe.emptied import places_within
 from gputui.probe.look_stops import undisturbed
 from gputui.probe.looks import empty_look
@@ -113,7 +114,7 @@ class StepRecorder:
 
     def _ask(self) -> None:
         assert self._step is not None
-        self._call.begin(self._step.advance, self._wait_s, nothing_done(RECORD_STEP, _INTERRUPTED))
+        self._call.begin(self._step.advance, self._wait_s, _failed)
 
 
 class _Recording:
@@ -139,7 +140,7 @@ class _Recording:
         try:
             return self._advance()
         except Exception as error:  # an error of the recording must not end somebody's training job
-            if mainthread.is_of_the_program(error):
+            if is_of_the_program(error):
                 raise
             return nothing_done(RECORD_STEP, f"It failed: {type(error).__name__}: {error}"[:1000])
         finally:
@@ -258,6 +259,10 @@ class _Recording:
             f"The program's main thread did not come back to Python within {wait_s:g} s"
             f"{f' (it is at {location})' if location else ''}: no step was recorded."
         )
+
+
+def _failed(failure: str) -> dict[str, Any]:
+    return nothing_done(RECORD_STEP, failure or _INTERRUPTED)
 
 
 def _take(torch: ModuleType, look: dict[str, Any], began: float) -> None:

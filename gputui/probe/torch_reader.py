@@ -19,12 +19,12 @@ from gputui.probe import (  # held_signals: see look_stops
     held_signals,  # noqa: F401
     inventory,
     lines,
-    mainthread,
     process,
     stacks,
 )
 from gputui.probe.autograd import Inputs, can_read_saved
 from gputui.probe.batches import beside_batches
+from gputui.probe.boundary import is_of_the_program
 from gputui.probe.climbing import Climbing
 from gputui.probe.containers import add_graphs
 from gputui.probe.kept import assign_keepers
@@ -149,7 +149,7 @@ class TorchReader:
             if is_done:
                 self._memory, is_thorough = self._memory.begun_again(share), True
             last_share = share
-            arguments = torch, "walk", Meter(left_s), self._memory
+            arguments = torch, "walk", Meter(left_s, clock=perf_counter), self._memory
             again = attempt("More tensors", look["problems"], inventory.take_inventory, *arguments)
             if again is None:
                 return
@@ -253,7 +253,7 @@ def attempt(what: str, problems: list[str], function: Callable[..., Any], *argum
     try:
         return function(*arguments)
     except Exception as error:  # an error of PyTorch's internals must not end somebody's training job
-        if mainthread.is_of_the_program(error):
+        if is_of_the_program(error):
             raise
         problems.append(f"{what} could not be read: {type(error).__name__}: {error}"[:1000])
         return None

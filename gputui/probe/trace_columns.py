@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from time import sleep
 from typing import Any
 
 from gputui.probe.encoding import PAUSE_S
+from gputui.probe.originals import sleep
 from gputui.protocol.trace_events import ACTIONS
 
 MAX_STACKS = 5_000

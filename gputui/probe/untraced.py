@@ -7,7 +7,6 @@ of C alone; `sys.call_tracing`, also in C, puts it back as it was, even if an ex
 
 from __future__ import annotations
 
-import _thread
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -15,11 +14,13 @@ from itertools import repeat
 from operator import methodcaller
 from typing import Any
 
+from gputui.probe.originals import ThreadLocal
+
 TRACING_OFFSET_3_10 = 44
 """Where `tracing` lies in the `PyThreadState` of CPython 3.10, which has no function that changes it."""
 
 _call = methodcaller("__call__")
-_own = _thread._local()  # `threading` must not be imported before the program does
+_own = ThreadLocal()  # `threading` must not be imported before the program does
 
 
 class UntracedCall:

@@ -36,8 +36,11 @@ def fault_of_folder(folder: str, uid: int, shown_as: str | None = None) -> str |
 
     `shown_as` is what the sentence calls the folder, by default its path.
     """
-    name = folder if shown_as is None else shown_as
-    status = os.lstat(folder)
+    return fault_of(os.lstat(folder), uid, folder if shown_as is None else shown_as)
+
+
+def fault_of(status: os.stat_result, uid: int, name: str) -> str | None:
+    """The same of what a folder's status says; the sentence calls it `name`."""
     if not stat.S_ISDIR(status.st_mode):
         return f"{name} is not a folder"
     if status.st_uid != uid:
@@ -81,12 +84,17 @@ def is_dead(path: str) -> bool:
             return False
     except OSError:
         return False  # gone
+    return is_unheard(path, os.path.basename(path))
+
+
+def is_unheard(path: str, name: str) -> bool:
+    """The same of what is known to be a socket, which was bound under a name."""
     attempt = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         attempt.setblocking(False)
         attempt.connect(path)
     except ConnectionRefusedError:
-        return not is_bound(os.path.basename(path))
+        return not is_bound(name)
     except OSError:
         return False  # gone, its backlog is full, or we may not connect
     finally:

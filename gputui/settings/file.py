@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from gputui.environment import CONFIG
 from gputui.errors import UsageError
+from gputui.regular_files import small_content
 
+_MOST_BYTES = 1 << 20
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
 
@@ -46,8 +48,7 @@ def entries(path: str, *, is_named: bool) -> list[Entry]:
     Raises `UsageError` for a file that cannot be read or is not TOML.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = small_content(path, _MOST_BYTES).decode()
     except FileNotFoundError:
         if not is_named:
             return []

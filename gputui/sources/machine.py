@@ -13,16 +13,21 @@ from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.probe.presence import ProbePresence
 from gputui.sources.processes import ProcessSource
+from gputui.sources.procfs import user_name
 from gputui.sources.signals import send_signal
 
 PATIENCE_S = 0.7
 """Seconds a look waits for the driver before it uses the last figures; at shorter intervals, one interval."""
+
+NAMES_WITHIN_S = 0.05
+"""Seconds that users' names may delay the first look."""
 
 
 class LiveMachine:
     """Reads NVML in a thread of its own, which starts at once, and host and processes in the caller's thread."""
 
     def __init__(self) -> None:
+        user_name.patience_s = min(user_name.patience_s, NAMES_WITHIN_S)
         self._devices = DeviceThread(NvmlSource)
         self._host = HostSource()
         self._processes = ProcessSource(pids_with_probes=ProbePresence())

@@ -10,6 +10,8 @@ import errno
 import functools
 import os
 import pwd
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -39,11 +41,15 @@ T = TypeVar("T")
 PID_MAX = 4_194_304
 """PID_MAX_LIMIT of Linux's include/linux/threads.h: no process has a higher PID."""
 
+EMPTY = "/proc is empty, so nothing is known of the processes here."
+MOUNT = "Mount it: mount -t proc proc /proc"
 ENDED = Absent("the process has ended")
 NOT_OFFERED = Absent("not offered by this kernel")
 SECOND_LOOK = Absent("known from the second look on")
 
 _CHUNK_BYTES = 65536
+_MOST_BYTES = 64 << 20
+"""Of files whose size the kernel bounds, but for that of a process's mappings, which can have 65,530 long paths."""
 
 COMMAND_BYTES = 4096
 """How much of a command line is read for lists: one can have megabytes, and thousands of processes can have such."""
@@ -61,6 +67,11 @@ class ProcFs:
     def __init__(self, root: str | os.PathLike[str] = "/proc") -> None:
         self.root = os.fspath(root)
         self._prefix = f"{self.root}/"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is not mounted; with `subset=pid` it has the processes and nothing else."""
+        return not (os.path.exists(f"{self._prefix}self") or os.path.exists(f"{self._prefix}stat"))
 
     def pids(self) -> list[int]:
         """All PIDs that this user may see."""
@@ -203,7 +214,7 @@ class ProcFs:
         except (ValueError, LookupError) as error:
             raise MalformedError(errno.EIO, "its form is unknown") from error
 
-    def _file(self, pid: int, name: str, most_bytes: int | None = None) -> bytes:
+    def _file(self, pid: int, name: str, most_bytes: int = _MOST_BYTES) -> bytes:
         return read_file(f"{self._prefix}{pid}/{name}", most_bytes)
 
 
@@ -212,20 +223,20 @@ def unreadable(error: OSError) -> Absent:
     return Absent(f"cannot be read: {error.strerror or error}")
 
 
-def read_file(path: str, most_bytes: int | None = None) -> bytes:
+def read_file(path: str, most_bytes: int = _MOST_BYTES) -> bytes:
     """A whole file of /proc, or its first `most_bytes`.
 
     It has no size to ask for and may come page by page, so it is read until it ends.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(descriptor, most_bytes or _CHUNK_BYTES)
-        while most_bytes is None or len(data) < most_bytes:
-            part = os.read(descriptor, _CHUNK_BYTES if most_bytes is None else most_bytes - len(data))
-            if not part:
-                break
-            data += part
-        return data
+        data = os.read(descriptor, min(most_bytes, _CHUNK_BYTES))
+        if not data:
+            return data
+        parts = bytearray(data)
+        while len(parts) < most_bytes and (data := os.read(descriptor, min(most_bytes - len(parts), _CHUNK_BYTES))):
+            parts += data
+        return bytes(parts)
     finally:
         os.close(descriptor)
 
@@ -241,10 +252,34 @@ def _boot_time(prefix: str) -> float:
     return parse_boot_time(read_file(f"{prefix}stat"))
 
 
-@functools.cache
-def user_name(uid: int) -> str:
-    """The login name, or the number where the directory does not know it; looked up once, as LDAP can be slow."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+class UserNames:
+    """Login names, each looked up once in a thread of its own: a directory such as LDAP can take seconds.
+
+    `patience_s` is how long all who ask wait for it together; after that, a name is a number until it has come.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self._names: dict[int, str] = {}
+        self._asked: dict[int, threading.Thread] = {}
+
+    def __call__(self, uid: int) -> str:
+        """The login name, or the number where the directory does not know it, or has not answered yet."""
+        if uid not in self._asked:
+            self._asked[uid] = threading.Thread(target=self._ask, args=(uid,), name="user name", daemon=True)
+            self._asked[uid].start()
+        if uid not in self._names and self.patience_s > 0:
+            began = time.monotonic()
+            self._asked[uid].join(self.patience_s)
+            self.patience_s -= time.monotonic() - began
+        return self._names.get(uid, str(uid))
+
+    def _ask(self, uid: int) -> None:
+        try:
+            self._names[uid] = pwd.getpwuid(uid).pw_name
+        except (KeyError, OSError):
+            self._names[uid] = str(uid)
+
+
+user_name = UserNames(patience_s=1.0)
+"""Of this program; a monitor, which looks again in a second, has less patience."""

@@ -163,7 +163,7 @@ def parse_environment(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def parse_maps(data: bytes) -> Iterator[Mapping]:
     """The files of /proc/PID/maps, one for each mapping."""
-    for line in os.fsdecode(data).splitlines():
+    for line in os.fsdecode(data).split("\n"):  # the kernel escapes no other end of a line in a path
         fields = line.removesuffix(" (deleted)").split(maxsplit=5)
         if len(fields) == 6:
             yield Mapping(path=fields[5], inode=int(fields[4]))
@@ -192,7 +192,7 @@ def printable(text: str) -> str:
 
 def _fields(data: bytes) -> dict[str, str]:
     """Lines of the form `Name:   value`, as `status`, `io` and `smaps_rollup` have them."""
-    lines = (line.partition(":") for line in data.decode(errors="replace").splitlines())
+    lines = (line.partition(":") for line in data.decode(errors="replace").split("\n"))
     return {name: value.strip() for name, colon, value in lines if colon}
 
 

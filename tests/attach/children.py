@@ -18,8 +18,13 @@ from gputui.sources.probe.client import ProbeClient
 from tests.forkserver import Forked
 from tests.torches import REPOSITORY
 
-LIMIT_S = 180.0
-"""A wait that lasts this long fails the test; a passing test never waits that long."""
+PACKAGE = REPOSITORY / "gputui"
+
+LIMIT_S = 600.0
+"""A wait that lasts this long hangs, and fails the test; a passing test never waits that long."""
+
+DRIVEN = {"PYTHONPATH": f"{REPOSITORY / 'tests' / 'attach' / 'driven'}:{REPOSITORY}"}
+"""Variables of a program whose looks a test drives: see the file in that folder."""
 
 
 def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
@@ -42,6 +47,15 @@ def as_another_user(uid: int = 12345) -> Iterator[None]:
 
 Start = Callable[..., subprocess.Popen[bytes] | Forked]
 """Starts a process with the environment `env`, in the folder `cwd`, with `stderr` as its standard error."""
+
+
+def words_of_gputui(errors: str) -> list[str]:
+    """The lines of a program's errors that are gputui's: its sentences, and places in its files.
+
+    The word alone may be part of any path.
+    """
+    own = ("gputui: ", "<gputui>", f"{PACKAGE}/")
+    return [line for line in errors.splitlines() if line.startswith(own[0]) or any(map(line.__contains__, own[1:]))]
 
 
 class Child:

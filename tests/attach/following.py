@@ -12,10 +12,11 @@ from gputui.model.snapshot import Snapshot
 from gputui.model.timeline import Timeline
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
-from tests.attach.children import LIMIT_S, wait_until
-from tests.scale import SCALE
+from tests.attach.children import wait_until
 
-MOMENTS_AT_MOST = 2400
+INTERVAL_S = 0.1
+"""Between two readings of the counters, the shortest that a probe takes; looks come beside them."""
+MOMENTS_AT_MOST = 4800
 """A sick program is watched until the answer is there; on a busy machine, looks come late and see less."""
 
 
@@ -36,9 +37,9 @@ def follow(client: ProbeClient, is_enough: Callable[[Answer], bool], moments: in
         has_ended = timeline.latest is not None and timeline.latest.ended is not None
         return bool(seen) and (is_enough(seen[-1]) or len(seen) >= moments or has_ended)
 
-    feed = TargetFeed(client, Snapshot, take, interval_s=0.25)
+    feed = TargetFeed(client, Snapshot, take, interval_s=INTERVAL_S)
     feed.start()
-    wait_until(is_over, "the answer", LIMIT_S * SCALE)
+    wait_until(is_over, "the answer")
     feed.stop()
     assert wrong_sums == []  # at every moment, the parts add up to the counters
     return seen[-1]

@@ -11,7 +11,7 @@ from gputui.model.target import ActionName, ActionResult, Recorder
 from gputui.probe.budget import RECORDS
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
-from tests.attach.children import Child, Python, wait_until
+from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 from tests.fakegpu.lab import Lab
 
@@ -376,11 +376,11 @@ def test_a_second_viewers_action_is_refused_while_one_is_under_way(torch_python:
     with child.attach() as one, child.attach() as other:
         one.ask_action(ActionName.COLLECT, wait_s=3.0)
         one.mark("asked")  # reaches the other viewer only after the probe has taken up the action
-        assert other.receive(60).label == "asked"
+        assert other.receive(LIMIT_S).label == "asked"
         assert (
             other.run_action(ActionName.COLLECT).reason == "Another action is under way: try again when it has ended."
         )
-        answers = [one.receive(60), one.receive(60)]
+        answers = [one.receive(LIMIT_S), one.receive(LIMIT_S)]
     assert "did not come back" in next(answer for answer in answers if isinstance(answer, ActionResult)).reason
 
 

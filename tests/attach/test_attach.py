@@ -167,7 +167,7 @@ def test_a_process_of_another_user_is_refused_with_a_remedy(python: Python) -> N
         (["1", "--onc"], "no option --onc"),
         (["--once"], "--once needs a process to look at. Use gputui attach PID --once."),
         (["--once", "--json"], "--once needs a process to look at."),
-        (["--record", "x.gputui"], "--record needs a process to record."),
+        (["--record", "my x"], "--record needs a process to record. Use gputui attach PID --record 'my x'."),
         (["1", "--once", "--json", "--record", "x.gputui"], "--record and --once exclude each other"),
     ],
     ids=["no PID", "a wrong option", "once alone", "once and json alone", "record alone", "once and record"],

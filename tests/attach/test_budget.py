@@ -17,7 +17,7 @@ from gputui.probe.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
-from tests.attach.children import Python, wait_until
+from tests.attach.children import DRIVEN, LIMIT_S, Python, wait_until, words_of_gputui
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 
 LOOKS = 10
@@ -142,7 +142,7 @@ def test_a_brief_stop_follows_a_whole_one_that_lacked_time(
 
 def automatic_look(client: ProbeClient) -> Look:
     client.ask_look(when="changed")
-    while not isinstance(message := client.receive(60), Look):
+    while not isinstance(message := client.receive(LIMIT_S), Look):
         assert isinstance(message, Statistics)
     return message
 
@@ -167,7 +167,7 @@ IN_PARTS = """
 
 @pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, MAX_PARTS)])
 def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)))
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)), **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         look = client.look()
@@ -182,7 +182,7 @@ def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts
 
 
 def test_an_automatic_look_has_one_part_and_the_next_goes_on(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2"))
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2"), **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         looks = [automatic_look(client) for _ in range(2)]
@@ -192,7 +192,7 @@ def test_an_automatic_look_has_one_part_and_the_next_goes_on(torch_python: Pytho
 
 
 def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2").replace("step()\n", "pass\n"))
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2").replace("step()\n", "pass\n"), **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         assert [automatic_look(client).inventory.is_complete for _ in range(2)] == [False, True]
@@ -218,7 +218,7 @@ EXPENSIVE_TO_DESCRIBE = EXPENSIVE_MAP.format(module="blockmap", function="descri
 
 
 def test_an_expensive_map_is_left_out_of_automatic_looks_and_the_tensors_are_not(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER)
+    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER, **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         first, second = client.look(), client.look()
@@ -236,7 +236,7 @@ def test_a_map_that_takes_most_of_a_stop_has_one_of_its_own(torch_python: Python
         "    from gputui.probe import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
         "    budget.Budget.learn_map = lambda *_, **__: None\n"
     )
-    child = torch_python.fork(TRAINING + apart + ASLEEP)
+    child = torch_python.fork(TRAINING + apart + ASLEEP, **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         look = client.look()
@@ -301,7 +301,7 @@ def test_an_automatic_look_leaves_no_entry_in_a_history_that_began_after_it_was_
         client.subscribe(0.1)
         assert child.expect("entries") == ("0" if device == "cuda" else "none")
         if device == "cuda":
-            assert {type(client.receive(60)) for _ in range(3)} == {Statistics}
+            assert {type(client.receive(LIMIT_S)) for _ in range(3)} == {Statistics}
 
 
 def test_an_automatic_look_is_skipped_while_the_program_records_history(torch_python: Python) -> None:
@@ -311,7 +311,7 @@ def test_an_automatic_look_is_skipped_while_the_program_records_history(torch_py
     with child.attach() as client:
         client.ask_look(when="changed")
         client.subscribe(0.1)
-        seen = [client.receive(60) for _ in range(10)]
+        seen = [client.receive(LIMIT_S) for _ in range(10)]
         on_request = client.look()
     statistics = [message for message in seen if isinstance(message, Statistics)]
     assert (len(statistics) == len(seen)) == (device == "cuda")
@@ -345,7 +345,7 @@ WATCHED = """
 
 
 def test_a_first_look_does_not_walk_objects_or_import_in_the_main_thread(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + WATCHED)
+    child = torch_python.fork(TRAINING + WATCHED, **DRIVEN)
     child.expect("watching")
     with child.attach() as client:
         assert automatic_look(client).inventory is not None
@@ -377,7 +377,7 @@ COMPILED = """
 
 
 def test_a_look_at_a_compiled_program_is_not_compiled(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + COMPILED)
+    child = torch_python.fork(TRAINING + COMPILED, **DRIVEN)
     child.expect("compiled")
     with child.attach() as client:
         looks = [client.look() for _ in range(10)]
@@ -388,7 +388,7 @@ def test_a_look_at_a_compiled_program_is_not_compiled(torch_python: Python) -> N
 
 
 def test_the_map_of_a_requested_look_survives_looks_without_one(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER)
+    child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER, **DRIVEN)
     device = child.expect("ready")
     moments: list[TargetMoment] = []
     feed = TargetFeed(child.attach(), Snapshot, moments.append, interval_s=0.1, look_pause_s=None)
@@ -418,6 +418,7 @@ def test_the_map_of_a_requested_look_survives_looks_without_one(torch_python: Py
     assert is_named() == (device == "cuda")
 
 
+@pytest.mark.place
 def test_the_last_counters_arrive_before_the_process_ends(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
@@ -429,12 +430,12 @@ def test_the_last_counters_arrive_before_the_process_ends(torch_python: Python) 
     device = child.expect("ready")
     with child.attach() as client:
         client.subscribe(3600.0)
-        assert isinstance(client.receive(60), Statistics)
+        assert isinstance(client.receive(LIMIT_S), Statistics)
         child.say("go")
-        last = client.receive(60)
+        last = client.receive(LIMIT_S)
         with pytest.raises(ProbeError, match="ended with an error: "):
-            client.receive(60)
+            client.receive(LIMIT_S)
     assert isinstance(last, Statistics)
     assert [device.num_ooms for device in last.devices] == ([1, 0] if device == "cuda" else [])
     assert child.ended() == 1
-    assert "gputui" not in child.errors
+    assert words_of_gputui(child.errors) == []

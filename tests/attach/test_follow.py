@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -84,7 +85,7 @@ def test_it_ends_quietly_when_the_reader_goes(torch_python: Python) -> None:
     """Also where no further look comes, and so nothing is written to the broken pipe."""
     child = torch_python.fork(TRAINING + "\n    input()\n")
     child.expect("ready")
-    command = f"{sys.executable} -m gputui attach {child.pid} --json | head -1"
+    command = f"{shlex.quote(sys.executable)} -m gputui attach {child.pid} --json | head -1"
     done = subprocess.run(
         ["bash", "-c", f'set -o pipefail; {command}; echo "${{PIPESTATUS[*]}}"'],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True, timeout=LIMIT_S, check=True,

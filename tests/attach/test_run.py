@@ -39,7 +39,7 @@ FORMS = {
     "a module": ["-m", "train", "--lr", "1 2"],
     "options of python": ["-u", "-X", "dev", "train.py", "--lr", "1 2"],
     "a command of the PATH": ["{python}", "train.py", "--lr", "1 2"],
-    "a shell": ["sh", "-c", "exec {python} train.py --lr '1 2'"],
+    "a shell": ["sh", "-c", "exec \"$0\" train.py --lr '1 2'", "{python}"],
     "env": ["env", "A=1", "{python}", "train.py", "--lr", "1 2"],
 }
 
@@ -83,7 +83,7 @@ def test_attaching_to_a_launcher_names_its_children(python: Python) -> None:
     (python.folder / "wait.py").write_text(
         "import os, sys; sys.stdout.write(f'ready {os.getpid()}\\n'); sys.stdout.flush(); input()"  # in one write
     )
-    child = python.run([*RUN, "sh", "-c", f"{python.path} wait.py; true"])
+    child = python.run([*RUN, "sh", "-c", '"$0" wait.py; true', python.path])
     pid = child.expect("ready")
     with pytest.raises(listing.CannotAttachError, match=f"processes that it started .* gputui attach {pid}"):
         child.attach()
@@ -96,12 +96,12 @@ def test_a_command_about_a_launcher_names_itself_with_its_children(
     (python.folder / "wait.py").write_text(
         "import os, sys; sys.stdout.write(f'ready {os.getpid()}\\n'); sys.stdout.flush(); input()"  # in one write
     )
-    child = python.run([*RUN, "sh", "-c", f"exec 3<&0; {python.path} wait.py <&3 & {python.path} wait.py; true"])
+    child = python.run([*RUN, "sh", "-c", 'exec 3<&0; "$0" wait.py <&3 & "$0" wait.py; true', python.path])
     first, second = sorted(int(child.expect("ready")) for _ in range(2))
     assert cli.main([words[0], str(child.pid), *words[1:]]) == 1
     errors = capsys.readouterr().err
     assert f"Name one of those: gputui {words[0]} {first} (or {second})." in errors
-    assert "attach" not in errors
+    assert "gputui attach" not in errors
 
 
 WAIT = "import time\nwhile True:\n    time.sleep(0.05)"  # a signal just before a long sleep is handled only after it
@@ -166,6 +166,7 @@ NOT_RUN = {
     "a missing script": (["nothing.py"], 2, "can't open file"),
     "a missing command": (["no-such-command"], 127, "There is neither a file nor a command 'no-such-command'"),
     "a folder": (["."], 126, "it is a folder without a __main__.py"),
+    "no program": (["./not a program"], 126, "gputui run python './not a program'."),
     "nothing": ([], 2, "gputui run needs a program"),
     "a missing folder": (["--black-box"], 2, "--black-box needs a folder"),
     "a history that nothing keeps": (
@@ -179,6 +180,7 @@ NOT_RUN = {
 @pytest.mark.parametrize("name", NOT_RUN)
 def test_a_program_that_cannot_be_run_is_refused_with_a_reason(python: Python, name: str) -> None:
     words, status, sentence = NOT_RUN[name]
+    (python.folder / "not a program").touch(mode=0o755)
     child = python.run([*RUN, *words])
     assert child.ended() == status
     assert sentence in child.errors

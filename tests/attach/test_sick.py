@@ -13,13 +13,14 @@ import pytest
 from gputui.explain.answers import Answer
 from gputui.model.finding import Weight
 from tests import torches
-from tests.attach.children import Python
+from tests.attach.children import DRIVEN, Python
 from tests.attach.following import MOMENTS_AT_MOST, follow, of_kind, words
 from tests.scale import SCALE
 from tests.sicknesses import LINE, SICK
 
 PROGRAM = Path(__file__).parent / "programs" / "sick.py"
-MOMENTS_OF_HEALTH = 40 * SCALE
+MOMENTS_OF_HEALTH = 60 * SCALE
+"""Ten or more a second: a program counts as idle after 4 s."""
 
 
 HEALTHY = [
@@ -42,7 +43,7 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Watch]:
     def run(*arguments: str, is_enough: Callable[[Answer], bool], moments: int = MOMENTS_AT_MOST) -> Answer:
         python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path, memory_gib=4.0))
         pythons.append(python)
-        child = python.fork(PROGRAM, *arguments)
+        child = python.fork(PROGRAM, *arguments, **DRIVEN)
         child.expect("ready")
         return follow(child.attach(), is_enough, moments)
 
@@ -97,7 +98,7 @@ while True:
     time.sleep(0.1)
 """
     python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path, memory_gib=4.0))
-    child = python.start(script)
+    child = python.fork(script, **DRIVEN)
     child.expect("ready")
     lines = [str(number) for number, line in enumerate(script.splitlines(), 1) if line.strip().startswith("out = ")]
     title = f"out (train.py:{', '.join(lines)}) keeps an autograd graph"

@@ -72,8 +72,8 @@ NOTEBOOKS = {
     ),
 }  # fmt: skip
 IN_DAILY_USE = ["graph kept by a variable"]
-MOMENTS_OF_HEALTH = 32
-"""Four a second: a kernel counts as idle, and what it keeps as kept, after half of them."""
+MOMENTS_OF_HEALTH = 80
+"""Ten a second: a kernel counts as idle, and what it keeps as kept, after half of them."""
 
 
 @pytest.fixture

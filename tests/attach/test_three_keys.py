@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests import torches
-from tests.attach.children import Child, Python
+from tests.attach.children import DRIVEN, Child, Python
+from tests.terminal.conftest import GPUTUI
 from tests.terminal.pty_session import PtySession
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -22,13 +22,13 @@ class Desk:
         self._python = python
         self._terminals: list[PtySession] = []
 
-    def start(self, program: str, *arguments: str) -> Child:
+    def start(self, program: str, *arguments: str, **variables: str) -> Child:
         """Run one of the programs in `programs/`."""
-        return self._python.fork(PROGRAMS / program, *arguments)
+        return self._python.fork(PROGRAMS / program, *arguments, **variables)
 
     def attach(self, *words: str, size: tuple[int, int] = (120, 40)) -> PtySession:
         """Run `gputui attach` with these arguments, and wait for its first screen."""
-        command = f"exec {sys.executable} -m gputui attach {' '.join(words)}"
+        command = f"exec {GPUTUI} attach {' '.join(words)}"
         folder = str(self._python.folder)
         environment = {"HOME": folder, "XDG_CONFIG_HOME": folder, **_environment(self._python.environment)}
         terminal = PtySession(command, environment, size)
@@ -45,7 +45,7 @@ class Desk:
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The programs' environment adapted for a viewer, which needs the fake NVML but not the fake CUDA."""
-    left_out = ("LD_PRELOAD", "COLORTERM", "NO_COLOR", "HOME", "XDG_CONFIG_HOME")
+    left_out = ("LD_PRELOAD", "HOME", "XDG_CONFIG_HOME")
     kept = {name: value for name, value in environment.items() if name not in left_out}
     return kept | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
@@ -86,7 +86,7 @@ BAD_PROGRAMS = {
 
 @pytest.mark.parametrize(("desk", "arguments", "sentences"), BAD_PROGRAMS.values(), ids=BAD_PROGRAMS, indirect=["desk"])
 def test_why_names_the_cause_and_the_remedy(desk: Desk, arguments: tuple[str, ...], sentences: tuple[str, ...]) -> None:
-    program = desk.start("gpt.py", *arguments)
+    program = desk.start("gpt.py", *arguments, **DRIVEN)
     program.expect("ready")
     terminal = desk.attach(str(program.pid))
     terminal.send("2")

@@ -268,8 +268,8 @@ def _compile(library: Path, sources: Iterable[str], flags: Iterable[str]) -> Non
 
 
 def _cuda_headers(python: str) -> list[Path]:
-    """The folders of CUDA headers in the packages that a CUDA build of PyTorch depends on."""
-    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    """The folders of CUDA headers in the packages that a CUDA build of PyTorch depends on, which lie beside it."""
+    code = "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])"
     site = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
     names = ("cu13/include", "cuda_runtime/include", "cuda_nvcc/include")
     return [*(site / "nvidia" / name for name in names), site / "triton/backends/nvidia/include"]

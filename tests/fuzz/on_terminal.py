@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import termios
 from pathlib import Path
@@ -10,7 +9,7 @@ from random import Random
 
 from tests.fuzz.false_probe import FalseProbe
 from tests.fuzz.pressing import OBEYED, PRESSES, Figures, random_size
-from tests.terminal.conftest import GPUTUI, LEAD
+from tests.terminal.conftest import GPUTUI, inherited
 from tests.terminal.pty_session import PtySession
 
 TYPED = (
@@ -31,10 +30,8 @@ def run_on_a_terminal(probes: list[FalseProbe], folder: Path, random: Random, fi
 
     `--readonly`, because the machine is the real one, and random keys could send signals.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(LEAD)}
-    environment |= {
+    environment = inherited() | {
         "TERM": "xterm-256color",
-        "LANG": "C.UTF-8",
         "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder),
         "XDG_RUNTIME_DIR": str(folder),
@@ -78,8 +75,8 @@ def _check_keys(session: PtySession) -> None:
     """Leave what is open, and open the help."""
     session.set_size(120, 40)
     for _ in range(5):  # a filter, a dialog, a screen of the monitor
-        session.send("\x1b")
-        session.pump(0.2)
+        session.send("\x1b[27u")  # Escape, without a wait that tells it from the start of a sequence
+        session.wait_for_silence(1)
     session.send("?")
     session.wait_for("app.help")
 

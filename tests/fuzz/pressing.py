@@ -16,9 +16,10 @@ from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.help import HelpScreen
+from tests.scale import sized
 from tests.ui.running import Running
 
-PRESSES = 60
+PRESSES = sized(30, 60)
 """The keys of one case."""
 COLUMNS, LINES = (40, 200), (10, 60)
 

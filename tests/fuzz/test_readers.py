@@ -15,7 +15,7 @@ from tests.fuzz.black_boxes import FalseBlackBox
 from tests.fuzz.false_probe import mutated, true_messages
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
-from tests.scale import SCALE
+from tests.scale import scaled
 
 TRUE = true_messages()
 REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
@@ -108,7 +108,8 @@ BLACK_BOXES = st.lists(
 ).map(lambda lines: b"\0" + b"\n".join(lines))
 
 
-@settings(max_examples=150 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.long
+@settings(max_examples=scaled(50, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.sampled_from(SNAPSHOTS), changes=CHANGES)
 def test_changed_snapshots_are_opened_or_refused(data, changes):
     for place, removed, put in changes:
@@ -117,19 +118,22 @@ def test_changed_snapshots_are_opened_or_refused(data, changes):
     TARGETS["snapshots"](data)
 
 
-@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.long
+@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=RECORDINGS)
 def test_generated_recordings_are_read_or_refused(data):
     TARGETS["recordings"](data)
 
 
-@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.long
+@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=BLACK_BOXES)
 def test_generated_black_boxes_are_read_or_refused(data):
     TARGETS["black_boxes"](data)
 
 
-@settings(max_examples=40 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.long
+@settings(max_examples=scaled(10, 10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(number=st.integers(0, 1 << 30))
 def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
     random = Random(number)
@@ -138,15 +142,17 @@ def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
     TARGETS["replies"](b"\0" + json.dumps(step).encode())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=STREAMS)
 def test_generated_streams_are_read_or_refused(name, stream):
     TARGETS[name](stream)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=50 * SCALE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(30, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: b"\x07gptu\0\0\0" + rest))
 def test_random_bytes_are_read_or_refused(name, stream):
     TARGETS[name](stream)

@@ -12,9 +12,10 @@ from tests.fuzz.false_probe import KINDS, mutated, true_messages
 from tests.fuzz.mutations import CONTROL_SEQUENCES, Mutator
 from tests.fuzz.pressing import Figures, check_output
 from tests.fuzz.viewer import run_case
-from tests.scale import SCALE
+from tests.scale import scaled
 
-CASES = {"probes": 4, "recording": 3, "black box": 2, "terminal": 1}
+CASES = {"probes": (2, 4), "recording": (1, 3), "black box": (1, 2), "terminal": (1, 1)}
+"""How many of each kind are run each day, and how many each night for each unit of the scale."""
 
 
 @pytest.mark.long
@@ -22,8 +23,8 @@ CASES = {"probes": 4, "recording": 3, "black box": 2, "terminal": 1}
     ("kind", "number"),
     [
         pytest.param(kind, number, id=f"{kind} {number}")
-        for kind, count in CASES.items()
-        for number in range(count * SCALE)
+        for kind, counts in CASES.items()
+        for number in range(scaled(*counts))
     ],
 )
 def test_random_keys_are_served_whatever_a_target_sends(kind, number, record_property):

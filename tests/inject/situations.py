@@ -120,7 +120,7 @@ ENDLESS = {
             if checksum() != expected:
                 print("a wrong result", flush=True)
         sys.setprofile(None)
-        if any("gputui" in name for name in seen):
+        if seen != {checksum.__code__.co_filename}:
             print("the profiler saw", seen, flush=True)
     """,
 }

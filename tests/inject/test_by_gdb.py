@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.attach.children import Python, wait_until
 from tests.inject import situations
 from tests.inject.test_loading import cycle, ended_undisturbed
 from tests.other_pythons import other_python
+from tests.scale import SCALE
 
 pytestmark = pytest.mark.needs("gdb")
 
@@ -25,8 +27,12 @@ def _without_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "MACHINES", {})
 
 
-@pytest.mark.parametrize("name", ["this", "python3.8", "python3.13"])
-@pytest.mark.parametrize("situation", ["computing", "asleep", "being profiled"])
+NAMES, SITUATIONS = ("this", "python3.8", "python3.13"), ("computing", "asleep", "being profiled")
+IN_DAILY_USE = [*product(NAMES[:1], SITUATIONS), *zip(NAMES[1:], SITUATIONS, strict=False)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "situation"), product(NAMES, SITUATIONS) if SCALE > 1 else IN_DAILY_USE)
 def test_gdb_puts_the_probe_in_and_the_program_does_not_notice(python: Python, name: str, situation: str) -> None:
     path = python.path if name == "this" else other_python(name) or python.path
     child = python.run([path, "-c", situations.source(situation)])

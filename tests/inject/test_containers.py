@@ -6,6 +6,7 @@ A viewer outside puts the probe in, looks and ends it, as a user does.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,26 +51,27 @@ def first_process(child: Child) -> int:
 
 
 def outer(python: str) -> tuple[str, str]:
-    """The real path of an interpreter outside of virtual environments, and the folders that it needs."""
-    code = "import sys; print(sys.base_prefix, sys.base_exec_prefix, getattr(sys, '_base_executable', sys.executable))"
+    """The real path of an interpreter, and the folders that it needs; a virtual environment may lie below /tmp."""
+    code = "import sys; print(sys.base_prefix, sys.base_exec_prefix, sys._base_executable, sep='\\n')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    *prefixes, executable = done.stdout.split()
-    return os.path.realpath(executable), " ".join(dict.fromkeys(prefixes))
+    *prefixes, executable = done.stdout.splitlines()
+    return os.path.realpath(executable), shlex.join(dict.fromkeys(prefixes))
 
 
-def attached(pid: int, *arguments: str) -> None:
-    """Attach twice from outside, as `gputui attach` does, with a socket that both sides reach."""
-    for _ in range(2):
-        status, output, errors = attach(str(pid), "--once", "--yes", *arguments)
+def attached(pid: int, times: int = 1) -> None:
+    """Attach from outside, as `gputui attach` does, with a socket that both sides reach."""
+    for _ in range(times):
+        status, output, errors = attach(str(pid), "--once", "--yes")
         assert (status, errors) == (0, "")
         assert output.startswith(f"{pid}  ")
         assert attach(str(pid), "--detach") == (0, "", "")
 
 
+@pytest.mark.place
 @pytest.mark.parametrize("how", [OWN_TMP, ONLY_MEMORY], ids=["own /tmp", "nothing but /dev/shm can be written"])
 def test_the_probe_is_put_into_a_container_from_outside(python: Python, how: str) -> None:
-    child = contained(python.path, how, python)
-    attached(first_process(child))
+    child = contained(outer(python.path)[0], how, python)
+    attached(first_process(child), times=2)
     ended_undisturbed(child)
 
 
@@ -94,15 +96,14 @@ def test_a_root_with_a_python_of_its_own_and_without_gputui(python: Python, name
     ended_undisturbed(child)
 
 
+@pytest.mark.place
 def test_a_root_of_its_own_in_the_same_mount_namespace(python: Python, tmp_path: Path) -> None:
     """As with chroot: the viewer runs in the mount namespace of the program, but with another root."""
     root = tmp_path / "root"
     root.mkdir()
     how = f"mount --rbind / {root} && mount -t tmpfs none {root}/tmp && exec chroot {root} "
-    launcher = python.run(
-        ["unshare", "--mount", "sh", "-c", how + '"$0" "$@"', python.path, "-c", situations.source("computing")],
-        XDG_RUNTIME_DIR="",
-    )
+    program = [outer(python.path)[0], "-c", situations.source("computing")]
+    launcher = python.run(["unshare", "--mount", "sh", "-c", how + '"$0" "$@"', *program], XDG_RUNTIME_DIR="")
     launcher.expect("ready")
     pid = str(launcher.pid)
     viewer = ["nsenter", "--target", pid, "--mount", sys.executable, "-m", "gputui", "attach", pid]
@@ -116,7 +117,7 @@ def test_a_root_of_its_own_in_the_same_mount_namespace(python: Python, tmp_path:
 
 
 def test_a_container_in_which_nothing_can_be_written_is_named(python: Python) -> None:
-    child = contained(python.path, NOTHING, python)
+    child = contained(outer(python.path)[0], NOTHING, python)
     status, _, errors = attach(str(first_process(child)), "--once", "--yes")
     assert status == 1
     assert "no socket can be made in /tmp, /tmp or /dev/shm (Read-only file system)" in errors

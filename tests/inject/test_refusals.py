@@ -200,6 +200,8 @@ def facts(**changes: object) -> Facts:
         state="S",
         uid=1000,
         gids=frozenset({1000}),
+        gid=1000,
+        other_groups=(),
         inner_pid=7,
         tracer=0,
         tracer_name="",

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from gputui.cli import main
+from tests.hanging import HANGS_S
 from tests.opening.test_torch_snapshot import FILES
 from tests.recording.made import job
-
-LIMIT_S = 60
 
 
 def opened(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -141,8 +140,10 @@ def test_a_wrong_file_gets_one_sentence_with_a_remedy(make, status, words, argum
     assert errors.count("\n") == 1
 
 
-def test_json_without_once_is_refused(capsys):
-    assert opened(capsys, "x", "--json") == (2, "", "gputui: --json needs --once. Use gputui open x --once --json.\n")
+@pytest.mark.parametrize(("path", "typed"), [("x", "x"), ("my jobs/x", "'my jobs/x'")], ids=["a path", "a space"])
+def test_json_without_once_is_refused_with_words_for_a_shell(capsys, path, typed):
+    sentence = f"gputui: --json needs --once. Use gputui open {typed} --once --json.\n"
+    assert opened(capsys, path, "--json") == (2, "", sentence)
 
 
 def test_a_large_file_shows_a_bar_and_ctrl_c_ends_it(tmp_path):
@@ -156,7 +157,7 @@ def test_a_large_file_shows_a_bar_and_ctrl_c_ends_it(tmp_path):
         while b"Ctrl-C stops" not in text:
             text += os.read(own, 4096)
         process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT_S) == 130
+        assert process.wait(HANGS_S) == 130
         assert b"Reading 68.7 MiB [" in text
         with contextlib.suppress(OSError):  # the end of what a terminal that nobody has open any more holds
             while True:

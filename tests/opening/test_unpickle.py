@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gputui.sources.files.torch_snapshot import unpickle as module
 from gputui.sources.files.torch_snapshot.unpickle import PickleError, unpickle
-from tests.scale import SCALE
+from tests.scale import scaled
 
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**200), 2**200), st.floats(allow_nan=False), st.text(max_size=300)
@@ -35,7 +35,7 @@ def read(data: bytes) -> object:
     return unpickle(io.BytesIO(data), lambda _: None)[0]
 
 
-@settings(max_examples=60 * SCALE, deadline=None)
+@settings(max_examples=scaled(30, 60), deadline=None)
 @given(value=PLAIN, protocol=st.integers(2, 5), is_optimized=st.booleans())
 def test_plain_data_is_read_as_python_reads_it(value, protocol, is_optimized):
     data = pickle.dumps([value, value, {"again": value}], protocol)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from tests.other_pythons import other_python
 from tests.torches import NO_CUDA_BUILD, lacking_packages
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
+"""Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -28,7 +32,9 @@ def lacks(item: pytest.Item) -> str:
 
 
 def is_there(need: str) -> bool:
-    """Whether this machine has a Python, another program, or something that a file of the kernel's tells of."""
+    """Whether this machine has a Python, a program, a place, or something that a file of the kernel's tells of."""
+    if need == READABLE_PATH:
+        return str(ROOT).isascii() or sys.version_info >= (3, 13)
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
@@ -59,7 +65,10 @@ def pytest_testnodedown(node, error):
     node.config.stash[LEFT_OUT] |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter, config):
+    """Write after all others, so that these are the last lines but one."""
+    yield
     for need, count in config.stash[LEFT_OUT].items():
         tests = "1 test was" if count == 1 else f"{count} tests were"
         terminalreporter.write_line(f"{tests} left out: {'it needs' if count == 1 else 'they need'} {need}.")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -25,7 +21,7 @@ def run_program(cuda_path: str, tmp_path: Path) -> Run:
 
     def run(name: str, *arguments: str, memory_gib: float = 24, is_forked: bool = True, **variables: str):
         environment = torches.fake_cuda(cuda_path, tmp_path, memory_gib=memory_gib) | variables
-        modules = ("torch",) if is_forked else ()
+        modules = torches.FORKED_AFTER if is_forked else ()
         return torches.run_program(cuda_path, PROGRAMS / name, *arguments, environment=environment, modules=modules)
 
     return run
@@ -34,20 +30,8 @@ def run_program(cuda_path: str, tmp_path: Path) -> Run:
 @pytest.fixture(scope="session")
 def run_once(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a program on any build, once for all tests that use it, even across xdist's workers."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def run(name: str, *arguments: str):
-        result_file = shared / f"{name}-{crc32(torch_path.encode()):x}.json"
-        with result_file.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not result_file.exists():
-                environment = torches.fake_cuda(torch_path, tmp_path_factory.mktemp("fakegpu"))
-                modules = ("torch", "torch._dynamo")
-                words = (torch_path, PROGRAMS / name, *arguments)
-                result_file.write_text(
-                    json.dumps(torches.run_program(*words, environment=environment, modules=modules))
-                )
-        return json.loads(result_file.read_text())
+        return torches.run_once(tmp_path_factory, torch_path, PROGRAMS / name, *arguments)
 
     return run

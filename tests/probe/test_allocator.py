@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scale import SCALE
+from tests.scale import scaled
 
 pytestmark = pytest.mark.every_torch
 
 MIB = 1024**2
-LOOKS = 1000 * SCALE
-ROOMS = 4 * SCALE
+LOOKS = scaled(200, 1000)
+ROOMS = scaled(2, 4)
 
 # name: (bytes predicted and released, devices with a capture or routing, words that a problem must contain)
 EXACT = {

@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from gputui.probe.descriptors import Descriptor, NotOursError
 from gputui.probe.probe_thread import Waker
+from tests.hanging import wait_until
 
 
 @pytest.fixture
@@ -33,14 +33,13 @@ def no_switches() -> Iterator[Callable[[], int]]:
         nonlocal turns
         while not is_over:
             turns += 1
-            time.sleep(0)
+            os.sched_yield()  # releases the interpreter's lock
 
     thread, interval_s = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
     try:
         sys.setswitchinterval(1000.0)
-        time.sleep(0.1)
-        assert turns > 0
+        wait_until(lambda: turns > 0)
         yield lambda: turns
     finally:
         is_over = True

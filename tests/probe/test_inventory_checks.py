@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tests.probe.conftest import PROGRAMS
-from tests.scale import SCALE
+from tests.scale import scaled
 
 pytestmark = pytest.mark.every_torch
 
@@ -15,7 +15,7 @@ def checks_in(program):
     return [node.name for node in functions if any(getattr(d, "id", "") == "check" for d in node.decorator_list)]
 
 
-LOOKS = 500 * SCALE
+LOOKS = scaled(100, 500)
 LONG = "many_looks_leak_no_objects_or_memory"
 MANNERS = [pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in checks_in("manners.py")]
 

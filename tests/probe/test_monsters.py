@@ -5,49 +5,59 @@ from itertools import pairwise
 import pytest
 
 from gputui.probe.memory import ENTRIES_AT_MOST, Memory
+from tests.scale import sized
 
 STEPS = 5000
+OBJECTS = sized(150_000, 1_000_000)
+"""More than all looks of a program come through."""
 CALLS_PER_STEP, CALLS_BESIDE = 60, 30_000
 """How many calls of Python and C functions a step takes at most, and what each look calls beside its steps."""
 
 GROWING = (
-    "a_million_tensors_in_a_list",
-    "a_million_tensors_in_a_dictionary",
-    "a_thousand_losses_with_300_nodes_each",
+    "many_tensors_in_a_list",
+    "many_tensors_in_a_dictionary",
+    "many_losses_with_300_nodes_each",
 )
-WITHOUT_TENSORS = ("a_dictionary_of_a_million_lists", "two_million_objects")
-MONSTERS = (*GROWING, *WITHOUT_TENSORS, "five_thousand_modules", "one_graph_of_300_000_nodes")
+WITHOUT_TENSORS = ("a_dictionary_of_many_lists", "twice_as_many_objects")
+MONSTERS = (*GROWING, *WITHOUT_TENSORS, "five_thousand_modules", "one_graph_of_many_nodes")
 
 
+@pytest.fixture(scope="session")
+def monsters(run_once):
+    return run_once("monsters.py", str(OBJECTS))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("program", MONSTERS)
-def test_no_look_takes_more_than_its_steps(run_once, program):
-    for look in run_once("monsters.py")[program]:
+def test_no_look_takes_more_than_its_steps(monsters, program, record_property):
+    record_property("count", f"{OBJECTS} objects")
+    for look in monsters[program]:
         assert look["steps"] <= STEPS
         assert look["calls"] <= CALLS_PER_STEP * STEPS + CALLS_BESIDE, look
 
 
 @pytest.mark.parametrize("program", GROWING)
-def test_each_look_goes_on_where_the_last_one_stopped(run_once, program):
-    looks = run_once("monsters.py")[program]
+def test_each_look_goes_on_where_the_last_one_stopped(monsters, program):
+    looks = monsters[program]
     found = [look["all_storages"] for look in looks]
     assert all(later >= earlier + 1000 for earlier, later in pairwise(found)), found
     assert not any(look["is_complete"] for look in looks)
 
 
-def test_all_parameters_of_five_thousand_modules_are_named_within_nine_looks(run_once):
-    assert run_once("monsters.py")["five_thousand_modules"][-1]["all_storages"] == 5000
+def test_all_parameters_of_five_thousand_modules_are_named_within_nine_looks(monsters):
+    assert monsters["five_thousand_modules"][-1]["all_storages"] == 5000
 
 
 @pytest.mark.parametrize("program", WITHOUT_TENSORS)
-def test_what_leads_to_no_tensor_is_passed_over_in_later_looks(run_once, program):
-    first, second, *_ = run_once("monsters.py")[program]
+def test_what_leads_to_no_tensor_is_passed_over_in_later_looks(monsters, program):
+    first, second, *_ = monsters[program]
     assert first["is_complete"]
     assert second["steps"] * 4 < first["steps"]
 
 
 @pytest.mark.parametrize("program", WITHOUT_TENSORS)
-def test_a_scan_that_would_take_too_long_is_left_out_with_a_sentence(run_once, program):
-    *walks, scan = run_once("monsters.py")[program]
+def test_a_scan_that_would_take_too_long_is_left_out_with_a_sentence(monsters, program):
+    *walks, scan = monsters[program]
     assert not scan["is_complete"]
     assert any("too many Python objects" in problem for problem in scan["problems"])
     assert not any(look["problems"] for look in walks)

@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from pathlib import Path
 
 from gputui.probe import stacks
 from gputui.probe.frame_variables import can_read_variables, variables
+from tests.hanging import HANGS_S, wait_until
 
 
 def no_module_rests(_module):
@@ -133,33 +133,32 @@ def test_reading_stacks_leaves_no_garbage():
 
 def test_functions_of_other_threads_may_end_while_their_variables_are_read():
     program = Path(__file__).parent / "programs" / "changing_stacks.py"
-    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     seen = json.loads(run.stdout)
     assert {"second", "third", "last", "number"} <= set(seen["names"])
     assert {"Held", "list", "tuple"} <= set(seen["types"])
 
 
-class Pause(ctypes.Structure):
-    """Setting `now` sleeps for so long without the interpreter's lock, as PyTorch does while it frees a gradient."""
+class Semaphore(ctypes.Structure):
+    """Setting `now` waits for it without the interpreter's lock, as PyTorch does while it frees a gradient."""
 
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+    _fields_ = (("room", ctypes.c_long * 8),)
 
 
 def test_a_thread_that_sets_an_attribute_is_seen() -> None:
-    sleep = ctypes.CDLL(None).nanosleep
-    sleep.argtypes = [ctypes.POINTER(Pause), ctypes.c_void_p]
-    Pause.now = property(None, sleep)
+    libc, semaphore = ctypes.CDLL(None), Semaphore()
+    libc.sem_wait.argtypes = [ctypes.POINTER(Semaphore), ctypes.c_void_p]
+    Semaphore.now = property(None, libc.sem_wait)
+    libc.sem_init(ctypes.byref(semaphore), 0, 0)
 
     def set_attribute() -> None:
-        Pause(0, 400_000_000).now = None
+        semaphore.now = None
 
     assert not stacks.another_thread_sets_attribute()
     thread = threading.Thread(target=set_attribute)
     thread.start()
-    deadline = time.monotonic() + 10
-    while not stacks.another_thread_sets_attribute() and thread.is_alive() and time.monotonic() < deadline:
-        pass
-    assert stacks.another_thread_sets_attribute()
+    wait_until(stacks.another_thread_sets_attribute)
+    libc.sem_post(ctypes.byref(semaphore))
     thread.join()
     assert not stacks.another_thread_sets_attribute()

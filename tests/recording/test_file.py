@@ -25,7 +25,7 @@ from gputui.sources.files.recording.records import plain
 from gputui.sources.files.recording.story import Story
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, look_at
-from tests.scale import SCALE
+from tests.scale import scaled
 from tests.ui.attach.scene import recorded
 
 JOB = job(12)
@@ -91,7 +91,7 @@ LOOKS = {
 STEPS = st.lists(st.sampled_from(["counters", "moment", *LOOKS]), max_size=60)
 
 
-@settings(max_examples=20 * SCALE, deadline=None)
+@settings(max_examples=scaled(10, 20), deadline=None)
 @given(STEPS)
 def test_any_sequence_of_records_is_replayed(tmp_path_factory, steps):
     made = Made()
@@ -122,7 +122,7 @@ def test_names_that_looks_at_some_tensors_brought_are_there_in_a_replay_and_afte
     assert len(set(jumped.devices[0].layout.owners.values())) == 4
 
 
-@settings(max_examples=50 * SCALE, deadline=None)
+@settings(max_examples=scaled(25, 50), deadline=None)
 @given(st.integers(0, len(JOB.data)))
 def test_a_truncated_file_keeps_what_precedes_the_cut(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "job"
@@ -137,7 +137,7 @@ def test_a_truncated_file_keeps_what_precedes_the_cut(tmp_path_factory, length):
     assert len(seen) == sum(b'"surroundings"' in zlib.decompress(chunk[HEADER_BYTES:]) for chunk in JOB.chunks[:whole])
 
 
-@settings(max_examples=60 * SCALE, deadline=None)
+@settings(max_examples=scaled(30, 60), deadline=None)
 @given(st.integers(0, len(JOB.data) - 1), st.integers(1, 255))
 def test_a_flipped_byte_loses_at_most_one_chunk(tmp_path_factory, place, bits):
     data = bytearray(JOB.data)

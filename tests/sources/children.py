@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from gputui.model.device import DeviceLook, DeviceUse
 from gputui.model.process import Process
 from gputui.sources.processes import ProcessSource
 from gputui.units import MIB
+from tests.hanging import HANGS_S
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 120.0
 NOBODY = 65534
 
 IDLE = "print('ready', flush=True); import time; time.sleep(600)"
@@ -77,7 +76,7 @@ def in_namespace(*flags: str, script: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=HANGS_S,
         check=False,
     )
     assert result.returncode == 0, result.stderr
@@ -106,13 +105,6 @@ def as_nobody(function: Callable[[], T]) -> T:
         answer = pipe.read()
     assert os.waitpid(child, 0)[1] == 0
     return pickle.loads(answer)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < limit, "the condition did not become true in time"
-        time.sleep(0.01)
 
 
 def on_device(*pids: int, used_bytes: int = 100 * MIB) -> DeviceLook:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,13 +27,14 @@ from gputui.sources.processes.family import ANCESTORS_AT_MOST, Family
 from gputui.sources.procfs import COMMAND_BYTES, DETAIL_BYTES, ProcFs
 from gputui.sources.signals import SignalRefused, send_signal
 from gputui.units import GIB, MIB
-from tests.scale import SCALE
+from tests.hanging import wait_until
+from tests.scale import SCALE, scaled, sized
 from tests.sources.children import IDLE, look_at, running
 from tests.sources.false_proc import CONTROL, NAMES, FalseProc
 
 FIRST = 900_000_000
 """PIDs that no kernel gives: a signal sent to one by mistake would reach nobody."""
-CROWD = 5000
+CROWD = sized(800, 5000)
 
 
 @pytest.fixture
@@ -47,8 +49,8 @@ class Reads:
         self.files = self.bytes = 0
         read_file = procfs.read_file
 
-        def counted(path: str, most_bytes: int | None = None) -> bytes:
-            data = read_file(path, most_bytes)
+        def counted(path: str, *most_bytes: int) -> bytes:
+            data = read_file(path, *most_bytes)
             self.files += 1
             self.bytes += len(data)
             return data
@@ -128,7 +130,8 @@ def test_any_name_and_any_folder_are_read(proc: FalseProc, name: bytes) -> None:
     assert details.tree[-1].identity == process.identity
 
 
-def test_five_thousand_processes_cost_a_fixed_number_of_reads_each(proc: FalseProc, reads: Reads) -> None:
+@pytest.mark.long
+def test_a_crowd_of_processes_costs_a_fixed_number_of_reads_each(proc: FalseProc, reads: Reads) -> None:
     pids = range(FIRST, FIRST + CROWD)
     for pid in pids:
         proc.add(pid, is_bare=True)
@@ -142,6 +145,7 @@ def test_five_thousand_processes_cost_a_fixed_number_of_reads_each(proc: FalsePr
     assert reads.take()[0] < 2 * CROWD
 
 
+@pytest.mark.long
 def test_a_chain_of_processes_costs_no_square_of_its_length(proc: FalseProc) -> None:
     rank = b"RANK=0\0WORLD_SIZE=2\0"
     pids = range(FIRST, FIRST + CROWD)
@@ -169,7 +173,7 @@ def test_a_ring_of_parents_ends(proc: FalseProc) -> None:
 
 @pytest.mark.long
 def test_thousands_that_come_and_go_are_read_once_and_forgotten(proc: FalseProc, reads: Reads, record_property) -> None:
-    crowd, now = 300, [1.0]
+    crowd, now = sized(100, 300), [1.0]
     watcher = source(proc, now)
     record_property("count", f"{crowd * 4 * SCALE} processes")
     for second in range(4 * SCALE):
@@ -189,7 +193,8 @@ def test_thousands_that_come_and_go_are_read_once_and_forgotten(proc: FalseProc,
     assert watcher._descriptions._descriptions == {}
 
 
-def test_memory_of_thousands_of_ended_processes_names_a_few(proc: FalseProc) -> None:
+@pytest.mark.long
+def test_memory_of_many_ended_processes_names_a_few(proc: FalseProc) -> None:
     pids = range(FIRST, FIRST + CROWD)
     device = Device(0, "GPU-0", "H100", "", memory=DeviceMemory(80 * GIB, 70 * GIB, 10 * GIB, 0))
     look = uses(*pids)._replace(devices=(device,))
@@ -209,7 +214,7 @@ def test_processes_hidden_by_hidepid_are_shown_as_hidden() -> None:
         "print(*(process.state.value for process in processes), sep='\\n')"
     )
     with running(IDLE) as child:
-        command = f'mount -t proc -o hidepid=2 proc /proc && exec {sys.executable} -c "$CODE"'
+        command = f'mount -t proc -o hidepid=2 proc /proc && exec {shlex.quote(sys.executable)} -c "$CODE"'
         result = subprocess.run(
             ["unshare", "--mount", "sh", "-c", command],
             env={**os.environ, "CODE": script.replace("PID", str(child.pid)), "PYTHONPATH": str(Path.cwd())},
@@ -224,7 +229,7 @@ def test_processes_hidden_by_hidepid_are_shown_as_hidden() -> None:
 def test_files_of_any_content_that_vanish_at_any_moment_raise_nothing(proc: FalseProc, record_property) -> None:
     """Files that are missing, empty, cut, folders or noise: what a sandbox, or a race with the kernel, could show."""
     random, pids, now = Random(7), range(FIRST, FIRST + 10), [1.0]
-    looks = 60 * SCALE
+    looks = scaled(30, 60)
     record_property("count", f"{looks} looks")
     states = set()
     for number in range(looks):
@@ -273,6 +278,7 @@ def test_without_file_descriptors_readings_are_absent_with_the_reason():
     with running(IDLE) as child:
         now = [1.0]
         watcher = ProcessSource(clock=lambda: now[0])
+        wait_until(lambda: look_at(watcher, child.pid)[0].state is ProcessState.SLEEPING)
         (before,) = look_at(watcher, child.pid)
         with no_descriptor_left():
             now[0] += 40.0  # the family and the descriptions are due

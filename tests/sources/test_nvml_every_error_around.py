@@ -10,6 +10,7 @@ from gputui.model.reading import NOT_LOOKED_AT, Absent
 from gputui.sources.nvml.binding import Nvml
 from gputui.sources.nvml.pcie import PcieRates
 from tests.conftest import FakeGpus
+from tests.hanging import wait_until
 from tests.sources.conftest import Looks
 from tests.sources.nvml_errors import (
     COUNT,
@@ -29,7 +30,6 @@ from tests.sources.nvml_errors import (
     absent_field,
     each_error,
 )
-from tests.sources.waiting import until
 
 
 def test_a_device_that_cannot_be_opened_is_lost_until_it_opens(busy_gpus: FakeGpus, looks: Looks) -> None:
@@ -139,11 +139,11 @@ def test_a_pcie_counter_error_is_the_reason_of_its_rate(busy_gpus: FakeGpus) -> 
         nvml, rates = Nvml(), PcieRates(interval_s=0.001)
         rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})
         rates.watch(frozenset({"gpu"}))
-        until(rates.rates)
+        wait_until(rates.rates)
         assert rates.rates() == {"gpu": (absent(error),) * 2}, error
         if error not in UNSUPPORTED:
             busy_gpus.clear("faults")
-            until(partial(_has_rates, rates))
+            wait_until(partial(_has_rates, rates))
         rates.close()
         nvml.close()
 

@@ -12,6 +12,7 @@ import pytest
 from gputui.sources.nvml.binding import versions
 from gputui.sources.procfs import ProcFs
 from tests.conftest import ROOT, FakeGpus
+from tests.hanging import HANGS_S
 from tests.sources.conftest import Looks
 
 UNINITIALIZED, NO_PERMISSION, DRIVER_NOT_LOADED, FUNCTION_NOT_FOUND, MISMATCH, UNKNOWN = 1, 4, 9, 13, 18, 999
@@ -32,7 +33,7 @@ def in_child(code: str, environment: dict[str, str], folder: Path = ROOT) -> str
     path = os.pathsep.join([str(folder), str(ROOT)])
     command = [sys.executable, "-c", code]
     result = subprocess.run(
-        command, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert result.stderr == ""
     return result.stdout.strip()
@@ -155,6 +156,7 @@ import os, sys
 from pathlib import Path
 from gputui.sources.nvml import NvmlSource
 from tests.fakegpu.lab import Lab
+from tests.hanging import HANGS_S
 
 library, new = map(Path, sys.argv[1:])
 time = 0.0
@@ -181,5 +183,5 @@ def test_after_a_driver_upgrade_the_new_library_is_used(fake_gpus: FakeGpus, tmp
     link.symlink_to(old)
     environment = {**fake_gpus.environment, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", UPGRADE, str(link), str(new)]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert (result.stdout.strip(), result.stderr) == ("True True", "")

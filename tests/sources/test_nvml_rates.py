@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -12,17 +11,17 @@ from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind
 from gputui.sources.nvml.binding import Nvml
 from gputui.sources.nvml.pcie import PcieRates
 from tests.conftest import FakeGpus
+from tests.hanging import wait_until
 from tests.sources.conftest import Looks
-from tests.sources.waiting import look_until, until
+from tests.sources.waiting import look_until
 
 PCIE, NOT_SUPPORTED, GPU_IS_LOST = "nvmlDeviceGetPcieThroughput", 3, 15
 
 
-def is_at_rest(fake_gpus: FakeGpus) -> bool:
-    """Whether no PCIe call was made during about 300 intervals."""
-    fake_gpus.clear("calls")
-    time.sleep(0.3)
-    return PCIE not in fake_gpus.calls()
+def is_at_rest(rates: PcieRates) -> bool:
+    """Whether the thread waits; while nothing is watched, until something is, and not for the next interval."""
+    with rates._changed:
+        return bool(rates._changed._waiters)
 
 
 def test_pcie_rates_of_watched_devices_are_in_bytes_per_second(fake_gpus: FakeGpus, looks: Looks) -> None:
@@ -41,13 +40,17 @@ def test_pcie_rates_of_unwatched_devices_are_not_read(fake_gpus: FakeGpus) -> No
     rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})
     assert PCIE not in fake_gpus.calls()
     rates.watch(frozenset({"gpu"}))
-    until(lambda: fake_gpus.calls().get(PCIE, 0) > 20)
+    wait_until(lambda: fake_gpus.calls().get(PCIE, 0) > 20)
     assert rates.rates() == {"gpu": (120 * 1024, 80 * 1024)}
     rates.watch(frozenset())
     assert rates.rates() == {}
-    until(lambda: is_at_rest(fake_gpus))  # after the call in progress has ended
+    wait_until(lambda: is_at_rest(rates))  # after the call in progress has ended
+    fake_gpus.clear("calls")
+    rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})  # wakes the thread
+    wait_until(lambda: is_at_rest(rates))
+    assert PCIE not in fake_gpus.calls()
     rates.watch(frozenset({"gpu"}))
-    until(lambda: PCIE in fake_gpus.calls())
+    wait_until(lambda: PCIE in fake_gpus.calls())
     rates.close()
     nvml.close()
 
@@ -61,7 +64,7 @@ def test_a_look_does_not_wait_for_pcie(fake_gpus: FakeGpus, looks: Looks) -> Non
     fake_gpus.fault(PCIE, delay_us=100_000)
     looks.source.watch(frozenset(device.key for device in looks.look().devices))
     looks.look()
-    until(lambda: PCIE in fake_gpus.calls())
+    wait_until(lambda: PCIE in fake_gpus.calls())
 
     def three_looks_take_less_than_a_call() -> bool:
         before = fake_gpus.calls()[PCIE]
@@ -69,7 +72,7 @@ def test_a_look_does_not_wait_for_pcie(fake_gpus: FakeGpus, looks: Looks) -> Non
             looks.look()
         return fake_gpus.calls()[PCIE] == before
 
-    until(three_looks_take_less_than_a_call)
+    wait_until(three_looks_take_less_than_a_call)
 
 
 def test_unsupported_pcie_counters_are_requested_once(fake_gpus: FakeGpus, looks: Looks) -> None:

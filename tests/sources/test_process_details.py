@@ -14,7 +14,8 @@ from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
-from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, ZOMBIE, as_nobody, running, wait_until
+from tests.hanging import wait_until
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, ZOMBIE, as_nobody, running
 
 PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207

@@ -9,7 +9,8 @@ from gputui.model.process import ProcessState
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.namespace import is_private
 from gputui.sources.procfs import PID_MAX, ProcFs
-from tests.sources.children import AS_NOBODY, IDLE, as_nobody, in_namespace, look_at, on_device, running, wait_until
+from tests.hanging import wait_until
+from tests.sources.children import AS_NOBODY, IDLE, as_nobody, in_namespace, look_at, on_device, running
 
 MISSING = PID_MAX + 1
 

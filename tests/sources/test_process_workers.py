@@ -13,7 +13,8 @@ from gputui.sources.processes.rollups import Rollups
 from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import Rollup
 from gputui.units import MIB
-from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, as_nobody, look_at, running, wait_until
+from tests.hanging import wait_until
+from tests.sources.children import FAMILY, IDLE, SHARED_MIB, WORKERS, as_nobody, look_at, running
 
 
 def source(**options) -> ProcessSource:

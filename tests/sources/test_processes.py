@@ -4,9 +4,9 @@ import os
 import pwd
 import signal
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gputui.model.device import DeviceLook, DeviceUse
@@ -15,17 +15,16 @@ from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
 from gputui.units import MIB
+from tests.hanging import wait_until
 from tests.sources.children import (
     AS_NOBODY,
     BUSY,
     IDLE,
-    PATIENCE_S,
     ZOMBIE,
     as_nobody,
     in_namespace,
     look_at,
     running,
-    wait_until,
 )
 
 ME = next((user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid()), str(os.getuid()))
@@ -36,13 +35,15 @@ def source(**options) -> ProcessSource:
 
 
 def test_a_process_has_its_user_command_and_start_time():
-    before = time.time()
     with running(IDLE, "--lr", "3e-4") as child:
         (process,) = look_at(source(), child.pid)
+        started = psutil.Process(child.pid).create_time()
     assert process.user == ME
     assert isinstance(process.command, str)
     assert process.command.endswith("--lr 3e-4")
-    assert process.identity.started == pytest.approx(before, abs=PATIENCE_S)
+    assert process.identity.started == pytest.approx(
+        started, abs=1.5
+    )  # the kernel tells when it was booted in whole seconds
     assert process.parent_pid == os.getpid()
     assert isinstance(process.rss_bytes, int)
     assert process.rss_bytes > MIB

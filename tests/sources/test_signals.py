@@ -11,7 +11,8 @@ from gputui.model.process import Identity
 from gputui.model.signals import SIGNALS
 from gputui.sources.procfs import ProcFs
 from gputui.sources.signals import SignalRefused, send_signal
-from tests.sources.children import IDLE, ROOT, ZOMBIE, as_nobody, in_namespace, running, wait_until
+from tests.hanging import wait_until
+from tests.sources.children import IDLE, ROOT, ZOMBIE, as_nobody, in_namespace, running
 
 
 def identity_of(pid: int) -> Identity:

@@ -10,33 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.surroundings import surroundings
 from tests.terminal.pty_session import PtySession
 
 Open = Callable[..., PtySession]
 GPUTUI = f"{shlex.quote(sys.executable)} -m gputui"
-LEAD = (
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "NO_COLOR",
-    "GPUTUI_",
-    "TEXTUAL_",
-    "PYTHONIOENCODING",
-)
+
+
+def inherited() -> dict[str, str]:
+    """What a program on a terminal gets of this process's environment: nothing that changes what it draws."""
+    return {name: value for name, value in surroundings(os.environ).items() if not name.startswith("GPUTUI_")}
 
 
 @pytest.fixture
 def plain_environment(tmp_path: Path) -> dict[str, str]:
     """A user's environment without any variable that changes what is drawn."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(LEAD)}
     source = str(Path(__file__).resolve().parents[2])
-    return inherited | {
+    return inherited() | {
         "TERM": "xterm-256color",
-        "LANG": "C.UTF-8",
         "HOME": str(tmp_path),
         "XDG_CONFIG_HOME": str(tmp_path),
         "PYTHONPATH": source,

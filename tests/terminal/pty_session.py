@@ -17,8 +17,10 @@ from pathlib import Path
 
 import pyte
 
-LIMIT_S = 180.0
-"""How long to wait for a condition; long enough for a busy machine."""
+from tests.hanging import HANGS_S, Limit, wait_until
+
+QUIET_S = 0.05
+"""A pause in which a program that has something to do does it, or is seen to wait for a processor."""
 
 KITTY = re.compile(rb"\x1b\[([><=])[0-9;]*u")
 MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
@@ -88,12 +90,13 @@ class PtySession:
         return len(data)
 
     def wait(self, condition: Callable[[], bool], what: str = "") -> None:
-        """Read until `condition` holds; fails with the screen after `LIMIT_S`."""
-        end = time.monotonic() + LIMIT_S
+        """Read until `condition` holds; fails with the screen if it never does."""
+        limit = Limit()
         while not condition():
             is_over = self.process.poll() is not None
-            if not self.pump() and (is_over or time.monotonic() > end) and not condition():
-                raise AssertionError(f"timed out waiting for {what or condition}; the screen:\n{self.text}")
+            if not self.pump() and not condition():
+                assert not is_over, f"The program has ended without {what or condition}; the screen:\n{self.text}"
+                limit.check(lambda: f"no {what or condition}; the screen:\n{self.text}")
 
     def wait_for(self, words: str) -> None:
         """Read until the screen shows `words`."""
@@ -103,43 +106,51 @@ class PtySession:
         """Read until the screen does not show `words`."""
         self.wait(lambda: words not in self.text, f"the end of {words!r}")
 
-    def wait_for_silence(self, silence_s: float = 0.5) -> None:
-        """Read until no bytes arrive for `silence_s` while the program is not waiting for a processor."""
-        self.wait(lambda: not self.pump(silence_s) and not self._is_running(), "silence")
+    def wait_for_silence(self, times: int = 4) -> None:
+        """Read until nothing has come that many times in a row, while the program has read all keys and is idle."""
+        quiet = 0
+
+        def is_silent() -> bool:
+            nonlocal quiet
+            quiet = 0 if self.pump(QUIET_S) or not self._is_idle() else quiet + 1
+            return quiet >= times
+
+        self.wait(is_silent, "silence")
 
     def _is_running(self) -> bool:
         """Whether a thread of the program is running or ready to run."""
         stats = (read_if_there(path) for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
         return any(stat.rpartition(") ")[2].startswith("R") for stat in stats)
 
-    def wait_until_idle(self) -> None:
-        """Wait, without reading, until the program has read all typed keys and is nearly idle.
+    def wait_until_idle(self, times: int = 4) -> None:
+        """Wait, without reading, until the program has read all typed keys and is idle that many times in a row."""
+        quiet = 0
 
-        Nearly idle for 1.5 s in a row, because a busy machine may not schedule the program for a while.
-        """
-        end = time.monotonic() + LIMIT_S
-        quiet, before = 0, self._ticks()
-        while quiet < 3:
-            assert time.monotonic() < end, "the program did not become idle"
-            time.sleep(0.5)
-            now = self._ticks()
-            is_quiet = now - before <= 5 and not self._typed_and_not_read()
-            quiet, before = quiet + 1 if is_quiet else 0, now
+        def is_quiet() -> bool:
+            nonlocal quiet
+            time.sleep(QUIET_S)
+            quiet = quiet + 1 if self._is_idle() else 0
+            return quiet >= times
+
+        wait_until(is_quiet, lambda: "the program does not become idle")
+
+    def _is_idle(self) -> bool:
+        """Whether the program has read what was typed, and no thread of it runs or waits for a processor."""
+        return not self._typed_and_not_read() and not self._is_running()
 
     def _typed_and_not_read(self) -> int:
         return struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0\0\0\0"))[0]
-
-    def _ticks(self) -> int:
-        """Processor time used by the program, in hundredths of a second."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
 
     def end(self) -> int:
         """Read until the program has ended; returns its exit status as a shell reports it."""
         self.wait(lambda: self.process.poll() is not None, "the end of the program")
         while self.pump(0.0):
             continue
-        status = self.process.returncode
+        return self.exit_status()
+
+    def exit_status(self) -> int:
+        """Wait, without reading, until the program has ended; returns its exit status as a shell reports it."""
+        status = self.process.wait(HANGS_S)
         return 128 - status if status < 0 else status
 
     def kill(self, number: signal.Signals) -> None:

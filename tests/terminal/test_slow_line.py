@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 from tests.terminal.conftest import GPUTUI, Open
 
@@ -26,7 +25,7 @@ def test_a_stalled_connection_gets_only_the_newest_frame(terminal: Open) -> None
     before = len(session.output)
     for key in KEYS * 30:
         session.send(key)
-        time.sleep(0.05)  # long enough for each screen to be drawn separately
+        session.wait_until_idle(1)
     session.wait_until_idle()
     session.wait_for("RAM")
     session.wait_for_silence()
@@ -38,7 +37,7 @@ def test_sigterm_ends_the_monitor_on_a_stalled_connection(terminal: Open) -> Non
     session.wait_for("Help")
     for key in KEYS * 20:  # more than the terminal's buffer holds
         session.send(key)
-        time.sleep(0.05)
+        session.wait_until_idle(1)
     session.wait_until_idle()
     session.kill(signal.SIGTERM)
-    assert session.process.wait(60) == 128 + signal.SIGTERM
+    assert session.exit_status() == 128 + signal.SIGTERM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def interrupted(terminal: Open, folder: Path, moment: str) -> PtySession:
     """The demonstration, which gets SIGCONT during each write for which the expression `moment` is true."""
     script = folder / "interrupted.py"
     script.write_text(INTERRUPTED.replace("MOMENT", moment))
-    return terminal(f"exec {sys.executable} {script}")
+    return terminal(f"exec {shlex.quote(sys.executable)} {script}")
 
 
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: Open) -> None:
@@ -70,7 +71,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(terminal: O
 def test_ctrl_z_also_suspends_the_parent_that_runs_gputui(terminal: Open) -> None:
     """As with `uv run gputui`, where the shell waits for uv."""
     session = shell(terminal)
-    session.send(f"sh -c '{GPUTUI} --demo; exit $?'\n")
+    session.send(f"sh -c {shlex.quote(f'{GPUTUI} --demo; exit $?')}\n")
     session.wait_for("Help")
     session.send("\x1a")
     session.wait_for("Stopped")

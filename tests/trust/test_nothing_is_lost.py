@@ -18,7 +18,7 @@ from gputui.sources.probe import exit_reason, listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
-from tests.attach.children import Python, wait_until
+from tests.attach.children import LIMIT_S, Python, wait_until, words_of_gputui
 from tests.attach.command import attach
 from tests.trust.conftest import ANA
 
@@ -50,7 +50,7 @@ def test_a_crash_keeps_its_exit_status_and_reaches_the_viewer(python: Python, so
     assert child.ended() == status
     wait_until(lambda: moments[-1].ended, "the viewer's notice of the end")
     assert moments[-1].ended is not None
-    assert "gputui" not in child.errors
+    assert words_of_gputui(child.errors) == []
     assert child.pid not in {probe.pid for probe in listing.list_probes()}
     assert not list(sockets.iterdir())
 
@@ -71,7 +71,7 @@ def test_a_stopped_program_sends_nothing_until_it_continues(python: Python) -> N
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)
-        assert isinstance(client.receive(60), Statistics)
+        assert isinstance(client.receive(LIMIT_S), Statistics)
         child.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
         while client.receive(0.3) is not None:
@@ -80,7 +80,7 @@ def test_a_stopped_program_sends_nothing_until_it_continues(python: Python) -> N
             child.attach()
         stopped = time.time()
         child.process.send_signal(signal.SIGCONT)
-        first = client.receive(60)
+        first = client.receive(LIMIT_S)
         assert isinstance(first, Statistics)
         assert first.time >= stopped  # no stale reading arrives as a new one
 
@@ -125,7 +125,7 @@ def short_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def receive_until_closed(client: ProbeClient) -> None:
     """Receive messages until the connection ends with an error."""
     while True:
-        client.receive(60)
+        client.receive(LIMIT_S)
 
 
 @pytest.mark.usefixtures("short_exit_wait")

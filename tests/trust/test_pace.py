@@ -10,16 +10,18 @@ import pytest
 
 from gputui.model.target import ActionName, ActionResult, Look
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from tests.attach.children import LIMIT_S, Child, Python
+from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
+from tests.scale import SCALE
 
 VIEWERS = 3
-LOOKS = 15
+LOOKS = 6 * SCALE
 
 # Under a profiler that takes long for each function of the probe, and lets other threads run when a call of it returns.
 COUNTED = """
     import os, sys, time
     from gputui.probe import mainthread
+    package = os.path.dirname(os.path.dirname(mainthread.__file__)) + os.sep
     turns, at, original = 0, [], mainthread.PendingCall.__bool__
 
     def counted(call):
@@ -27,7 +29,7 @@ COUNTED = """
         return original(call)
 
     def profile(frame, event, argument):
-        if "gputui" in frame.f_code.co_filename:
+        if frame.f_code.co_filename.startswith(package):
             for _ in range(20):
                 pass
             if event == "return" and frame.f_code.co_name in ("__bool__", "counted"):
@@ -67,6 +69,7 @@ def storm(child: Child, *, looks: int) -> Iterator[None]:
             future.result()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("switch_on", ["sys.setprofile(profile)", TRACED], ids=["profiled", "traced"])
 def test_the_program_runs_between_two_calls_however_slow_they_are(torch_python: Python, switch_on: str) -> None:
     child = torch_python.fork(TRAINING + COUNTED.format(switch_on=switch_on))
@@ -81,6 +84,8 @@ def test_the_program_runs_between_two_calls_however_slow_they_are(torch_python: 
 
 THREADS_THAT_WORK = """
     import hashlib, os, random, signal, threading, time
+    from gputui.probe import looks
+    looks.IN_BACKWARD_S = 0.0  # one thread is in a backward pass nearly all the time
     torch.set_num_threads(1)
     counts, faults, handled = dict.fromkeys(("trained", "allocated", "forked"), 0), [], []
 
@@ -136,19 +141,20 @@ THREADS_THAT_WORK = """
 """
 
 
+@pytest.mark.long
 def test_threads_signals_and_forks_go_on_beside_looks_in_the_probes_thread(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + THREADS_THAT_WORK)
     child.expect("working")
-    with storm(child, looks=LOOKS // 3):
+    with storm(child, looks=LOOKS // 2):
         pass
     (torch_python.folder / "done").touch()
     child.expect("waits")
-    with storm(child, looks=LOOKS // 3):
+    with storm(child, looks=LOOKS // 2):
         pass
     child.say("end")
     assert child.expect("faults") == "[] True True"
     assert child.ended() == 5
-    assert "gputui" not in child.errors
+    assert words_of_gputui(child.errors) == []
 
 
 def ask_until_the_end(client: ProbeClient) -> None:
@@ -158,12 +164,20 @@ def ask_until_the_end(client: ProbeClient) -> None:
             client.look()
 
 
-@pytest.mark.parametrize("waits", ["input()", "time.sleep(0.2)", "threading.Thread(target=input).start()"])
+WAITS = {
+    "for input": "input()",
+    "asleep": "while not os.path.exists('done'): time.sleep(0.05)",
+    "for a thread": "threading.Thread(target=input).start()",
+}
+
+
+@pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
 def test_a_program_ends_while_it_is_looked_at_in_the_probes_thread(torch_python: Python, waits: str) -> None:
-    child = torch_python.fork(f"{TRAINING}\n    import threading, time\n    {waits}\n    raise SystemExit(6)\n")
+    child = torch_python.fork(f"{TRAINING}\n    import os, threading, time\n    {waits}\n    raise SystemExit(6)\n")
     child.expect("ready")
     client = child.attach()
     client.ask_look()
+    (torch_python.folder / "done").touch()
     child.say("end")
     with pytest.raises(ProbeError):
         ask_until_the_end(client)
@@ -172,10 +186,10 @@ def test_a_program_ends_while_it_is_looked_at_in_the_probes_thread(torch_python:
 
 
 def test_a_main_thread_that_comes_and_goes_is_looked_at_every_time(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + FOR_EVER.replace("step()", "step(); time.sleep(0.07)"))
+    child = torch_python.fork(TRAINING + FOR_EVER.replace("step()", "step(); time.sleep(0.07)"), **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
-        looks = [client.look() for _ in range(20)]
+        looks = [client.look(wait_s=LIMIT_S / 10) for _ in range(10)]
     for look in looks:
         assert "model.0.weight" in {storage.owner for storage in look.inventory.storages}
         assert look.inventory.is_of_one_moment

@@ -11,8 +11,9 @@ import pytest
 
 from gputui.model.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
-from tests.attach.children import Child, Python, wait_until
+from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
+from tests.scale import SCALE
 
 TENTH_OF_DEFAULT_S = 0.1
 
@@ -104,12 +105,12 @@ class Viewer:
         if how is not None:
             self._client.mark("asked")  # an automatic look may be on its way, and arrives before this
             self._client.ask_look(how)
-            while not isinstance(self._client.receive(60), Mark):
+            while not isinstance(self._client.receive(LIMIT_S), Mark):
                 pass
         child.say("go")
         message: object = None
         while not isinstance(message, Look if how is not None else Statistics):
-            message = self._client.receive(60)
+            message = self._client.receive(LIMIT_S)
             assert message is not None
             self.seen.append(message)
         if how is not None:
@@ -154,9 +155,10 @@ def test_a_viewer_changes_nothing_in_a_training_run(torch_python: Python) -> Non
     assert len([look for look in looks if look.inventory is not None]) >= 2
 
 
-CYCLES = 100
+CYCLES = 30 if SCALE == 1 else 100
+"""A hundred viewers in the nightly run."""
 AT_MOST_BYTES = 1024**2
-AFTER = ("after", "after another hundred", "after a third")
+AFTER = ("after", "after as many again", "after a third time")
 
 COUNTED = (
     SMALL_TRAINING
@@ -189,8 +191,9 @@ def visit(child: Child, number: int) -> None:
             client.ask_look("scan")  # disconnects without waiting for the answer
 
 
-def test_a_hundred_viewers_leak_no_references_descriptors_threads_or_memory(torch_python: Python) -> None:
-    child = torch_python.fork(COUNTED, *AFTER)
+@pytest.mark.long
+def test_viewers_leak_no_references_descriptors_threads_or_memory(torch_python: Python) -> None:
+    child = torch_python.fork(COUNTED, *AFTER, **DRIVEN)
     child.expect("ready")
 
     def open_counts() -> tuple[int, int]:
@@ -204,7 +207,7 @@ def test_a_hundred_viewers_leak_no_references_descriptors_threads_or_memory(torc
         counts = [int(count) for count in child.expect(name).split()]
         return counts, child.anonymous_bytes()
 
-    def grew_in_a_hundred(name: str) -> str:
+    def grew_in_a_round(name: str) -> str:
         nonlocal counts, anonymous
         counts_before, anonymous_before = counts, anonymous
         counts, anonymous = after_viewers(CYCLES, name)
@@ -215,10 +218,10 @@ def test_a_hundred_viewers_leak_no_references_descriptors_threads_or_memory(torc
 
     alone = open_counts()
     counts, anonymous = after_viewers(CYCLES // 5, "before")  # warms up caches and the heap
-    # A leak grows in every hundred. The heap, and what the probe keeps of classes it meets, grow only now and then.
+    # A leak grows in every round. The heap, and what the probe keeps of classes it meets, grow only now and then.
     growth = []
     for name in AFTER:
-        growth.append(grew_in_a_hundred(name))
+        growth.append(grew_in_a_round(name))
         if not growth[-1]:
             break
     assert not growth[-1], growth

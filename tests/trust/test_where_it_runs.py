@@ -31,7 +31,7 @@ def test_sixty_four_descriptors_are_enough(python: Python) -> None:
     for client in clients:
         client.close()
     done = subprocess.run(
-        ["sh", "-c", f"ulimit -n 64; exec {sys.executable} -m gputui attach {child.pid} --once"],
+        ["sh", "-c", f'ulimit -n 64; exec "$0" -m gputui attach {child.pid} --once', sys.executable],
         env=python.environment,
         capture_output=True,
         text=True,

@@ -1,24 +1,10 @@
-"""Makes every screen reproducible: the tests fix the time zone, colours and terminal type."""
+"""Screens that tests compare with files."""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Iterator
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-
-
-@pytest.fixture(autouse=True)
-def _frozen_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    for name in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 class TextFiles(SingleFileSnapshotExtension):

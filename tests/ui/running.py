@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 from textual import app, pilot, screen
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.screen import Screen
 
 from gputui.ui.app import GputuiApp
-
-PATIENCE_S = 120.0
+from tests.hanging import POLL_S, Limit
 
 
 async def until_idle(_min_sleep_s: float = 0.0) -> None:
@@ -28,6 +28,21 @@ async def until_idle(_min_sleep_s: float = 0.0) -> None:
 # one from the processor.
 app.wait_for_idle = pilot.wait_for_idle = until_idle
 screen.UPDATE_PERIOD = 0.001  # seconds from a change to its repaint: 16 ms in a terminal, for each key here
+
+PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
+"""The rules of every stylesheet that an application of this process has parsed, which are the same in the next one."""
+parse_rules = Stylesheet._parse_rules
+
+
+def parse_rules_once(sheet: Stylesheet, *arguments: object, **keywords: object) -> list[RuleSet]:
+    """Parse a stylesheet, unless another application has done so with the same variables."""
+    key = (arguments, *sorted(keywords.items()), *sorted(sheet._variables.items()))
+    if key not in PARSED:
+        PARSED[key] = parse_rules(sheet, *arguments, **keywords)
+    return PARSED[key]
+
+
+Stylesheet._parse_rules = parse_rules_once
 
 
 class Running:
@@ -47,7 +62,7 @@ class Running:
         await self.pilot.pause()
         await self.pilot.pause()
         while self._is_drawing:
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(POLL_S)
             await self.pilot.pause()
 
     @property
@@ -68,12 +83,12 @@ class Running:
         await self.settle()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until the condition holds; fails with the screen after `PATIENCE_S`."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Wait until the condition holds; fails with the screen if it never does."""
+        limit = Limit()
         while not condition():
-            assert time.monotonic() < deadline, f"timed out waiting for a condition; the screen:\n{self.text}"
+            limit.check(lambda: f"a condition does not hold; the screen:\n{self.text}")
             await self.pilot.pause()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(POLL_S)
 
     async def click(self, words: str, *, times: int = 1) -> None:
         """Click on the first occurrence of `words` on the screen."""

@@ -21,15 +21,16 @@ from gputui.ui.drawing import columns
 from gputui.ui.graph_history import PROCESSES_AT_MOST
 from gputui.ui.widgets import process_table
 from tests.conftest import FakeGpus
-from tests.scale import SCALE
+from tests.scale import SCALE, sized
 from tests.sources.false_proc import FalseProc
 from tests.ui.running import Running
 from tests.ui.wire import Wire
 
 FIRST = 900_000_000
 """PIDs that no kernel gives: a signal sent to one by mistake would reach nobody."""
-CROWD = 5000
-GONE_EACH_LOOK = 4000
+CROWD = sized(1000, 5000)
+GONE_EACH_LOOK = CROWD * 4 // 5
+LOOKS = 2 * SCALE
 SIZES = [(80, 24), (200, 50)]
 
 
@@ -129,6 +130,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_keys_are_served_and_a_frame_draws_only_the_rows_on_screen(fake_gpus, tmp_path, size, monkeypatch):
     drawn = 0
@@ -163,22 +165,22 @@ async def test_keys_are_served_and_a_frame_draws_only_the_rows_on_screen(fake_gp
 
 
 @pytest.mark.long
-async def test_thousands_that_come_and_go_each_second_are_read_once_and_forgotten(
+async def test_a_crowd_that_comes_and_goes_each_second_is_read_once_and_forgotten(
     fake_gpus, tmp_path, monkeypatch, record_property
 ):
     reads, read_file = 0, procfs.read_file
 
-    def counted(path: str, most_bytes: int | None = None) -> bytes:
+    def counted(path: str, *most_bytes: int) -> bytes:
         nonlocal reads
         reads += 1
-        return read_file(path, most_bytes)
+        return read_file(path, *most_bytes)
 
     monkeypatch.setattr(procfs, "read_file", counted)
-    record_property("count", f"{2 * SCALE * GONE_EACH_LOOK} processes")
+    record_property("count", f"{LOOKS * GONE_EACH_LOOK} processes")
     fake_gpus.up(8)
     machine = CrowdedMachine(fake_gpus, FalseProc(tmp_path / "proc"), has_files=True)
     async with crowded(machine, (80, 24)) as crowd:
-        for _ in range(2 * SCALE):
+        for _ in range(LOOKS):
             machine.replace(GONE_EACH_LOOK)
             reads, sent_bytes = 0, crowd.wire.bytes
             await crowd.look()
@@ -191,7 +193,8 @@ async def test_thousands_that_come_and_go_each_second_are_read_once_and_forgotte
             assert crowd.position.endswith(f"/{CROWD}")
 
 
-def test_once_lists_five_thousand_processes(fake_gpus):
+@pytest.mark.long
+def test_once_lists_every_process_of_a_crowd(fake_gpus):
     fake_gpus.up(8)
     fake_gpus.crowd(range(FIRST, FIRST + CROWD))
     command = [sys.executable, "-m", "gputui", "--once"]

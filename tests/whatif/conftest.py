@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,18 +22,16 @@ from tests import torches
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.fixture
-def run(cuda_path, tmp_path) -> Callable[..., dict[str, Any]]:
-    """Run a program of this folder under settings of the allocator; returns its report."""
-    if cuda_path == torches.NO_CUDA_BUILD:
-        pytest.skip("no CUDA build of PyTorch")
+@pytest.fixture(scope="session")
+def run(cuda_path, tmp_path_factory) -> Callable[..., dict[str, Any]]:
+    """Gives the report of a program of this folder, run once under these settings of the allocator."""
 
     def run_program(
-        name: str, *arguments: object, settings: str = "", variables: Mapping[str, str] = MappingProxyType({})
+        name: str, *arguments: object, settings: str = "", variables: Mapping[str, str] = torches.NOTHING
     ) -> dict[str, Any]:
-        environment = torches.fake_cuda(cuda_path, tmp_path) | {"PYTORCH_CUDA_ALLOC_CONF": settings} | variables
-        words = [str(argument) for argument in arguments]
-        return torches.run_program(cuda_path, PROGRAMS / name, *words, environment=environment)
+        surroundings = {"PYTORCH_CUDA_ALLOC_CONF": settings, **variables}
+        words = map(str, arguments)
+        return torches.run_once(tmp_path_factory, cuda_path, PROGRAMS / name, *words, variables=surroundings)
 
     return run_program
 
@@ -44,11 +41,11 @@ WORKSPACE = {"FAKEGPU_CUBLAS_HANDLES": "1"}
 
 
 @pytest.fixture(scope="session")
-def reports(torch_path) -> dict[str, dict[str, Any]]:
+def reports(torch_path, tmp_path_factory) -> dict[str, dict[str, Any]]:
     """The reports on the functions in `ahead.py`, on tensors without data."""
     forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "evaluatoin")
     names = ("gpt", "lora", "resnet", "unet", *forms)
-    return torches.run_program(torch_path, PROGRAMS / "ahead.py", *names, environment=WORKSPACE)
+    return torches.run_once(tmp_path_factory, torch_path, PROGRAMS / "ahead.py", *names, variables=WORKSPACE)
 
 
 def settings_of(settings: dict[str, Any], report: dict[str, Any], device: Device) -> AllocatorSettings:

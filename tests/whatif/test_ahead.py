@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_what_cannot_be_run_is_said(reports, name, sentence):
 
 def test_a_python_without_torch_is_said(tmp_path):
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
     python.chmod(0o755)
     with pytest.raises(GputuiError, match=r"PyTorch cannot be imported by .*--python PATH"):
         rehearse("ahead:gpt", str(python))

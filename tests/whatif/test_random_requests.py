@@ -11,12 +11,12 @@ from gputui.explain.whatif.replay import replay
 from gputui.explain.whatif.settings import Device, with_settings
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.units import MIB
-from tests.scale import SCALE
+from tests.scale import scaled
 from tests.whatif.conftest import settings_of, trace_of
 
 pytestmark = [pytest.mark.every_torch, pytest.mark.long]
 
-FIRST_SEED, COUNT = 1, 8
+FIRST_SEED, COUNT = 1, scaled(4, 8)
 DEVICE_BYTES = (int(79.65 * 1024) - 512) * MIB
 """What CUDA says that the device has: the driver keeps the rest of NVML's total. A memory fraction is of this."""
 CONTEXT_BYTES = 518 * MIB
@@ -34,13 +34,12 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("settings", "fraction"), SETTINGS)
 def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, record_property):
-    count = COUNT * SCALE
-    report = run("random_requests.py", FIRST_SEED, count, 1, "trace")
+    report = run("random_requests.py", FIRST_SEED, COUNT, 1, "trace")
     recorded = report["programs"]
-    really = run("random_requests.py", FIRST_SEED, count, fraction, settings=settings)
+    really = run("random_requests.py", FIRST_SEED, COUNT, fraction, settings=settings)
     real = really["programs"]
     read = snapshot_settings({"allocator_settings": really["settings"]}, ()).roundup_divisions  # 2.4 has others
-    record_property("count", f"{count} programs")
+    record_property("count", f"{COUNT} programs")
     device = Device(DEVICE_BYTES - CONTEXT_BYTES, DEVICE_BYTES, fraction)
     for trace, measured in zip(recorded, real, strict=True):
         operations = operations_of(trace_of(trace), ())

@@ -26,7 +26,10 @@ def _load_probe():
 
 _step_aside()
 if sys.version_info >= (3, 8):
-    _load_probe()
+    try:
+        _load_probe()
+    except Exception:  # noqa: BLE001, S110 - no memory or descriptor is left, say: the program runs without the probe
+        pass
 
 # If there is no other sitecustomize, or it fails, `site` handles the exception as it would have without this file.
 del sys.modules["sitecustomize"]

@@ -21,6 +21,7 @@ from gputui.model.trace import Trace
 from gputui.protocol.black_boxes import FIRST_LINE, FIRST_WORDS, VERSION
 from gputui.protocol.frames import MAX_REPLY_BYTES, FrameError, Unpacker
 from gputui.protocol.frames import decode as message_in
+from gputui.regular_files import open_regular
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.step_message import traces_in
@@ -128,7 +129,7 @@ def _driver_facts(failure: Failure) -> DriverFacts:
 def _content(path: Path) -> _Content:
     content = _Content()
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             _check_first_line(path, file.readline(LONGEST_FIRST_LINE))
             pieces = iter(lambda: file.read(_PIECE_BYTES), b"")
             try:

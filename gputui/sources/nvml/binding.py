@@ -130,9 +130,9 @@ def versions(proc: ProcFs) -> str:
 
 
 def _mapped_libraries(proc: ProcFs) -> dict[str, int]:
-    """Path and inode of each NVML library that this process maps, deleted files included."""
-    return {
-        file.path: file.inode
-        for file in proc.mapped_files(os.getpid())
-        if os.path.basename(file.path).startswith("libnvidia-ml.so")
-    }
+    """Path and inode of each NVML library that this process maps, deleted files included; {} where /proc is empty."""
+    try:
+        mapped = list(proc.mapped_files(os.getpid()))
+    except OSError:
+        return {}
+    return {file.path: file.inode for file in mapped if os.path.basename(file.path).startswith("libnvidia-ml.so")}

@@ -81,14 +81,18 @@ class ProbeClient:
     Every method raises ProbeError if the process has ended or the probe violates the protocol.
     """
 
-    def __init__(self, path: str, pid: int) -> None:
+    def __init__(self, path: str, pid: int, most_bytes: int = frames.MAX_REPLY_BYTES) -> None:
+        """Connect to a socket; no message of it may have more than `most_bytes`."""
         self._pid = pid
-        self._unpacker = frames.Unpacker(frames.MAX_REPLY_BYTES)
+        self._unpacker = frames.Unpacker(most_bytes)
         self._payloads: list[bytes] = []
         self._ending: Ending | None = None
         self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
         """Called with each message as it came, after it was checked."""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:  # no file descriptor is left
+            raise self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error)) from error
         try:
             self._socket.settimeout(ANSWER_WITHIN_S)
             self._socket.connect(path)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gputui import environment
 from gputui.errors import GputuiError
-from gputui.inject.process_facts import has_same_root
+from gputui.explain.disconnects import sentence
+from gputui.inject.foreign_files import ForeignFolder, has_same_root, root_of
 from gputui.model.allocator import AllocatorStatistics
-from gputui.model.target import Greeting
+from gputui.model.target import Disconnect, DisconnectKind, Greeting
 from gputui.protocol import places
-from gputui.sources.probe.client import ProbeClient, ProbeDeadError, ProbeError
-from gputui.sources.procfs import ProcFs, unreadable, user_name
+from gputui.sources.at_once import at_once
+from gputui.sources.probe import socket_folders
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.procfs import EMPTY, MOUNT, ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
 REMEDY = "Start it with `gputui run train.py ...`, or put `import gputui.probe` into the program."
 
+ALL_WITHIN_S = 10.0
+"""How long all probes together may take to be found and to answer."""
 _TRACED_STOP_READINGS, _TRACED_STOP_EVERY_S = 20, 0.01
+_MOST_OF_A_USER = 64
+"""How many sockets of a user are asked at once: any user can make thousands that never answer."""
+_SHORT_BYTES = 1 << 20
+"""The most bytes of an answer for the list."""
 
 
 class CannotAttachError(GputuiError):
@@ -46,35 +57,62 @@ class ProbeInfo:
 ATTACH = "gputui attach"
 
 
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        cause = f"Probes cannot be looked for: {error.strerror or error}."
+        remedy = "Close other programs, or raise the limit (ulimit -n)." if error.errno in _SHORTAGES else ""
+        raise CannotAttachError(cause, remedy) from error
+
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE)
+
+
+@_in_a_sentence()
 def attach(pid: int, command: str = ATTACH) -> ProbeClient:
     """A connection to the probe of a process, for this command; raises CannotAttachError or ProbeError."""
     status = _status_of(pid)
     _check_state(pid, status)
-    for folder, owner in _folders_of(pid, status):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            client = _connect(folder, owner, pid, status)
-            if client is not None:
-                return client
-    raise _without_probe(pid, command)
+    deadline = time.monotonic() + 2 * ALL_WITHIN_S
+    (clients,) = at_once(lambda pid: _clients(pid, status), [pid], deadline)
+    if clients is None:
+        cause = f"The files of process {pid} lie on a file system that does not answer."
+        raise CannotAttachError(cause)
+    if not clients:
+        raise _without_probe(pid, command)
+    return clients[0]
 
 
-def list_probes() -> tuple[ProbeInfo, ...]:
-    """Every process that can be attached to from here, by PID; removes the socket files of dead processes."""
-    probes: dict[int, ProbeInfo] = {}
-    for folder in _all_folders():
-        for path in sorted(folder.glob("*.sock")):
-            process = places.process_of_name(path.name)
-            if process is not None and process[0] not in probes and (info := _probe_at(path, *process)):
-                probes[info.pid] = info
-    return tuple(probes[pid] for pid in sorted(probes))
+@_in_a_sentence()
+def list_probes(is_wanted: Callable[[int], bool] = lambda _pid: True) -> tuple[ProbeInfo, ...]:
+    """Every process that can be attached to from here, by PID; removes the socket files of dead processes.
+
+    All that are wanted are asked at once, so that none can keep the others waiting.
+    """
+    if ProcFs().is_empty:
+        raise CannotAttachError(EMPTY, MOUNT)
+    deadline = time.monotonic() + ALL_WITHIN_S
+    folders = at_once(_sockets_in, socket_folders.usual_folders(), deadline)
+    sockets = {socket.pid: socket for found in folders for socket in found or () if is_wanted(socket.pid)}
+    answers = at_once(_asked, list(sockets.values()), deadline)
+    probes = [
+        probe
+        for socket, answer in zip(sockets.values(), answers, strict=True)
+        for probe in ([_silent(socket)] if answer is None else answer)
+    ]
+    return tuple(sorted(probes, key=lambda probe: probe.pid))
 
 
 def children_with_probes(pid: int) -> tuple[int, ...]:
     """The descendants of `pid` that can be attached to, such as the ranks that a launcher started."""
-    return tuple(probe.pid for probe in list_probes() if pid in _ancestors(probe.pid))
+    return tuple(probe.pid for probe in list_probes(lambda child: pid in _ancestors(child)))
 
 
 def _status_of(pid: int) -> Status:
+    if ProcFs().is_empty:
+        raise CannotAttachError(EMPTY, MOUNT)
     try:
         return ProcFs().status(pid)
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -108,19 +146,32 @@ def _is_kept_stopped(pid: int) -> bool:
     return True
 
 
-def _folders_of(pid: int, status: Status) -> Iterator[tuple[Path, int]]:
-    """The folders where the socket of a process can be, each with the user who must own it.
+def _clients(pid: int, status: Status) -> list[ProbeClient]:
+    """A connection to the probe of a process, [] if it has none."""
+    root = _root_of(pid, status)
+    name = places.socket_name(status.inner_pid, places.started_at(pid) or 0)
+    for path, owner in _folders_of(pid, status):
+        folder = socket_folders.opened(path, root)
+        if folder is not None:
+            with folder:
+                client = _connected(folder, owner, name, pid, status)
+            if client is not None:
+                return [client]
+    return []
+
+
+def _folders_of(pid: int, status: Status) -> Iterator[tuple[str, int]]:
+    """The folders where the socket of a process can be, as it names them, each with the user who must own it.
 
     They follow the process's environment and the usual places; our own user's are included, since the process may have
     started as that user.
     """
-    root = _root_of(pid, status)
     runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
     for owner in dict.fromkeys((status.uid, os.geteuid())):
         uid = _uid_inside(pid, owner)
         folders = [places.folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
         for folder in dict.fromkeys((*folders, places.folder_in_memory(uid))):
-            yield root / folder.lstrip("/"), owner
+            yield folder, owner
 
 
 def _uid_inside(pid: int, uid: int) -> int:
@@ -138,50 +189,30 @@ def _uid_inside(pid: int, uid: int) -> int:
     return uid
 
 
-def _root_of(pid: int, status: Status) -> Path:
+def _root_of(pid: int, status: Status) -> str:
     """`/`, or the process's own root if it has another one or another mount namespace, as in a container."""
     proc = ProcFs()
     try:
         if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt") and has_same_root(pid):
-            return Path("/")
-        os.listdir(proc.root_of(pid))
+            return "/"
+        ForeignFolder(root_of(pid), "/").close()
     except OSError as error:
         if status.inner_pid == pid:  # no container, but a process that has changed its user and is hidden from it
-            return Path("/")
+            return "/"
         inside = f", where it has PID {status.inner_pid}" if status.inner_pid != pid else ""
         cause = f"Process {pid} runs in another container, whose files cannot be reached from here."
         raise CannotAttachError(cause, f"Run gputui inside that container{inside}, or as root on the host.") from error
-    return Path(proc.root_of(pid))
+    return root_of(pid)
 
 
-def _connect(folder: Path, owner: int, pid: int, status: Status) -> ProbeClient | None:
-    fault = places.fault_of_folder(str(folder), owner)
-    if fault and not _is_own(folder):
-        if owner != status.uid or folder.parent.name == "shm":  # the last resort, which others may use
+def _connected(folder: ForeignFolder, owner: int, name: str, pid: int, status: Status) -> ProbeClient | None:
+    fault = socket_folders.fault_of(folder, owner)
+    if fault and socket_folders.fault_of(folder, os.geteuid()):  # our own can be trusted like ourselves
+        if owner != status.uid or folder.path.startswith("/dev/shm/"):  # the last resort, which others may use
             return None
         cause = f"The socket of process {pid} cannot be trusted: {fault}."
         raise CannotAttachError(cause, "Remove that folder and start the program again.")
-    for path in folder.glob(f"{status.inner_pid}-*.sock"):
-        named = places.process_of_name(path.name)
-        if named and named[1] == places.started_at(pid):
-            return _client_or_nobody(path, pid)
-    return None
-
-
-def _is_own(folder: Path) -> bool:
-    """Whether a folder is safe and our own user's: its content can be trusted like ourselves."""
-    return places.fault_of_folder(str(folder), os.geteuid()) is None
-
-
-def _client_or_nobody(path: Path, pid: int) -> ProbeClient | None:
-    """The probe at a socket; if nobody listens any more, its file is removed."""
-    try:
-        return ProbeClient(str(path), pid)
-    except ProbeDeadError:
-        if places.is_dead(str(path)):
-            with suppress(OSError):
-                path.unlink()
-        return None
+    return socket_folders.connected(folder, name, pid)
 
 
 def _without_probe(pid: int, command: str) -> CannotAttachError:
@@ -233,40 +264,60 @@ def _environment_of(pid: int) -> dict[str, str]:
         return {}
 
 
-def _all_folders() -> list[Path]:
-    """The socket folders that this user can read; for root, those of all users."""
-    uid = os.geteuid()
-    runtime_dirs = [os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None]
-    folders = [Path(places.folder_of(uid, base)) for base in runtime_dirs] + [Path(places.folder_in_memory(uid))]
-    if uid == 0:
-        folders += [*Path("/tmp").glob("gputui-*"), *Path("/run/user").glob("*/gputui")]
-        folders += Path("/dev/shm").glob("gputui-*")
-    return [folder for folder in dict.fromkeys(folders) if _is_trusted(folder)]
+class _Socket(NamedTuple):
+    """A socket in the folder of a user, named after a process of that user's."""
+
+    folder: str
+    owner: int
+    name: str
+    pid: int
+    is_asked: bool
 
 
-def _is_trusted(folder: Path) -> bool:
+def _sockets_in(place: tuple[str, int]) -> list[_Socket]:
+    """The sockets in a folder that must be a user's: other users' processes are not looked for there."""
+    path, owner = place
+    folder = socket_folders.opened(path)
+    if folder is None:
+        return []
+    with folder:
+        if socket_folders.fault_of(folder, owner):
+            return []
+        is_own = owner == os.geteuid()
+        living = [found for found in socket_folders.living(folder) if is_own or _uid_of(found[0]) == owner]
+    return [_Socket(path, owner, name, pid, is_own or n < _MOST_OF_A_USER) for n, (pid, name) in enumerate(living)]
+
+
+def _uid_of(pid: int) -> int | None:
     try:
-        return places.fault_of_folder(str(folder), folder.lstat().st_uid) is None
+        return ProcFs().status(pid).uid
     except OSError:
-        return False
+        return None
 
 
-def _probe_at(path: Path, pid: int, started: int) -> ProbeInfo | None:
-    if places.started_at(pid) != started:
-        if places.is_dead(str(path)):  # it can be alive in another container, where the PID means another process
-            path.unlink(missing_ok=True)
-        return None
-    try:
-        uid = path.lstat().st_uid
-    except FileNotFoundError:  # its probe has ended meanwhile
-        return None
+def _asked(socket: _Socket) -> list[ProbeInfo]:
+    """What a probe says of its process, [] if there is none any more."""
+    pid, user = socket.pid, user_name(socket.owner)
+    if not socket.is_asked:
+        problem = f"Process {pid} was not asked: {user} has more than {_MOST_OF_A_USER} probes. gputui attach {pid}"
+        return [ProbeInfo(pid, user, None, problem=problem)]
     try:
         _check_state(pid, _status_of(pid))
-        client = _client_or_nobody(path, pid)
+        folder = socket_folders.opened(socket.folder)
+        if folder is None:
+            return []
+        with folder:
+            is_trusted = socket_folders.fault_of(folder, socket.owner) is None
+            client = socket_folders.connected(folder, socket.name, pid, _SHORT_BYTES) if is_trusted else None
         if client is None:
-            return None
+            return []
         with client:
             held = tuple(device for device in client.statistics().devices if device.reserved_bytes)
-            return ProbeInfo(pid, user_name(uid), client.greeting, held)
+            return [ProbeInfo(pid, user, client.greeting, held)]
     except (CannotAttachError, ProbeError) as error:
-        return ProbeInfo(pid, user_name(uid), None, problem=str(error))
+        return [ProbeInfo(pid, user, None, problem=str(error))]
+
+
+def _silent(socket: _Socket) -> ProbeInfo:
+    problem = sentence(socket.pid, Disconnect(DisconnectKind.TIMED_OUT, f"{ALL_WITHIN_S:g}"))
+    return ProbeInfo(socket.pid, user_name(socket.owner), None, problem=problem)

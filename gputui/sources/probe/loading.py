@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from gputui.errors import GputuiError
 from gputui.inject import checks
 from gputui.inject.checks import Target
-from gputui.inject.loading import Loading, Phase, Progress, load
+from gputui.inject.loading import Loading, Phase, Progress, load, refused
 from gputui.inject.refusals import Refused
+from gputui.inject.tracer_process import HelperError
+from gputui.sources.at_once import at_once
 from gputui.sources.probe import listing
 from gputui.sources.probe.main_thread_place import Wait, place_of_main_thread, wait_of_main_thread
 
 _POLL_S = 0.02
 _KEPT_AFTER_S = 0.7
 """How far apart two readings of a wait are: no lock of the C library is held for so long."""
+_EXAMINED_WITHIN_S = 60.0
+"""Many times what it takes on a busy machine."""
 _SAY_AFTER_S = 2.0
 _SAY_EVERY_S = 30.0
 
@@ -28,13 +31,17 @@ class CannotLoadError(GputuiError):
 def check(pid: int) -> Target:
     """Check a process without touching it; raises CannotLoadError."""
     try:
-        return checks.examine(pid)
+        (target,) = at_once(checks.examine, [pid], time.monotonic() + _EXAMINED_WITHIN_S)
     except Refused as refusal:
         raise _sentences(refusal) from refusal
+    if target is None:
+        cause = f"The memory of process {pid} cannot be read within {_EXAMINED_WITHIN_S:g} s."
+        raise CannotLoadError(cause, "It may lie on a file system that does not answer.")
+    return target
 
 
 def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None = None) -> None:
-    """Put the probe into a process and wait until it answers; raises CannotLoadError.
+    """Put the probe into a process and wait until it answers; raises CannotLoadError, or that of its connection.
 
     `tell` is called with a sentence about where the main thread is while it does not come back to Python. After
     `limit_s`, or at KeyboardInterrupt, the program is asked to drop it.
@@ -42,12 +49,11 @@ def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None 
     attempt = _Attempt(check(pid))
     try:
         _wait(attempt, tell, limit_s)
-    except FileNotFoundError as error:
-        cause = f"Process {pid} has ended before the probe was in it."
-        raise CannotLoadError(cause) from error
+    except (HelperError, OSError) as error:  # it has ended, for example, or gputui has no file descriptor left
+        attempt.loading.withdraw()
+        raise _sentences(refused(pid, error)) from error
     except BaseException:
-        with suppress(FileNotFoundError):  # it has ended
-            attempt.loading.withdraw()
+        attempt.loading.withdraw()
         raise
 
 

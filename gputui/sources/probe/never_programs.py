@@ -6,8 +6,10 @@ import os
 import re
 
 from gputui.errors import GputuiError
+from gputui.regular_files import small_content
 from gputui.sources.procfs import ProcFs
 
+_MOST_BYTES = 1 << 20
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*t?$")
 
 
@@ -16,6 +18,15 @@ def path() -> str:
     base = os.environ.get("XDG_STATE_HOME", "")
     folder = base if base.startswith("/") else os.path.expanduser("~/.local/state")
     return f"{folder}/gputui/never-attach"
+
+
+def _is_own_place() -> bool:
+    """Whether no other user can make this file a link, as root's could be with the HOME of the user who became root."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~")
+    try:
+        return os.stat(home).st_uid == os.geteuid()
+    except OSError:  # it is made
+        return True
 
 
 def program_of(pid: int) -> str:
@@ -43,8 +54,7 @@ def program_of(pid: int) -> str:
 def check(pid: int, program: str) -> None:
     """Raise GputuiError if the user has answered "never" for the program of a process."""
     try:
-        with open(path(), encoding="utf-8", errors="surrogateescape") as file:
-            programs = file.read().splitlines()
+        programs = small_content(path(), _MOST_BYTES).decode(errors="surrogateescape").splitlines()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -57,6 +67,9 @@ def check(pid: int, program: str) -> None:
 
 def refuse(program: str) -> None:
     """Remember the answer "never" for a program."""
+    if not _is_own_place():
+        cause = f"The answer cannot be kept: {path()} is in a folder of another user."
+        raise GputuiError(cause, "Set HOME, or XDG_STATE_HOME, to a folder of yours.")
     try:
         os.makedirs(os.path.dirname(path()), mode=0o700, exist_ok=True)
         with open(path(), "a", encoding="utf-8", errors="surrogateescape") as file:

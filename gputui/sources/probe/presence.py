@@ -11,7 +11,7 @@ class ProbePresence:
     """The sockets of this user's probes; that of a dead process counts until its file is removed."""
 
     def __init__(self) -> None:
-        uid = os.geteuid()
+        self._uid = uid = os.geteuid()
         runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
         folders = [places.folder_of(uid, base) for base in runtime_dirs]
         self._folders = tuple(dict.fromkeys((*folders, places.folder_in_memory(uid))))
@@ -20,21 +20,25 @@ class ProbePresence:
 
     def __call__(self) -> frozenset[int]:
         """The PIDs of the processes that have a socket; the folders are listed again if one has changed."""
-        changed = tuple(_changed_at(folder) for folder in self._folders)
+        changed = tuple(_changed_at(folder, self._uid) for folder in self._folders)
         if changed != self._changed:
             try:
-                self._pids = frozenset(pid for folder in self._folders for pid in _pids_in(folder))
+                self._pids = frozenset(
+                    pid for folder, at in zip(self._folders, changed, strict=True) if at for pid in _pids_in(folder)
+                )
             except OSError:  # gputui is out of file descriptors, for example: tried again at the next look
                 return self._pids
             self._changed = changed
         return self._pids
 
 
-def _changed_at(folder: str) -> int:
+def _changed_at(folder: str, uid: int) -> int:
+    """0 where there is none, or one that another user has made: nothing in it counts, however much it is."""
     try:
-        return os.stat(folder).st_mtime_ns
+        status = os.lstat(folder)
     except OSError:
         return 0
+    return 0 if places.fault_of(status, uid, folder) else status.st_mtime_ns
 
 
 def _pids_in(folder: str) -> list[int]:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gputui.model.reading import Reading
+from gputui.model.reading import Absent, Reading
 from gputui.sources.processes.ranks import JobPlace, place_in_job
-from gputui.sources.procfs import ProcFs
+from gputui.sources.procfs import ProcFs, user_name
 from gputui.sources.procfs_formats import Stat
 
 _RENEW_S = 30.0
@@ -17,11 +17,16 @@ _RENEW_S = 30.0
 class Description(NamedTuple):
     """Read once for an identity, and again when its name changes (exec, setproctitle) or after half a minute."""
 
-    user: Reading[str]
+    uid: Reading[int]
     command: Reading[str]
     place: JobPlace | None
     name: str
     until: float
+
+    @property
+    def user(self) -> Reading[str]:
+        """The user's name, which may come after the first looks."""
+        return self.uid if isinstance(self.uid, Absent) else user_name(self.uid)
 
 
 class Descriptions:
@@ -45,14 +50,20 @@ class Descriptions:
 
     def _read(self, stat: Stat, now: float, before: Description | None) -> Description:
         if before and stat.letter in "ZX":  # a zombie has lost its command line and environment
-            return Description(before.user, before.command, before.place, stat.name, now + _RENEW_S)
+            return Description(before.uid, before.command, before.place, stat.name, now + _RENEW_S)
         return Description(
-            user=user(self._proc, stat.pid),
+            uid=self._uid(stat.pid),
             command=command(self._proc, stat),
             place=self._place(stat.pid),
             name=stat.name,
             until=now + _RENEW_S,
         )
+
+    def _uid(self, pid: int) -> Reading[int]:
+        try:
+            return self._proc.status(pid).uid
+        except OSError as error:
+            return self._proc.why_unreadable(pid, error)
 
     def _place(self, pid: int) -> JobPlace | None:
         try:

@@ -18,7 +18,7 @@ from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.ranks import Ranks
 from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
-from gputui.sources.procfs import ENDED, ProcFs
+from gputui.sources.procfs import EMPTY, ENDED, MOUNT, ProcFs
 from gputui.sources.procfs_formats import Rollup, Stat
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ProcessSource:
         return ProcessLook(
             processes=processes,
             unattributed=unattributed(devices, processes, is_private=self._namespace.private),
-            problem=_problem(processes),
+            problem=f"{EMPTY} {MOUNT}" if self._proc.is_empty else _problem(processes),
         )
 
     def details(self, identity: Identity) -> ProcessDetails:

@@ -1,4 +1,4 @@
-"""Objects, classes, names and namespaces on which nearly every operation runs code, which counts its calls in looks."""
+"""Objects, classes and names on which nearly every operation runs code, which counts its calls:  FILE LOOKS"""
 
 import builtins
 import ctypes
@@ -26,7 +26,7 @@ from gputui.probe.meter import Meter  # noqa: E402
 from gputui.probe.torch_reader import TorchReader  # noqa: E402
 
 WAYS = ("walk", "brief", "scan")
-LOOKS = 5
+LOOKS = int(sys.argv[1])
 TAKEN = Counter()
 """How many looks were brief, and how many were not."""
 Memory.is_brief_due = True  # although there is no map that would show what is gone

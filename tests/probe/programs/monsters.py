@@ -1,4 +1,4 @@
-"""Looks at programs that hold too much for one stop, each stop bounded by a number of steps.
+"""Looks at programs that hold too much for one stop, each stop bounded by a number of steps:  monsters.py OBJECTS
 
 Prints for each program and look: the steps, the calls of Python and C functions, the storages found in that look and in
 all looks so far, and whether the look was complete. No clock decides anything: the meter's stands still.
@@ -18,7 +18,7 @@ from gputui.probe.memory import Memory  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
 
 STEPS, LOOKS = 5000, 9
-MANY = 1_000_000
+MANY = int(sys.argv[1])
 
 
 class Node:
@@ -27,19 +27,19 @@ class Node:
         self.by_name = {"self": self}
 
 
-def a_million_tensors_in_a_list():
+def many_tensors_in_a_list():
     return [torch.zeros(1) for _ in range(MANY)]
 
 
-def a_million_tensors_in_a_dictionary():
+def many_tensors_in_a_dictionary():
     return {number: torch.zeros(1) for number in range(MANY)}
 
 
-def a_dictionary_of_a_million_lists():
+def a_dictionary_of_many_lists():
     return {number: [number] for number in range(MANY)}
 
 
-def two_million_objects():
+def twice_as_many_objects():
     return [Node(number) for number in range(2 * MANY // 3)]
 
 
@@ -47,9 +47,9 @@ def five_thousand_modules():
     return torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4)) for _ in range(2500))
 
 
-def a_thousand_losses_with_300_nodes_each():
+def many_losses_with_300_nodes_each():
     weight, losses = torch.ones(8, 8, requires_grad=True), []
-    for _ in range(1000):
+    for _ in range(MANY // 1000):
         x = torch.ones(2, 8)
         for _ in range(100):
             x = (x @ weight).relu() * 1.5
@@ -57,21 +57,21 @@ def a_thousand_losses_with_300_nodes_each():
     return weight, losses
 
 
-def one_graph_of_300_000_nodes():
+def one_graph_of_many_nodes():
     x = torch.ones(4, requires_grad=True)
-    for _ in range(150_000):
+    for _ in range(MANY // 6):
         x = torch.sin(x) * 1.5
     return x
 
 
 MONSTERS = (
-    a_million_tensors_in_a_list,
-    a_million_tensors_in_a_dictionary,
-    a_dictionary_of_a_million_lists,
-    two_million_objects,
+    many_tensors_in_a_list,
+    many_tensors_in_a_dictionary,
+    a_dictionary_of_many_lists,
+    twice_as_many_objects,
     five_thousand_modules,
-    a_thousand_losses_with_300_nodes_each,
-    one_graph_of_300_000_nodes,
+    many_losses_with_300_nodes_each,
+    one_graph_of_many_nodes,
 )
 
 

@@ -172,7 +172,11 @@ def torch_profiler(look):
         events = json.loads(Path(file.name).read_text())["traceEvents"]
     names = Counter(event["name"] for event in events if event.get("cat") == "cpu_op" or event["name"] == "[memory]")
     ours = Counter(event["name"] for event in events if event.get("cat") == "python_function")
-    return {"events": names, "ours": {name: n for name, n in ours.items() if "gputui/" in name}, "kept": len(kept)}
+    return {
+        "events": names,
+        "ours": {name: n for name, n in ours.items() if "gputui/probe/" in name},
+        "kept": len(kept),
+    }
 
 
 @state

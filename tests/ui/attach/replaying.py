@@ -16,8 +16,9 @@ from gputui.settings import Settings
 from gputui.sources.files.recording.player import Player, ReplayFeed
 from gputui.sources.files.recording.reader import Recording
 from gputui.ui.app import GputuiApp
+from tests.hanging import HANGS_S
 from tests.ui.attach.sitting import StillMachine
-from tests.ui.running import PATIENCE_S, Running
+from tests.ui.running import Running
 
 
 class Replay(Running):
@@ -42,7 +43,7 @@ class Replay(Running):
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.player._commands.put(lambda: loop.call_soon_threadsafe(done.set) and None)
-        await asyncio.wait_for(done.wait(), PATIENCE_S)
+        await asyncio.wait_for(done.wait(), HANGS_S)
 
     @property
     def playback(self) -> Playback:

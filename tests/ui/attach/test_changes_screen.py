@@ -23,14 +23,6 @@ TWO = moment(row(WEIGHT), row(GRADIENT, GRADIENT, address=1 << 40), time=101.0, 
 THREE = moment(row(WEIGHT), time=102.0, marks=(FIRST, SECOND))
 
 
-@pytest.fixture(autouse=True)
-def _time_zone(monkeypatch):
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-
-
 def drawn(width: int) -> list:
     ends = (End("start", 99.5, 100.0), End("now", 101.0, 101.0))
     return draw_changes(changes(ONE.devices[0], TWO.devices[0]), ends, width)

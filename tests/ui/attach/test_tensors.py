@@ -20,9 +20,9 @@ from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
-from tests.scale import SCALE
+from tests.hanging import HANGS_S
+from tests.scale import sized
 from tests.ui.attach.sitting import Sitting, sitting
-from tests.ui.running import PATIENCE_S
 
 P, S, A, X = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION, Category.OTHER
 
@@ -204,7 +204,7 @@ async def test_a_moment_without_a_look_shows_a_message():
         assert "only the counters were kept" in shown.text
 
 
-MANY = 10_000 * SCALE
+MANY = sized(2_000, 10_000)
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +213,7 @@ def many() -> DeviceLayout:
     return laid_out(*((f"m.layers.{number // 10}.w{number % 10}", P, 1 / 64) for number in range(MANY)))
 
 
+@pytest.mark.long
 async def test_only_visible_rows_of_many_tensors_are_drawn(monkeypatch, many):
     drawn = []
     original = TensorList.draw_entry
@@ -228,6 +229,7 @@ async def test_only_visible_rows_of_many_tensors_are_drawn(monkeypatch, many):
         assert len(drawn) <= shown.list.size.height
 
 
+@pytest.mark.long
 async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
     threads = []
     for name in ("live_blocks", "host_blocks", "sorted_by", "branch_keys", "rows_of"):
@@ -247,10 +249,11 @@ async def test_trees_are_built_only_in_their_own_thread(monkeypatch, many):
     assert set(threads) == {"gputui-trees"}
 
 
+@pytest.mark.long
 async def test_keys_work_while_a_tree_is_built(monkeypatch, many):
     go_on = threading.Event()
     original = tree_thread.build_tree
-    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(PATIENCE_S) and original(*a))
+    monkeypatch.setattr(tree_thread, "build_tree", lambda *a: go_on.wait(HANGS_S) and original(*a))
     async with sitting(moment(many), size=(120, 40), kind=Shown) as shown:
         await shown.pilot.press("4")
         await shown.until(lambda: "Sorting the tensors ..." in shown.text)

@@ -12,7 +12,7 @@ from gputui.model.moment import TargetMoment
 from gputui.model.target import Mark
 from gputui.model.tensors import Category
 from tests.explain.moments import Tensor, moment, row
-from tests.scale import SCALE
+from tests.scale import scaled
 from tests.ui.attach.sitting import Sitting, sitting
 from tests.ui.wire import Wire
 
@@ -20,7 +20,7 @@ KEYS = {"memory": "1", "why": "2", "map": "3", "tensors": "4", "changes": "5", "
 SIZES = [(80, 24), (120, 40), (200, 50)]
 BYTES_A_MOMENT = 2048
 """Limit per moment at 120x40, averaged over `CHANGING_S` moments one second apart."""
-CHANGING_S = 15 * SCALE
+CHANGING_S = scaled(5, 15)
 CALM_BYTES = {"memory": 450}
 """Limits for an unchanged second, in which the age of the look and, on Memory, a timeline column are drawn."""
 

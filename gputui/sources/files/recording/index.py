@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gputui.errors import GputuiError
+from gputui.regular_files import open_regular
 from gputui.sources.files.recording.chunks import (
     FIRST_LINE,
     FIRST_WORDS,
@@ -48,7 +49,7 @@ class ChunkPlace:
 def open_file(path: Path) -> BinaryIO:
     """A recording, positioned after its first line; raises NoRecordingError if it is not one."""
     try:
-        file = path.open("rb")
+        file = open_regular(path)
         try:
             first = file.readline(LONGEST_FIRST_LINE)
         except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 import threading
 import time
 from collections import Counter
@@ -194,10 +195,14 @@ def _records(pid: int, records: list[_Noted]) -> Iterable[bytes]:
 def _open_new(path: str) -> int:
     """A descriptor that appends to an empty file, locked for this recording; raises GputuiError."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         cause = f"{path} cannot be written: {error.strerror}."
         raise GputuiError(cause, "Name another file for --record.") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        cause = f"{path} cannot be written: it is a pipe, a socket or a device, and no file."
+        raise GputuiError(cause, "Name another file for --record.")
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

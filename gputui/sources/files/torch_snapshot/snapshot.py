@@ -17,6 +17,7 @@ from gputui.model.reading import Absent, Problem, Reading
 from gputui.model.target import Cost, Greeting, Look
 from gputui.model.tensors import Inventory
 from gputui.model.trace import Trace
+from gputui.regular_files import open_regular
 from gputui.sources.files.torch_snapshot.events import EventReader
 from gputui.sources.files.torch_snapshot.fields import Entry, FormatError
 from gputui.sources.files.torch_snapshot.frames import Frames
@@ -45,7 +46,7 @@ class NoSnapshotError(GputuiError):
 def open_snapshot(path: Path, progress: Progress = lambda _: None) -> TargetMoment:
     """The moment in a file. Raises NoSnapshotError, and whatever `progress` raises."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path, buffering=0) as file:
             modified = path.stat().st_mtime
             data, read = unpickle(file, progress)
             return moment_in(data, read, OpenedFile("snapshot", printable(path.name)), modified)

@@ -1,0 +1,135 @@
+"""The places where the program or the interpreter enters the probe: nothing of ours gets out of them.
+
+What is raised inside is told apart. An exception of one of the program's signal handlers (Ctrl-C, a time limit) goes on
+to the program, as it would have without the probe. One of the probe's own ends here: viewers get a sentence about it,
+and after the second of its kind that part of the probe is switched off.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
+import os
+from types import FunctionType, MethodType
+
+TYPE_CHECKING = False  # `typing` and `collections.abc` cost more to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
+MAX_WORDS = 2000
+_MAX_IN_SENTENCE = 300
+_NO_ROOM = "the program had no memory left, or was at the limit of its recursion"
+_OUR_PACKAGE = "gputui"
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+
+
+class Part:
+    """One part of the probe; `name` begins a sentence about it and is a plural."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._no_room = f"{name} have failed: {_NO_ROOM}."
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing has failed yet: at the start, and in a forked child."""
+        self.failures = 0
+        """How many exceptions of its own have ended here."""
+        self.problem = ""
+        """A sentence about the last of them, "" if there was none."""
+        self.words = ""
+        """That exception alone."""
+        self.is_off = False
+        """Whether the part has failed twice in the same way."""
+        self._kinds: set[tuple[str, str]] = set()
+        """The types of those so far, and where in the probe they came from."""
+
+    def enter(self, function: Callable[..., Result], *arguments: Any) -> Result | None:  # noqa: ANN401
+        """What `function` returns; None if an exception of the probe's own has ended it."""
+        try:
+            return function(*arguments)
+        except Exception as error:  # no other is ever the probe's
+            try:
+                is_of_program = is_of_the_program(error) or self.note(error)
+            except (MemoryError, RecursionError):  # and there is no room for another call
+                is_of_program = False
+                self.failures += 1
+                self.words, self.problem = _NO_ROOM, self._no_room
+            if is_of_program:
+                raise
+        return None
+
+    def note(self, error: BaseException) -> bool:
+        """Note an exception of the probe's own; returns False."""
+        self.failures += 1
+        self.words = words_of(error)
+        kind = type(error).__name__, _place(error)
+        is_depth = isinstance(error, RecursionError)  # the program's: it may be anywhere the next time
+        self.is_off = self.is_off or (kind in self._kinds and not is_depth)
+        self._kinds.add(kind)
+        once = f"{self.name} have failed: {self.words[:_MAX_IN_SENTENCE]} ({kind[1]})."
+        twice = " It was the second time, so they are switched off for as long as this program runs."
+        self.problem = once + twice * self.is_off
+        return False
+
+
+MAIN_THREAD = Part("Looks, counters and actions in the main thread")
+OWN_THREAD = Part("Answers to viewers")
+BLACK_BOX = Part("Black boxes")
+HISTORY = Part("Notes of what the program does while its memory history is on for viewers")
+LIFE = Part("The probe's start, end and pauses for a fork")
+PARTS = (MAIN_THREAD, OWN_THREAD, BLACK_BOX, HISTORY, LIFE)
+
+
+def problems() -> list[str]:
+    """Sentences for viewers about the parts that have failed."""
+    return [part.problem for part in PARTS if part.problem]
+
+
+def is_of_the_program(error: BaseException) -> bool:
+    """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
+    if not isinstance(error, Exception):
+        return True
+    handlers = [code for number in _signal.valid_signals() if (code := _code_of(_signal.getsignal(number))) is not None]
+    traceback = _traceback_of(error)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if any(code is handler for handler in handlers):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """The code that a signal handler runs, read past what its type says; None if it is not Python's."""
+    if type(handler) is MethodType:
+        return _code_of(handler.__func__)
+    if type(handler) is FunctionType:
+        return handler.__code__
+    mro = type.__dict__["__mro__"].__get__(type(handler))
+    namespaces = map(type.__dict__["__dict__"].__get__, mro)
+    own = next((namespace["__call__"] for namespace in namespaces if "__call__" in namespace), None)
+    return own.__code__ if type(own) is FunctionType else None
+
+
+def words_of(error: BaseException) -> str:
+    """The type and the text of an exception."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:MAX_WORDS].rstrip(": ")
+    except Exception:  # noqa: BLE001 (somebody else's __str__)
+        return name
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the probe that an exception went through: "search.py:42"."""
+    traceback, place = _traceback_of(error), "at an unknown line"
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if str(frame.f_globals.get("__name__")).startswith(_OUR_PACKAGE):
+            place = f"{os.path.basename(frame.f_code.co_filename)}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place

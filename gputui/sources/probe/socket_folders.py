@@ -1,0 +1,84 @@
+"""The folders in which probes have their sockets, other users' among them: what lies there is not trusted."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from gputui.inject.foreign_files import ForeignFolder
+from gputui.protocol import frames, places
+from gputui.sources.probe.client import ProbeClient, ProbeDeadError
+from gputui.sources.procfs import ProcFs
+
+_ANSWERS_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
+"""How a path fails that its user may have chosen."""
+
+
+def opened(path: str, root: str = "/") -> ForeignFolder | None:
+    """What is at a path below a root, None if nothing can be reached there; raises OSError for other trouble."""
+    try:
+        return ForeignFolder(root, path)
+    except OSError as error:
+        if error.errno not in _ANSWERS_NOTHING:
+            raise
+        return None
+
+
+def fault_of(folder: ForeignFolder, owner: int) -> str | None:
+    """Why a folder must not be trusted to hold the sockets of a user, as a sentence without a full stop."""
+    return places.fault_of(folder.status, owner, folder.path)
+
+
+def connected(
+    folder: ForeignFolder, name: str, pid: int, most_bytes: int = frames.MAX_REPLY_BYTES
+) -> ProbeClient | None:
+    """The probe at a socket, None if there is none; if nobody listens any more, its file is removed."""
+    with suppress(FileNotFoundError), folder.socket(name) as path:
+        try:
+            return ProbeClient(path, pid, most_bytes)
+        except ProbeDeadError:
+            _remove_if_unheard(folder, name, path)
+    return None
+
+
+def living(folder: ForeignFolder) -> Iterator[tuple[int, str]]:
+    """PID and name of the sockets in a folder that belong to processes; removes those of processes that have ended."""
+    for name in sorted(folder.names()):
+        process = places.process_of_name(name)
+        if process is None:
+            continue
+        if places.started_at(process[0]) == process[1]:
+            yield process[0], name
+        else:  # it can be alive in another container, where the PID means another process
+            with suppress(OSError), folder.socket(name) as path:
+                _remove_if_unheard(folder, name, path)
+
+
+def _remove_if_unheard(folder: ForeignFolder, name: str, path: str) -> None:
+    if places.is_unheard(path, name):
+        with suppress(OSError):
+            folder.remove(name)
+
+
+def usual_folders() -> list[tuple[str, int]]:
+    """The folders with sockets, each with the user who must own it: this user's, for root those of all users."""
+    own = os.geteuid()
+    folders = dict.fromkeys(_of_user(own, os.environ.get("XDG_RUNTIME_DIR")), own)
+    for uid in _users_with_processes() if own == 0 else ():
+        folders |= dict.fromkeys(_of_user(uid, None), uid)
+    return list(folders.items())
+
+
+def _of_user(uid: int, runtime_dir: str | None) -> list[str]:
+    folders = [places.folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
+    return [*folders, places.folder_in_memory(uid)]
+
+
+def _users_with_processes() -> set[int]:
+    proc, users = ProcFs(), set()
+    for pid in proc.pids():
+        with suppress(OSError):  # it has ended
+            users.add(proc.status(pid).uid)
+    return users

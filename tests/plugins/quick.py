@@ -1,0 +1,26 @@
+"""Marks the tests that are quick by the folder or file in which they are: all there that start no PyTorch."""
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+QUICK = (
+    *("test_*.py", "explain", "opening", "recording", "sources", "whatif"),
+    *("ui/backend", "ui/drawing", "ui/test_*.py"),
+)
+NOT_QUICK = (
+    *("sources/test_hostile_processes.py", "ui/test_crowd.py"),  # thousands of processes
+    *("ui/test_states.py", "ui/test_wire.py"),  # every state of every screen, and long sessions
+)
+STARTS_PYTORCH = {"torch_path", "cuda_path"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Runs before -m, which selects by marks."""
+    quick, others = ({path for pattern in patterns for path in TESTS.glob(pattern)} for patterns in (QUICK, NOT_QUICK))
+    for item in items:
+        places = {item.path, *item.path.parents}
+        if places & quick and item.path not in others and not STARTS_PYTORCH & set(item.fixturenames):
+            item.add_marker("quick")

@@ -1,0 +1,67 @@
+"""Whatever the probe raises at one of its lines, the program does not notice, and the next look is as ever.
+
+What a pending call, the probe's own thread and the out-of-memory observer reach is found by a tracer, which then raises
+there: a fault of the probe's, MemoryError and RecursionError, and a signal to the program, whose handler raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scale import SCALE
+from tests.torches import REPOSITORY
+
+STRIDES = {"main": 80, "thread": 12, "observer": 60}
+"""One of so many lines is taken, and every line in the nightly run."""
+LINES_AT_LEAST = 1000
+
+
+@pytest.mark.parametrize("entry", STRIDES)
+@pytest.mark.long
+def test_no_exception_at_a_line_of_the_probe_reaches_the_program(run_program, tmp_path: Path, entry: str) -> None:
+    stride = max(1, STRIDES[entry] // SCALE)
+    folders = {"XDG_RUNTIME_DIR": str(tmp_path), "GPUTUI_BLACK_BOX": str(tmp_path / "kept")}
+    report = run_program("raising.py", entry, str(stride), is_forked=False, GPUTUI_PROBE="1", **folders)
+    assert report["faults"] == []
+    assert report["lines"] > LINES_AT_LEAST // stride
+
+
+REGISTERS = ("register", "register_at_fork", "start_new_thread", "_cuda_attach_out_of_memory_observer", "call_later")
+"""By these, functions are given away that are called later: at exit, at a fork, in a thread, by PyTorch."""
+SPECIAL = ("__bool__", "__call__", "__del__", "find_spec")
+"""What the interpreter calls by itself."""
+WRAPPERS = {"emptied.py": "empty_cache", "memory_history.py": "record"}
+"""What the program calls in the place of a function of PyTorch's, in these files."""
+OF_THE_PROGRAM = ("self._invoke", "original")
+"""What such a function calls that is the program's own."""
+ENTERING = ("BLACK_BOX.enter", "HISTORY.enter", "LIFE.enter", "MAIN_THREAD.enter", "OWN_THREAD.enter", "_enter")
+PROBE = sorted((REPOSITORY / "gputui" / "probe").glob("*.py"))
+
+
+def given_away(tree: ast.Module) -> Iterator[str]:
+    """The functions of a module that it gives to somebody who calls them later."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in REGISTERS:
+            yield from map(ast.unparse, [*node.args[:1], *(word.value for word in node.keywords)])
+
+
+def unguarded(function: ast.FunctionDef) -> list[str]:
+    """What a function calls outside of the boundary."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    inside = {id(part) for call in calls if ast.unparse(call.func) in ENTERING for part in ast.walk(call)}
+    return [name for call in calls if id(call) not in inside and (name := ast.unparse(call.func)) not in OF_THE_PROGRAM]
+
+
+@pytest.mark.parametrize("path", PROBE, ids=lambda path: path.name)
+def test_the_probe_is_entered_through_the_boundary_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    given = {name for name in given_away(tree) if not name.endswith(".fileno()")} - set(ENTERING)
+    entries = [functions[name] for name in functions if name in {*given, *SPECIAL, WRAPPERS.get(path.name)}]
+    assert given <= functions.keys()
+    assert WRAPPERS.get(path.name) in {None, *functions}
+    assert {entry.name: unguarded(entry) for entry in entries if unguarded(entry)} == {}

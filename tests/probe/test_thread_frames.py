@@ -1,0 +1,59 @@
+"""Asking for the frames of all threads, while objects are freed that let other threads run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.torches import REPOSITORY
+
+LIMIT_S = 120
+PROGRAM = """
+import gc, sys, threading, time
+from gputui.probe.thread_frames import current_frames
+
+class Releasing:
+    # part of a cycle, whose end lets other threads run, as that of a tensor does
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(0.001)
+
+gc.set_threshold(1)
+is_over = False
+
+def look():
+    while not is_over:
+        Releasing()
+        current_frames()
+
+looking = threading.Thread(target=look)
+looking.start()
+for _ in range(300):
+    thread = threading.Thread(target=time.sleep, args=(0,))
+    thread.start()
+    thread.join()
+is_over = True
+looking.join()
+print("ended", gc.isenabled())
+"""
+
+
+def test_frames_are_asked_for_without_a_collection(tmp_path: Path) -> None:
+    """In Python 3.11, the thread that asks and one that starts would wait for each other for ever."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "GPUTUI_PROBE": "0"}
+    done = subprocess.run(
+        [sys.executable, path], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    assert done.stdout.split() == ["ended", "True"]
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "gputui" / "probe").glob("*.py")), ids=lambda path: path.name)
+def test_nothing_else_asks_for_them(path: Path) -> None:
+    assert path.name == "thread_frames.py" or "sys._current_frames" not in path.read_text()
