@@ -84,7 +84,7 @@ class BriefInventory(InventoryRun):
         self._attempt(self._record_saved)
         self._ledger.add_batch(self._memory.lasting.others)
         self._attempt(self._record_variables)
-        self._attempt(self._record_leaves)
+        self._attempt(self._others.record_leaves)
         self._others.record_objects(self._loose)
         return self._memory.is_named_well(self._ledger.device_bytes())
 

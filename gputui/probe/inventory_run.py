@@ -11,10 +11,11 @@ from typing import Any
 
 from gputui.probe import containers, known_sizes, lines, plain, remembered, stacks, suspended
 from gputui.probe.attributes import AttributeReader
-from gputui.probe.batches import Batch, Batches
+from gputui.probe.batches import Batches
 from gputui.probe.frame_variables import can_read_variables
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
+from gputui.probe.keeper_reading import KeeperReading
 from gputui.probe.keepers import Keepers
 from gputui.probe.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.memory import Memory
@@ -45,8 +46,7 @@ UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, 
 SEARCH_SHARE = 0.5
 OWNED_SHARE = 0.8
 """The same for what models and optimizers own: the rest is for activations and variables."""
-SCAN_SHARE = 0.75
-"""Of a scan that was asked for: to list the objects may take half of it."""
+SCAN_SHARE = 0.75  # of a scan that was asked for: to list the objects may take half of it
 KEPT_SHARE = 0.25
 """The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
 AUTOMATIC_HEADROOM = 4
@@ -76,6 +76,7 @@ class InventoryRun:
         is_scan = method == SCAN
         is_thorough = is_scan or memory.is_thorough_due
         self._search = self._new_search(classifier, is_thorough=is_thorough)
+        self._reading = KeeperReading(self._search, classifier, self._attributes)
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""
@@ -89,7 +90,7 @@ class InventoryRun:
             ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
             earlier={} if is_scan else memory.entries,
         )
-        self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or _is_in_backward_here(torch)
+        self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or stacks.is_in_backward_here(torch)
         self._gradients = GradientReader(torch)
         self._model_states = ModelStates(
             torch,
@@ -131,7 +132,7 @@ class InventoryRun:
         for part in graphs_and_variables if self._has_all_owned else reversed(graphs_and_variables):
             if self._meter.spend():
                 self._attempt(part)
-        for part in (self._record_leaves, self._record_loose):
+        for part in (self._others.record_leaves, self._record_loose):
             if self._meter.spend():
                 self._attempt(part)
         self._attempt(self._describe_containers)
@@ -196,18 +197,13 @@ class InventoryRun:
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
     def _read_remembered(self) -> None:
-        """Read the containers in which earlier looks have found tensors without a name."""
+        """Come to the containers in which earlier looks have found tensors before anything else."""
         meter = self._meter.part(SEARCH_SHARE)
         for keeper in self._memory.remembered.keepers():
-            self._search.leave_keeper(keeper, meter)
+            self._reading.begin(keeper, meter)
 
     def _record_remembered(self) -> None:
-        meter = self._meter.part(SEARCH_SHARE)
-        for keeper in self._search.keepers:
-            self._ledger.add_batch(Batch([], [], keeper.tensors.known()))
-            for named, tensors in self._search.tensors_of(keeper, meter):
-                self._others.record_variables(named, 0)
-                keeper.tensors.note(tensors, list(map(self._ledger.entry_of, tensors)))
+        self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
     def _all_frames(self, meter: Meter) -> list[stacks.Running]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
@@ -294,9 +290,6 @@ class InventoryRun:
         starts = self._memory.roots_starts
         starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
-    def _record_leaves(self) -> None:
-        self._others.record_leaves()
-
     def _record_loose(self) -> None:
         if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
             self._loose = self._heap.young()[TENSOR]
@@ -310,7 +303,7 @@ class InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(
-                search.containers, self._namespaces, self._keepers.cells, search.unread
+                search.containers, self._namespaces, self._keepers.cells, search.long.unread | self._reading.idents
             )
             self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]
@@ -325,11 +318,6 @@ class InventoryRun:
             self._meter,
             are_callers_due=self._memory.are_callers_due,
         )
-
-
-def _is_in_backward_here(torch: Torch) -> bool:
-    """Whether the calling thread itself runs a node of a backward pass, which waits for the look."""
-    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _ask_pinned_from_bytes(torch: Torch, *, is_scan: bool) -> int | None:

@@ -34,7 +34,6 @@ from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
 from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, Found, RecordReader
-from gputui.probe.remembered import Keeper
 from gputui.probe.rests import SearchMemory, Trail
 from gputui.probe.stacks import Namespace, Running, is_of_package
 from gputui.probe.torch_types import AnyObject, Tensor
@@ -57,16 +56,14 @@ LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
-LEVELS_OF_HOOKS = 6
-"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors."""
-LEVELS_OF_NEW = 4
-"""So many levels of what a hook leads to were made with it."""
+LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
+"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors; of
+these so many levels were made with the hook."""
 RECORDS_SHARE = 0.5
 """Of the time for a search: what it finds must be recorded, too."""
 MANY = 8
-"""From so many values on, tensors are taken in loops of C."""
+"""From so many values on, tensors are taken in loops of C, and `TAKEN_PER_STEP` in the time of one step."""
 TAKEN_PER_STEP = 8
-"""So many tensors are then taken in the time of one step."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
@@ -88,8 +85,6 @@ class VariableSearch:
         self.modules: list[NamedValue] = []
         self.optimizers: list[NamedValue] = []
         self.tensors: list[NamedValue] = []
-        self.keepers: list[Keeper] = []
-        """The remembered containers, whose tensors are taken by `tensors_of`."""
         self.exceptions: list[NamedValue] = []
         self.generators: list[NamedValue] = []
         self.containers: list[Container] = []
@@ -148,8 +143,7 @@ class VariableSearch:
     ) -> None:
         """Search these values and what they hold, level by level; `holder` has them as attributes.
 
-        `may_rest`: whether those that lead to nothing are passed over later. A hook's objects are soon gone, and others
-        get their ids.
+        `may_rest`: whether those that lead to nothing are passed over later; not where they are soon gone.
         """
         of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
         if not of_interest:
@@ -168,35 +162,19 @@ class VariableSearch:
         leading = (container for container, place in trail.containers if trail.leads(place))
         self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
 
-    @property
-    def unread(self) -> frozenset[int]:
-        """The ids of containers with tensors of which this look may have read none."""
-        return self.long.unread | {id(keeper.named.value) for keeper in self.keepers}
-
-    def leave_keeper(self, keeper: Keeper, meter: Meter) -> None:
-        """Leave a container that is known to hold tensors to `tensors_of`, if they are its elements or theirs."""
-        named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
-        if kind not in CONTAINERS or not self._records.are_there(named.value, kind, named.name):
-            self.explore([named], meter, may_rest=False)
-            return
+    def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
+        """Do not search a container of this many elements whose tensors are taken by `take`."""
         self._seen[id(named.value)] = named.value
-        self.keepers.append(keeper)
-        self.containers.append(Container(named, size_of(named.value, kind), keeper.holder))
+        self.containers.append(Container(named, size, holder))
 
-    def tensors_of(self, keeper: Keeper, meter: Meter) -> Iterator[tuple[list[NamedValue], list[Tensor]]]:
-        """The tensors in such a container, some at a time: those that have not been found yet by name, and all."""
-        named = keeper.named
-        kind = self._classifier.kind_of(named.value)
-        for names, tensors in keeper.tensors.read(named.value, kind, named.name, self._records, meter):
-            known = len(self.tensors)
-            self._take_found(named, Found(names, tensors, is_whole=True))
-            yield self.tensors[known:], tensors
-
-    def _take_found(self, named: NamedValue, found: Found) -> None:
+    def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
+        """Take the tensors that were found in this value; returns those that are new."""
+        known = len(self.tensors)
         is_new = [ident not in self._seen for ident in map(id, found.tensors)]
         self._seen.update(zip(map(id, found.tensors), found.tensors))
         values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
         self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
+        return self.tensors[known:]
 
     def take_long(
         self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter, at_most: int = sys.maxsize
@@ -273,10 +251,11 @@ class VariableSearch:
         seen, kind_of = self._seen, self._classifier.kind_of
         for named in values:
             value = named.value
-            if id(value) in seen:
-                self._come_again(value, holder, trail)
-                continue
             kind = kind_of(value)
+            if id(value) in seen:
+                if kind not in REMEMBERED:
+                    trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
+                continue
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
             if not is_find and ((is_last and not size) or self._is_resting(value, size)):
@@ -293,11 +272,6 @@ class VariableSearch:
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
-
-    def _come_again(self, value: AnyObject, holder: int, trail: Trail) -> None:
-        kind = self._classifier.kind_of(value)
-        if kind not in REMEMBERED:
-            trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         return not self._is_thorough and not self._are_new and self._memory.led_to_nothing(value, size)
@@ -351,10 +325,7 @@ class VariableSearch:
         found = self._records.elements(value, kind, named.name, start, meter.part(RECORDS_SHARE))
         if size > count:
             self._memory.starts[id(value)] = start + count
-        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
-        self._seen.update(zip(map(id, found.tensors), found.tensors))
-        values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
-        self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
+        self.take(named, found)
         if found.tensors:
             trail.find(trail.last)
         return found.is_whole and size == count

@@ -22,6 +22,7 @@ from gputui.probe import plain
 from gputui.probe.frame_variables import CO_OPTIMIZED, variables_of
 from gputui.probe.originals import get_ident
 from gputui.probe.thread_frames import current_frames
+from gputui.probe.torch_types import Torch
 
 CO_VARARGS = 0x4
 PROBE = "gputui.probe"
@@ -134,6 +135,11 @@ def is_in_backward(top: FrameType) -> bool:
         or plain.text_in(frame.f_globals, "__name__") == "torch.autograd"
         for frame in _upwards(top)
     )
+
+
+def is_in_backward_here(torch: Torch) -> bool:
+    """Whether the calling thread itself runs a node of a backward pass, which waits for the look."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def another_thread_sets_attribute() -> bool:

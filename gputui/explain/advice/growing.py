@@ -99,12 +99,10 @@ def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[
     for container in _inventory(looks[-1]).containers:
         if "[" in container.name or any(name.startswith(container.name) for name in growing):
             continue
-        sizes = (
-            [_bytes_below(look, container.name, device) for look in looks]
-            if _bytes_below(looks[-1], container.name, device) >= GROWTH_BYTES
-            else []
-        )
-        rising = _rising(looks, sizes) if sizes else []
+        if _bytes_below(looks[-1], container.name, device) < GROWTH_BYTES:
+            continue
+        sizes = [_bytes_below(look, container.name, device) for look in looks]
+        rising = _rising(looks, sizes)
         if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
             run = [(looks[number], container) for number in (rising[0], rising[-1])]
             grown = _growing_container(run, device)
