@@ -24,6 +24,7 @@ from gputui.probe.model_states import ModelStates
 from gputui.probe.modules import KnownModule
 from gputui.probe.optimizer_states import OptimizerStates
 from gputui.probe.other_tensors import OtherTensors
+from gputui.probe.program_modules import let_packages_rest
 from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
@@ -183,7 +184,7 @@ class InventoryRun:
         self._namespaces = self._keepers.variables(self._all_frames(meter), self._search.is_at_rest)
         self._read_remembered()
         self._search.search(self._namespaces, meter)
-        self._search.let_packages_rest(self._frames, meter)
+        let_packages_rest(self._search, memory.search, self._frames, meter)
         self._namespaces += memory.program_modules.search(self._search, meter)
         groups = self._objects()
         self._loose = groups[TENSOR]
@@ -197,7 +198,6 @@ class InventoryRun:
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
 
     def _read_remembered(self) -> None:
-        """Come to the containers in which earlier looks have found tensors before anything else."""
         meter = self._meter.part(SEARCH_SHARE)
         for keeper in self._memory.remembered.keepers():
             self._reading.begin(keeper, meter)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from functools import partial
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
 from gputui.probe import plain
 from gputui.probe.meter import Meter
+from gputui.probe.rests import SearchMemory
 from gputui.probe.search import VariableSearch
-from gputui.probe.stacks import Namespace, global_variables, is_library, is_of_package
+from gputui.probe.stacks import Namespace, Running, global_variables, is_library, is_of_package
 from gputui.probe.torch_types import AnyObject
+from gputui.probe.variables import first_variable
 
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
@@ -57,6 +61,17 @@ class ProgramModules:
                 self._with_tensors.add(name)
                 with_tensors.append(namespace)
         return with_tensors
+
+
+def let_packages_rest(search: VariableSearch, memory: SearchMemory, frames: list[Running], meter: Meter) -> None:
+    """Note which installed modules of these frames have led to nothing, after they were searched."""
+    found = chain(search.modules, search.optimizers, search.tensors, search.exceptions, search.long.holders)
+    leading = {first_variable(named.name) for named in found if not named.where}
+    for module in {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values():
+        if meter.is_over or search.is_at_rest(module) or not is_of_package(module) or not plain.has_plain_names(module):
+            continue
+        if not any(map(partial(dict.__contains__, module), leading)):
+            memory.let_rest(module, dict.__len__(module))
 
 
 def _is_of_the_program(module: AnyObject) -> bool:

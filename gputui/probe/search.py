@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import chain, compress, islice, repeat
+from itertools import compress, islice, repeat
 from operator import not_
 from types import FunctionType
 from typing import Any
@@ -32,17 +32,15 @@ from gputui.probe.kinds import (
 from gputui.probe.long_lists import LongLists
 from gputui.probe.meter import Meter
 from gputui.probe.modules import KnownModule
-from gputui.probe.plain import has_plain_names
 from gputui.probe.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.rests import SearchMemory, Trail
-from gputui.probe.stacks import Namespace, Running, is_of_package
+from gputui.probe.stacks import Namespace
 from gputui.probe.torch_types import AnyObject, Tensor
 from gputui.probe.variables import (
     SAMPLE,
     ContentReader,
     Contents,
     NamedValue,
-    first_variable,
     named_inside,
     size_of,
 )
@@ -121,16 +119,6 @@ class VariableSearch:
     def is_at_rest(self, module: dict[str, Any]) -> bool:
         """Whether the globals of an installed module led to nothing lately: then this look passes them over."""
         return not self._is_thorough and self._memory.is_at_rest(module)
-
-    def let_packages_rest(self, frames: list[Running], meter: Meter) -> None:
-        """Note which installed modules of these frames have led to nothing, after they were searched."""
-        found = chain(self.modules, self.optimizers, self.tensors, self.exceptions, self.long.holders)
-        leading = {first_variable(named.name) for named in found if not named.where}
-        for module in {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values():
-            if meter.is_over or self.is_at_rest(module) or not is_of_package(module) or not has_plain_names(module):
-                continue
-            if not any(map(partial(dict.__contains__, module), leading)):
-                self._memory.let_rest(module, dict.__len__(module))
 
     def explore(
         self,
@@ -253,8 +241,7 @@ class VariableSearch:
             value = named.value
             kind = kind_of(value)
             if id(value) in seen:
-                if kind not in REMEMBERED:
-                    trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
+                self._come_again(value, kind, holder, trail)
                 continue
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
@@ -272,6 +259,11 @@ class VariableSearch:
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
+
+    @staticmethod
+    def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
+        if kind not in REMEMBERED:
+            trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         return not self._is_thorough and not self._are_new and self._memory.led_to_nothing(value, size)
