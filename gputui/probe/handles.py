@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from array import array
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -28,8 +29,10 @@ FLAGS = 3
 """The lowest two bits of a link are flags of the collector's."""
 AT_ONCE = 256
 """For so many objects memory is read in one call: the kernel takes 1,024 parts."""
-TRIES = 3
+TRIES = 2
 """How often they are looked up, if another thread frees one of them before they are taken."""
+OWN_REFERENCES = 2
+"""Those to an object that nobody else holds: of a dictionary, and of the call that counts."""
 _raw = attrgetter("raw")
 _item: Callable[[Any, Any], Any] = getitem
 
@@ -50,13 +53,22 @@ def objects_of(handles: list[Handle]) -> list[Any]:
     """The object of each handle: None where it is gone, or where memory cannot be read in this way."""
     found: dict[Handle, Any] = {}
     for first in range(0, len(handles) if _kernel_reads() else 0, AT_ONCE):
-        for _ in range(TRIES):
-            tracked = _tracked(handles[first : first + AT_ONCE])
-            objects = _taken(tracked) if tracked else []
-            if objects is not None:
-                found.update(zip([entry.handle for entry in tracked], objects))
-                break
+        found.update(_found(handles[first : first + AT_ONCE]))
+    for handle in list(found):
+        if sys.getrefcount(found[handle]) <= OWN_REFERENCES:  # it was a list of this module's
+            del found[handle]
     return [found.get(handle) for handle in handles]
+
+
+def _found(handles: list[Handle]) -> dict[Handle, Any]:
+    """Those that are there; fewer at once where one changes all the time, as lists of this module's own do."""
+    for _ in range(TRIES):
+        tracked = _tracked(handles)
+        objects = _taken(tracked) if tracked else []
+        if objects is not None:
+            return dict(zip([entry.handle for entry in tracked], objects))
+    half = len(handles) // 2
+    return {**_found(handles[:half]), **_found(handles[half:])} if half else {}
 
 
 class _Tracked(NamedTuple):

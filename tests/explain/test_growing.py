@@ -286,3 +286,24 @@ def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():
         "The parameters went from 88.0 MiB to 344 MiB, such as optimizer.param_groups[42].params[0].",
     )
     assert finding.remedy.startswith("Make models and optimizers once")
+
+
+def by_session(sizes: Sequence[int], name: str = "server.sessions") -> Finding | None:
+    """The finding about a dictionary of two sessions, each of which keeps so many tensors."""
+    place = "serve.py:9 in serve"
+    looks = []
+    for size in sizes:
+        names = [f"{name}['{user}'].past[{number}]" for user in ("ana", "bo") for number in range(size)]
+        looks.append((plain(names, f" ({place})"), (container(name, 2, "dict", where=place),)))
+    return find(looks)
+
+
+def test_a_container_whose_elements_keep_more_and_more_is_blamed() -> None:
+    finding = by_session(range(4, 20))
+    assert finding is not None
+    assert finding.owners[:1] == ("server.sessions",)
+    assert "server.sessions (serve.py:9 in serve) grows: 304 MiB in 2 elements" in text_of(finding)
+
+
+def test_a_container_whose_elements_keep_as_much_as_before_is_not_blamed() -> None:
+    assert by_session([9] * 16) is None

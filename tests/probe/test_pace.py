@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.probe.pace import MIN_INTERVAL_S, SHARE_OF_TIME, Pace
+from gputui.probe.pace import EAGER_S, EAGER_SHARE, MIN_INTERVAL_S, SHARE_OF_TIME, Pace
 
 
 class Clock:
@@ -40,4 +40,29 @@ def test_a_look_puts_off_the_next_by_what_it_has_cost(cost_s: float, interval_s:
     assert pace.is_due
     assert cost_s / interval_s <= 0.0091
     pace.account(0.0)
+    assert not pace.is_due
+
+
+def test_whoever_has_just_attached_waits_for_half_of_the_time_until_looks_have_taken_enough() -> None:
+    clock = Clock()
+    pace, cost_s, began_s = Pace(clock), 0.05, clock.now_s
+    looks = 0
+    while pace.is_eager:
+        pace.account(cost_s, goes_on=True)
+        looks += 1
+        while not pace.is_due:
+            clock.now_s += 0.001
+    assert looks == round(EAGER_S / cost_s)
+    assert clock.now_s - began_s == pytest.approx(EAGER_S / EAGER_SHARE, rel=0.1)
+    pace.account(cost_s, goes_on=True)
+    clock.now_s += cost_s / SHARE_OF_TIME - 0.01
+    assert not pace.is_due
+
+
+def test_once_all_is_named_nobody_waits_any_more() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.account(0.005, goes_on=False)
+    assert not pace.is_eager
+    clock.now_s += MIN_INTERVAL_S - 0.01
     assert not pace.is_due

@@ -1,0 +1,254 @@
+"""The way up from tensors without a name, and what is remembered of it, for many habits of keeping tensors."""
+
+import gc
+import threading
+import warnings
+import weakref
+from collections import defaultdict, deque
+from functools import partial
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+
+from gputui.probe.attributes import AttributeReader  # noqa: E402
+from gputui.probe.climbing import Climbing  # noqa: E402
+from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.kept_tensors import AT_ONCE, KeptTensors  # noqa: E402
+from gputui.probe.kinds import SEQUENCE, TypeClassifier  # noqa: E402
+from gputui.probe.memory import Memory  # noqa: E402
+from gputui.probe.meter import Meter  # noqa: E402
+from gputui.probe.records import RecordReader  # noqa: E402
+
+MANY = 40
+LEVELS_AT_MOST = 20
+SHAPE = (300, 100)
+
+
+class Holder:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Slotted:
+    __slots__ = ("kept",)
+
+    def __init__(self, kept):
+        self.kept = kept
+
+
+class Log:
+    entries = []  # noqa: RUF012 - programs keep tensors so
+
+
+class History(list):
+    """A list with a name of its own."""
+
+
+REGISTRY = {}
+
+
+def tensor():
+    return torch.ones(*SHAPE, device="cuda")
+
+
+def blocks():
+    """The sizes by address of the tensors that `tensor` has made."""
+    made = (held for held in gc.get_objects() if type(held) is torch.Tensor and held.shape == SHAPE)
+    return {held.data_ptr(): held.untyped_storage().nbytes() for held in made}
+
+
+def climbed():
+    """The names of what is remembered after a climb from these tensors, which no look has seen."""
+    memory, climbing = Memory(), Climbing()
+    memory.climb.note_unnamed(blocks())
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(LEVELS_AT_MOST):
+            climbing.climb(torch, memory)
+            if not memory.climb.is_under_way:
+                break
+        assert not memory.climb.is_under_way
+        return memory, [keeper.named.name for keeper in memory.remembered.keepers()]
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def owners(memory):
+    """The names of these tensors in the next look."""
+    storages = take_inventory(torch, memory=memory)["storages"]
+    return sorted(storage["owner"].partition(" (")[0] for storage in storages if storage["shape"] == list(SHAPE))
+
+
+def finds(keep, expected, element):
+    """Keep some tensors by a function: a climb names the keeper, and the next look each tensor."""
+    for number in range(MANY):
+        keep(number, tensor())
+    memory, names = climbed()
+    assert names == [expected], names
+    found = owners(memory)
+    assert found == sorted(element.format(number) for number in range(MANY)), found[:3]
+
+
+@check
+def lists_in_dictionaries_of_dictionaries():
+    run_history = Holder(history={"train": {}, "val": defaultdict(lambda: {"preds": []})})
+    for number in range(MANY):
+        run_history.history["val"][number % 4]["preds"].append(tensor())
+    memory, names = climbed()
+    assert names == ["run_history.history['val']"], names
+    elements = [f"[{epoch}]['preds'][{number}]" for epoch in range(4) for number in range(MANY // 4)]
+    assert owners(memory) == sorted(f"run_history.history['val']{element}" for element in elements)
+
+
+@check
+def tuples_in_a_deque_of_an_object():
+    agent = Holder(memory=deque())
+    finds(lambda number, held: agent.memory.append((number, held)), "agent.memory", "agent.memory[{}][1]")
+
+
+@check
+def dictionaries_in_a_list_in_slots():
+    loop = Slotted([])
+    finds(lambda number, held: loop.kept.append({"out": held}), "loop.kept", "loop.kept[{}]['out']")
+
+
+@check
+def values_of_a_dictionary_by_number():
+    cache = {}
+    finds(cache.__setitem__, "cache", "cache[{}]")
+
+
+@check
+def a_list_in_a_closure():
+    def keeper():
+        seen = []
+        return lambda number, held: seen.append(held)
+
+    keep = keeper()
+    finds(keep, "seen", "seen[{}]")
+
+
+@check
+def a_list_of_a_class():
+    finds(lambda number, held: Log.entries.append(held), "Log.entries", "Log.entries[{}]")
+    Log.entries.clear()
+
+
+@check
+def a_dictionary_among_the_globals():
+    finds(lambda number, held: REGISTRY.setdefault(number, [held]), "REGISTRY", "REGISTRY[{}][0]")
+    REGISTRY.clear()
+
+
+@check
+def a_subclass_of_list_in_a_thread():
+    done, ready = threading.Event(), threading.Event()
+    history = History()
+
+    def serve(history):
+        ready.set()
+        done.wait()
+        return history
+
+    thread = threading.Thread(target=serve, args=(history,))
+    thread.start()
+    ready.wait()
+    keep = partial(lambda kept, _number, held: kept.append(held), history)
+    try:
+        finds(keep, "history", "history[{}]")
+    finally:
+        done.set()
+        thread.join()
+
+
+@check
+def a_climb_keeps_nothing_alive():
+    holder = Holder(kept=[tensor() for _ in range(MANY)])
+    memory, climbing = Memory(), Climbing()
+    memory.climb.note_unnamed(blocks())
+    references = list(map(weakref.ref, holder.kept))
+    climbing.climb(torch, memory)
+    climbing.climb(torch, memory)
+    assert memory.climb.is_under_way
+    holder.kept = None
+    left = [reference() for reference in references if reference() is not None]
+    assert not left, len(left)
+    climbing.climb(torch, memory)
+    assert memory.remembered.keepers() == []
+
+
+@check
+def a_list_that_went_elsewhere_is_not_named_after_its_variable():
+    holder, other = Holder(kept=[tensor() for _ in range(MANY)]), Holder(kept=[])
+    memory, names = climbed()
+    assert names == ["holder.kept"]
+    other.kept, holder.kept = holder.kept, None
+    assert memory.remembered.keepers() == []
+    del other
+
+
+@check
+def nothing_leads_to_what_nothing_holds():
+    address = torch._C._cuda_cudaCachingAllocator_raw_alloc(1 << 20, 0)
+    memory, climbing = Memory(), Climbing()
+    memory.climb.note_unnamed({address: 1 << 20})
+    climbing.climb(torch, memory)
+    assert memory.climb.unnamed_bytes == 0
+    memory.climb.note_unnamed({address: 1 << 20})
+    assert memory.climb.unnamed_bytes == 0
+    torch._C._cuda_cudaCachingAllocator_raw_delete(address)
+
+
+def read(kept, reader, container, steps):
+    """One look's reading with so many steps; each tensor has an entry by its address."""
+    meter = Meter(60, max_steps=steps)
+    for _, tensors in kept.read(container, SEQUENCE, "kept", reader, meter):
+        kept.note(tensors, [{"address": held.data_ptr()} for held in tensors])
+    return set(kept.known())
+
+
+def addresses(tensors):
+    return {held.data_ptr() for held in tensors}
+
+
+@check
+def what_is_known_stays_known_and_each_look_adds_to_it():
+    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    container = [torch.ones(8, device="cuda") for _ in range(6 * AT_ONCE)]
+    before, looks = set(), 0
+    while not kept.is_read:
+        known = read(kept, reader, container, AT_ONCE)
+        assert known > before
+        before, looks = known, looks + 1
+        if kept.is_read:
+            assert known == addresses(container)
+        container += [torch.ones(8, device="cuda") for _ in range(8)]
+    assert 3 <= looks <= 30, looks
+
+
+@check
+def what_is_new_in_a_long_list_is_read_first():
+    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    container = [torch.ones(8, device="cuda") for _ in range(3 * AT_ONCE)]
+    while not kept.is_read:
+        read(kept, reader, container, AT_ONCE)
+    read(kept, reader, container, AT_ONCE // 2)
+    new = [torch.ones(8, device="cuda") for _ in range(4)]
+    container += new
+    assert addresses(new) <= read(kept, reader, container, AT_ONCE)
+
+
+@check
+def what_was_freed_is_not_known_any_more():
+    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    container = [torch.ones(8, device="cuda") for _ in range(AT_ONCE)]
+    read(kept, reader, container, 100 * AT_ONCE)
+    del container[AT_ONCE // 2 :]
+    assert set(kept.known()) == addresses(container)
+
+
+run()
