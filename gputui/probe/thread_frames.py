@@ -32,7 +32,7 @@ def current_frames() -> dict[int, FrameType]:
     except MemoryError:
         gc.enable()
         raise
-    return found[0][1] if found else sys._current_frames()
+    return found.pop()[1] if found else sys._current_frames()  # a variable that held this very frame would be a cycle
 
 
 def _if_collecting() -> Any:  # noqa: ANN401
