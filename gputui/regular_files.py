@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import BinaryIO
 
 
@@ -15,12 +16,19 @@ def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> Binary
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(mode) and not _is_nothing(descriptor):
             raise OSError(errno.EINVAL, "it is a pipe, a socket or a device, and no file", os.fspath(path))
         return os.fdopen(descriptor, "rb", buffering)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _is_nothing(descriptor: int) -> bool:
+    """Whether this is /dev/null, by which a user names an empty file."""
+    with suppress(OSError):
+        return os.fstat(descriptor).st_rdev == os.stat(os.devnull).st_rdev  # noqa: PTH116 - pathlib takes milliseconds
+    return False
 
 
 def small_content(path: str | os.PathLike[str], most_bytes: int) -> bytes:

@@ -266,8 +266,9 @@ class UserNames:
     def __call__(self, uid: int) -> str:
         """The login name, or the number where the directory does not know it, or has not answered yet."""
         if uid not in self._asked:
-            self._asked[uid] = threading.Thread(target=self._ask, args=(uid,), name="user name", daemon=True)
-            self._asked[uid].start()
+            thread = threading.Thread(target=self._ask, args=(uid,), name="user name", daemon=True)
+            thread.start()  # before another thread that asks can wait for it
+            self._asked[uid] = thread
         if uid not in self._names and self.patience_s > 0:
             began = time.monotonic()
             self._asked[uid].join(self.patience_s)

@@ -255,7 +255,16 @@ def test_a_full_disk_stops_only_the_recording(torch_python: Python, tmp_path: Pa
     assert replayed[0].devices == moments[0].devices
 
 
-def test_a_file_on_a_full_device_is_refused_at_once(python: Python) -> None:
-    done = gputui("attach", str(python_pid(python)), "--record", "/dev/full")
+def test_a_file_that_takes_nothing_is_refused_at_once(python: Python, tmp_path: Path) -> None:
+    """As on a full disk: the kernel lets this program write no byte into a file."""
+    words = [sys.executable, "-m", "gputui", "attach", str(python_pid(python)), "--record", str(tmp_path / "job")]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
     assert done.returncode == 1
-    assert "/dev/full cannot be written: No space left on device." in done.stderr
+    assert f"{tmp_path / 'job'} cannot be written: File too large." in done.stderr

@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -54,7 +55,9 @@ def ended_undisturbed(child: Child) -> None:
 def test_a_program_does_not_notice_that_a_probe_comes_and_goes(python: Python, situation: str) -> None:
     child = python.start(situations.source(situation))
     child.expect("ready")
+    chance = random.Random(SEED)
     for _ in range(2 * SCALE):
+        time.sleep(chance.uniform(0, 0.05))  # at any moment of the program
         cycle(child)
     ended_undisturbed(child)
 
