@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from time import thread_time, time
 from types import ModuleType
@@ -15,14 +16,15 @@ from gputui.probe.mainthread_state import Watch
 from gputui.probe.meter import Meter
 from gputui.probe.originals import sleep
 from gputui.probe.pace import Pace
+from gputui.protocol import pauses
 
 if TYPE_CHECKING:
     from gputui.probe.counters import CounterReader
     from gputui.probe.requests import LookRequest
     from gputui.probe.torch_reader import TorchReader
 
-UNCUT_MS = 100.0
-"""How long one call may stop the program that cannot be cut."""
+SERVERS = ("vllm", "sglang", "uvicorn", "hypercorn", "gunicorn", "flask", "aiohttp.web", "ray.serve", "litserve")
+"""Modules of programs that serve: there, a call that cannot be cut may take no longer than any stop."""
 CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
 TRIES = 3
@@ -43,6 +45,8 @@ class LookRunner:
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
         self._pace = Pace()
+        self._uncut_ms = 0.0
+        """How long one call may stop the program that cannot be cut, as the last look was asked for."""
 
     @property
     def is_under_way(self) -> bool:
@@ -57,7 +61,7 @@ class LookRunner:
     def begin(self, request: LookRequest) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own."""
         self._torch_with_reader()
-        self._taking = LookUnderWay(request)
+        self._taking, self._uncut_ms = LookUnderWay(request), _uncut_ms(request)
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -137,7 +141,7 @@ class LookRunner:
 
     @property
     def _may_find_more(self) -> bool:
-        return self._reader is not None and self._reader.may_find_more(UNCUT_MS)
+        return self._reader is not None and self._reader.may_find_more(self._uncut_ms)
 
     def _torch_with_reader(self) -> ModuleType | None:
         """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
@@ -216,7 +220,7 @@ class LookRunner:
         climbs = CLIMBS_AT_ONCE if self._pace.is_eager else 1
         if taking.request.is_urgent or taking.climbs >= climbs or taking.stops or self._reader is None:
             return False
-        return self._reader.may_climb(taking.request.uncut_ms)
+        return self._reader.may_climb(self._uncut_ms)
 
     def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
         """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
@@ -237,6 +241,12 @@ class LookRunner:
         if inventory is not None and has_moved:
             inventory["is_of_one_moment"] = False
         return look
+
+
+def _uncut_ms(request: LookRequest) -> float:
+    """Longer than a stop, unless the viewer wants shorter stops than usual, or the program serves."""
+    is_strict = request.pause_ms < pauses.AUTOMATIC_S * 1000 or any(map(sys.modules.__contains__, SERVERS))
+    return request.pause_ms if is_strict else pauses.LONGEST_S * 1000
 
 
 def _program_records(torch: ModuleType) -> bool:

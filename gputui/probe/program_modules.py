@@ -57,7 +57,7 @@ class ProgramModules:
             before = search.finds
             namespace = Namespace("", is_function=False, variables=global_variables(variables))
             search.search([namespace], meter)
-            if search.finds > before:
+            if search.finds > before or search.has_passed_over(namespace.variables.values()):
                 self._with_tensors.add(name)
                 with_tensors.append(namespace)
         return with_tensors

@@ -41,7 +41,6 @@ class LookRequest(NamedTuple):
     is_urgent: bool
     wait_s: float
     pause_ms: float
-    uncut_ms: float = 100.0
 
 
 class ActionRequest(NamedTuple):

@@ -98,6 +98,7 @@ class VariableSearch:
         self._are_new = False
         """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
         self._seen: dict[int, Any] = {}
+        self._passed_over: set[int] = set()
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -153,7 +154,12 @@ class VariableSearch:
     def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
         """Do not search a container of this many elements whose tensors are taken by `take`."""
         self._seen[id(named.value)] = named.value
+        self._passed_over.add(id(named.value))
         self.containers.append(Container(named, size, holder))
+
+    def has_passed_over(self, values: Iterable[AnyObject]) -> bool:
+        """Whether one of these values is such a container."""
+        return not self._passed_over.isdisjoint(map(id, values))
 
     def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
         """Take the tensors that were found in this value; returns those that are new."""
