@@ -31,6 +31,7 @@ EXCEPTIONS = {
     "ending/sitecustomize.py": "runs in programs under test",
     "fuzz/false_probe.py": "is a program under test, which sends at a pace of its own",
     "fuzz/viewer.py": "is also a command, which fuzzes for as many minutes as it is told",
+    "places.py": "is a command, which prints how long the tests took",
     "terminal/pty_session.py": "a program that rests is seen to rest in several pauses",
     "terminal/test_idle.py": "counts wake-ups in two seconds, of which a slow machine makes fewer",
     "test_benchmark_terminal.py": "waits a moment for words that no program prints",
@@ -40,10 +41,6 @@ EXCEPTIONS = {
 
 NOT_YET = {
     "attach/children.py",
-    "attach/test_actions.py",
-    "attach/test_budget.py",
-    "attach/test_looks.py",
-    "attach/test_waiting.py",
     "attach/test_why.py",
     "attach/test_wire.py",
     "blackbox/messages.py",
@@ -55,7 +52,7 @@ NOT_YET = {
     "trust/test_hostile_target.py",
     "trust/test_hostile_viewer.py",
     "trust/test_nothing_is_lost.py",
-    "trust/test_same.py",
+    "trust/test_silent_sockets.py",
 }
 """Files that still use a clock, although their tests may fail by it."""
 

@@ -37,7 +37,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(mainthread_call, "perf_counter", lambda: clock.now_s)
-    monkeypatch.setattr(mainthread_call, "processor_s", lambda: clock.processor_s)
+    monkeypatch.setattr(mainthread_call, "main_processor_s", lambda: clock.processor_s)
     return clock
 
 
