@@ -158,13 +158,15 @@ def test_a_command_line_cannot_move_the_cursor():
 def test_a_command_that_changes_is_read_again():
     code = "import os, signal; signal.signal(signal.SIGUSR1, lambda *_: os.execvp('sleep', ['sleep', '599'])); "
     with running(code + IDLE) as child:
-        watcher = source()
+        now = [1.0]
+        watcher = source(clock=lambda: now[0])
         (before,) = look_at(watcher, child.pid)
         os.kill(child.pid, signal.SIGUSR1)
-        wait_until(lambda: look_at(watcher, child.pid)[0].command == "sleep 599")
+        wait_until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes() == b"sleep\x00599\x00")
+        now[0] += 40.0  # a command is read again after half a minute
         (after,) = look_at(watcher, child.pid)
     assert after.identity == before.identity
-    assert after.command != before.command
+    assert before.command != after.command == "sleep 599"
 
 
 def test_processes_with_a_probe_are_asked_for_once_at_each_look():

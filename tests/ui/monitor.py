@@ -115,3 +115,4 @@ async def open_monitor(
         await monitor.until(lambda: app.snapshot.number == machine.snapshot.number)
         await monitor.settle()
         yield monitor
+    app._sampler._thread.join()  # it may be in a call of the library, which the next test gives other devices
