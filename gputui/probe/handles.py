@@ -14,7 +14,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import compress, repeat
+from itertools import accumulate, compress, repeat, starmap
 from operator import attrgetter, getitem
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ HEAD = LINKS + 2 * WORD
 FLAGS = 3
 """The lowest two bits of a link are flags of the collector's."""
 AT_ONCE = 256
-"""For so many objects memory is read in one call: the kernel takes 1,024 parts."""
+"""So many objects are looked up together."""
 TRIES = 2
 """How often they are looked up, if another thread frees one of them before they are taken."""
 OWN_REFERENCES = 2
@@ -52,23 +52,30 @@ def handle_of(value: AnyObject) -> Handle:
 def objects_of(handles: list[Handle]) -> list[Any]:
     """The object of each handle: None where it is gone, or where memory cannot be read in this way."""
     found: dict[Handle, Any] = {}
-    for first in range(0, len(handles) if _kernel_reads() else 0, AT_ONCE):
-        found.update(_found(handles[first : first + AT_ONCE]))
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # no /proc, or a program that lets nobody look into it
+        return [None] * len(handles)
+    try:
+        for first in range(0, len(handles), AT_ONCE):
+            found.update(_found(handles[first : first + AT_ONCE], memory))
+    finally:
+        os.close(memory)
     for handle in list(found):
         if sys.getrefcount(found[handle]) <= OWN_REFERENCES:  # it was a list of this module's
             del found[handle]
     return [found.get(handle) for handle in handles]
 
 
-def _found(handles: list[Handle]) -> dict[Handle, Any]:
+def _found(handles: list[Handle], memory: int) -> dict[Handle, Any]:
     """Those that are there; fewer at once where one changes all the time, as lists of this module's own do."""
     for _ in range(TRIES):
-        tracked = _tracked(handles)
-        objects = _taken(tracked) if tracked else []
+        tracked = _tracked(handles, memory)
+        objects = _taken(tracked, memory) if tracked else []
         if objects is not None:
             return dict(zip([entry.handle for entry in tracked], objects))
     half = len(handles) // 2
-    return {**_found(handles[:half]), **_found(handles[half:])} if half else {}
+    return {**_found(handles[:half], memory), **_found(handles[half:], memory)} if half else {}
 
 
 class _Tracked(NamedTuple):
@@ -85,12 +92,12 @@ class _Tracked(NamedTuple):
         return (self.after & ~FLAGS) + WORD
 
 
-def _tracked(handles: list[Handle]) -> list[_Tracked]:
+def _tracked(handles: list[Handle], memory: int) -> list[_Tracked]:
     """Those of these that the collector lists."""
-    read = _Memory([(handle.address - LINKS, HEAD) for handle in handles]).read()
+    read = _Memory([(handle.address - LINKS, HEAD) for handle in handles]).read(memory)
     if read is None:  # some were in memory that is not there any more
         half = len(handles) // 2
-        return [*_tracked(handles[:half]), *_tracked(handles[half:])] if half else []
+        return [*_tracked(handles[:half], memory), *_tracked(handles[half:], memory)] if half else []
     words = array("Q", read)
     size = HEAD // WORD
     rows = zip(handles, words[::size], words[1::size], words[size - 1 :: size])
@@ -99,12 +106,12 @@ def _tracked(handles: list[Handle]) -> list[_Tracked]:
         for handle, after, before, own in rows
         if own == handle.type_address and after
     ]
-    backs = array("Q", _Memory([(entry.next_back_at, WORD) for entry in linked]).read() or b"")
+    backs = array("Q", _Memory([(entry.next_back_at, WORD) for entry in linked]).read(memory) or ())
     pointed_to = [entry._replace(back=back) for entry, back in zip(linked, backs)]
     return [entry for entry in pointed_to if entry.back & ~FLAGS == entry.handle.address - LINKS]
 
 
-def _taken(tracked: list[_Tracked]) -> list[Any] | None:
+def _taken(tracked: list[_Tracked], memory: int) -> list[Any] | None:
     """These objects; None if one of them is not listed any more.
 
     One call of C reads the memory again, and takes the objects if it has not changed: nothing can be freed in between.
@@ -112,49 +119,41 @@ def _taken(tracked: list[_Tracked]) -> list[Any] | None:
     addresses = [entry.handle.address for entry in tracked]
     links = [(address - LINKS, LINKS) for address in addresses]
     types = [(address + WORD, WORD) for address in addresses]
-    memory = _Memory([*links, *types, *((entry.next_back_at, WORD) for entry in tracked)])
+    parts = _Memory([*links, *types, *((entry.next_back_at, WORD) for entry in tracked)])
     expected = array("Q", [link for entry in tracked for link in (entry.after, entry.before)])
     expected.extend([entry.handle.type_address for entry in tracked])
     expected.extend([entry.back for entry in tracked])
     words = array("Q", addresses)
     objects = (ctypes.py_object * len(words)).from_buffer(words)
-    is_same = map(expected.tobytes().__eq__, memory.reading())
+    is_same = map(expected.tobytes().__eq__, parts.reading(memory))
     taken: Iterator[list[Any]] = map(_item, repeat(objects), compress(repeat(slice(None), 1), is_same))
     return next(taken, None)
-
-
-class _Part(ctypes.Structure):
-    """The kernel's `struct iovec`."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
 class _Memory:
     """Parts of this process's memory: addresses, each with a number of bytes."""
 
     def __init__(self, parts: list[tuple[int, int]]) -> None:
-        self._buffer = ctypes.create_string_buffer(sum(size for _, size in parts) or 1)
-        self._into = _Part(ctypes.addressof(self._buffer), len(self._buffer))
-        self._parts = (_Part * len(parts))(*[_Part(*part) for part in parts])
-        into, source = ctypes.addressof(self._into), ctypes.addressof(self._parts)
-        self._arguments = (os.getpid(), into, 1, source, len(parts), 0)
+        sizes = [size for _, size in parts]
+        self._buffer = ctypes.create_string_buffer(sum(sizes) or 1)
+        starts = accumulate([ctypes.addressof(self._buffer), *sizes])
+        self._parts = list(zip(starts, sizes, [address for address, _ in parts]))
 
-    def reading(self) -> Iterator[bytes]:
-        """Reads once, when it is asked for the first item, and runs no Python for that."""
-        sizes = map(_kernel_reads(), *(repeat(argument, 1) for argument in self._arguments))  # type: ignore[arg-type]
-        return map(_raw, compress(repeat(self._buffer, 1), map(len(self._buffer).__eq__, sizes)))
+    def reading(self, descriptor: int) -> Iterator[bytes]:
+        """Reads when it is asked for its only item, and runs no Python for that; it has none if a part is missing."""
+        calls = starmap(_pread(), [(descriptor, *part) for part in self._parts])
+        sums = map(sum, [calls])
+        return map(_raw, compress([self._buffer], map(sum(size for _, size, _ in self._parts).__eq__, sums)))
 
-    def read(self) -> bytes | None:
+    def read(self, descriptor: int) -> bytes | None:
         """Their bytes one after another; None if one is not there."""
-        return next(self.reading(), None)
+        return next(self.reading(descriptor), None) if self._parts else b""
 
 
 @lru_cache(maxsize=None)
-def _kernel_reads() -> Callable[..., int] | None:
-    """The system's call that copies memory and fails where there is none; no other thread runs meanwhile."""
-    call = getattr(ctypes.PyDLL(None), "process_vm_readv", None) if ctypes.sizeof(ctypes.c_void_p) == WORD else None
-    if call is None:
-        return None
-    word = ctypes.c_size_t
-    call.argtypes, call.restype = (ctypes.c_int, word, word, word, word, word), ctypes.c_ssize_t
-    return call  # type: ignore[no-any-return]
+def _pread() -> Callable[..., int]:
+    """The system's call that reads a file, here memory; it fails where there is none. No other thread runs meanwhile."""
+    call = ctypes.PyDLL(None).pread
+    call.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
+    call.restype = ctypes.c_ssize_t
+    return call

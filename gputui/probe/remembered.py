@@ -23,7 +23,7 @@ from gputui.probe.kinds import SEQUENCES
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, join
 
-AT_MOST = 64
+AT_MOST = 16
 """So many containers are remembered, those found last."""
 COLLECTIONS = (list, dict, deque, set)
 """What grows; a tuple or an object is a record in one of these."""
