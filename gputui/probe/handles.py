@@ -152,7 +152,7 @@ class _Memory:
 
 @lru_cache(maxsize=None)
 def _pread() -> Callable[..., int]:
-    """The system's call that reads a file, here memory. It fails where there is none; no other thread runs meanwhile."""
+    """The system's call that reads a file, here memory. It fails where there is none, and lets no other thread run."""
     call = ctypes.PyDLL(None).pread
     call.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
     call.restype = ctypes.c_ssize_t

@@ -37,6 +37,7 @@ class KeeperReading:
         named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
         if kind not in (SEQUENCE, MAPPING) or not self._records.are_there(named.value, kind, named.name):
             self._search.explore([named], meter, may_rest=False)
+            keeper.tensors.is_read = True
             return
         self._search.pass_over(named, self._records.length(named.value, kind), keeper.holder)
         self._keepers.append(keeper)

@@ -76,13 +76,17 @@ class Remembered:
         if shared is None or not self._remember(paths[0].variable, shared, attributes, is_shared=True):
             for path in paths:
                 self._remember(path.variable, path.handles[:-1], attributes, is_shared=False)
-        for handle in list(self._keepers)[:-AT_MOST]:
-            del self._keepers[handle]
+        self._forget_oldest()
 
     def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
             self._keepers[handles[-1]] = _Remembered(name, where, handles, KeptTensors())
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        for handle in list(self._keepers)[:-AT_MOST]:
+            del self._keepers[handle]
 
     def _remember(
         self, variable: NamedValue, handles: tuple[Handle, ...], attributes: AttributeReader, *, is_shared: bool
