@@ -216,7 +216,7 @@ class Memory:
 
 def _may_stay(storage: dict[str, Any]) -> bool:
     """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
-    return storage["category"] != "other" or "[" in storage["owner"]
+    return storage["category"] != "other" or "[" in storage["owner"] or bool(storage["keeper"])
 
 
 def _container_of(owner: str) -> tuple[str, str]:

@@ -260,7 +260,7 @@ def test_a_file_that_takes_nothing_is_refused_at_once(python: Python, tmp_path: 
     words = [sys.executable, "-m", "gputui", "attach", str(python_pid(python)), "--record", str(tmp_path / "job")]
     done = subprocess.run(
         ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
