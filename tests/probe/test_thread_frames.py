@@ -14,7 +14,7 @@ from tests.torches import REPOSITORY
 LIMIT_S = 120
 PROGRAM = """
 import gc, sys, threading, time
-from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_frames import current_frames, stack
 
 class Releasing:
     # part of a cycle, whose end lets other threads run, as that of a tensor does
@@ -29,11 +29,16 @@ is_over = False
 def look():
     while not is_over:
         Releasing()
-        current_frames()
+        for frame in current_frames().values():
+            assert all(isinstance(caller.f_lineno, int) for caller in stack(frame))
 
 looking = threading.Thread(target=look)
 looking.start()
+def nest(depth):
+    return nest(depth - 1) if depth else 0
+
 for _ in range(300):
+    nest(20)
     thread = threading.Thread(target=time.sleep, args=(0,))
     thread.start()
     thread.join()
