@@ -54,4 +54,5 @@ def _uncollected(function: Callable[[], Result]) -> Result:
     except MemoryError:
         gc.enable()
         raise
-    return found[0][1] if found else function()
+    # No variable here may hold the result, which may have this function's own frame: that cycle would keep all of it.
+    return found.pop()[1] if found else function()
