@@ -94,14 +94,14 @@ def without_handlers(function: Callable[[], None]) -> None:
     handlers: dict[int, Any] = {}
     try:
         try:
-            _signals.hold()
-            handlers.update((held.number, held.handler) for held in _signals.held)
-            function()
+            try:
+                _signals.hold()
+                handlers.update((held.number, held.handler) for held in _signals.held)
+                function()
+            finally:  # once put back, a handler may raise an exception in the middle of this
+                _signals.put_back()
         finally:
-            try:  # once put back, a handler may raise an exception in the middle of this
-                _signals.put_back()
-            finally:
-                _signals.put_back()
+            _signals.put_back()
     finally:
         _signals.put_back()
         _signals.deliver(handlers)

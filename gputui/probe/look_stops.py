@@ -117,17 +117,17 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     switch_interval_s = sys.getswitchinterval()
     put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
     try:
-        sys.setswitchinterval(2 * pause_ms / 1000)
-        if in_turn:
-            sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
-            began, began_cpu = perf_counter(), thread_time()
-        gc.disable()
-        _without_handlers(read)
+        try:
+            sys.setswitchinterval(2 * pause_ms / 1000)
+            if in_turn:
+                sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
+                began, began_cpu = perf_counter(), thread_time()
+            gc.disable()
+            _without_handlers(read)
+        finally:  # an exception of a signal handler may end this after each call
+            put_back()
     finally:
-        try:  # an exception may end this at any place: a signal handler of the program can raise one after each call
-            put_back()
-        finally:
-            put_back()
+        put_back()
     cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
     _let_others_run()
     return cost

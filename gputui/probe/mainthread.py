@@ -15,7 +15,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from gputui.probe.boundary import MAIN_THREAD
-from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_frames import current_frames, stack
 from gputui.probe.thread_numbers import note_main_thread
 from gputui.probe.untraced import UntracedCall
 
@@ -106,13 +106,9 @@ def _need_room(frames: int) -> None:
         _need_room(frames - 1)
 
 
-def _is_inside(frame: FrameType | None) -> bool:
+def _is_inside(innermost: FrameType) -> bool:
     """Whether a stack, given by its innermost frame, is running a pending call of ours."""
-    while frame is not None:
-        if frame.f_code is PendingCall.__bool__.__code__:
-            return True
-        frame = frame.f_back
-    return False
+    return any(frame.f_code is PendingCall.__bool__.__code__ for frame in stack(innermost))
 
 
 @lru_cache(maxsize=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import compress, repeat
 from opcode import opmap
 from types import (
@@ -21,7 +21,7 @@ from weakref import ref
 from gputui.probe import plain
 from gputui.probe.frame_variables import CO_OPTIMIZED, variables_of
 from gputui.probe.originals import get_ident
-from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_frames import current_frames, stack
 from gputui.probe.torch_types import Torch
 
 CO_VARARGS = 0x4
@@ -133,7 +133,7 @@ def is_in_backward(top: FrameType) -> bool:
     return any(
         plain.text(frame.f_code.co_name) == "_engine_run_backward"
         or plain.text_in(frame.f_globals, "__name__") == "torch.autograd"
-        for frame in _upwards(top)
+        for frame in stack(top)
     )
 
 
@@ -191,14 +191,8 @@ def _outermost_first() -> list[FrameType]:
     while caller is not None and is_of_probe(caller):
         caller = caller.f_back
     tops[get_ident()] = caller
-    stacks = [list(_upwards(top)) for top in tops.values()]
-    return [frame for stack in stacks for frame in reversed(stack) if not is_of_probe(frame)]
-
-
-def _upwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+    stacks = map(stack, tops.values())
+    return [frame for frames in stacks for frame in reversed(frames) if not is_of_probe(frame)]
 
 
 def is_of_probe(frame: FrameType) -> bool:

@@ -255,3 +255,12 @@ def test_a_python_with_option_e_runs_without_the_probe(python: Python, script: P
     child = python.run([*RUN, python.path, "-E", "train.py"])
     assert report_of(child) == (child.pid, "False []")
     assert child.ended() == 0
+
+
+def test_a_program_in_which_the_probe_cannot_even_be_imported_runs_as_without(python: Python) -> None:
+    (python.folder / "errno.py").write_text("")
+    (python.folder / "select.py").write_text("raise RuntimeError('the program imports this only later')")
+    folders = f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{python.folder}"
+    child = python.start(REPORT, PYTHONPATH=folders)
+    assert report_of(child) == (child.pid, "False []")
+    assert (child.ended(), child.errors) == (0, "")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
+from gputui.probe.thread_frames import current_frames, stack
 from tests.torches import REPOSITORY
 
 LIMIT_S = 120
 PROGRAM = """
 import gc, sys, threading, time
-from gputui.probe.thread_frames import current_frames
+from gputui.probe.thread_frames import current_frames, stack
 
 class Releasing:
     # part of a cycle, whose end lets other threads run, as that of a tensor does
@@ -29,11 +32,16 @@ is_over = False
 def look():
     while not is_over:
         Releasing()
-        current_frames()
+        for frame in current_frames().values():
+            assert all(isinstance(caller.f_lineno, int) for caller in stack(frame))
 
 looking = threading.Thread(target=look)
 looking.start()
+def nest(depth):
+    return nest(depth - 1) if depth else 0
+
 for _ in range(300):
+    nest(20)
     thread = threading.Thread(target=time.sleep, args=(0,))
     thread.start()
     thread.join()
@@ -52,6 +60,23 @@ def test_frames_are_asked_for_without_a_collection(tmp_path: Path) -> None:
         [sys.executable, path], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=True
     )
     assert done.stdout.split() == ["ended", "True"]
+
+
+def test_what_was_asked_for_is_gone_without_a_collection() -> None:
+    class Kept:
+        pass
+
+    def ask() -> weakref.ref[Kept]:
+        kept = Kept()
+        assert all(stack(frame) for frame in current_frames().values())
+        return weakref.ref(kept)
+
+    gc.disable()
+    try:
+        assert ask()() is None
+    finally:
+        gc.enable()
+    assert ask()() is None
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "gputui" / "probe").glob("*.py")), ids=lambda path: path.name)

@@ -190,6 +190,9 @@ def changes(before):
     changed = [f"{now} after {then}" for then, now in zip(before, state(), strict=True) if now != then]
     gc.enable()
     sys.setswitchinterval(before[1])
+    for number, kept in zip(sorted(signal.valid_signals()), before[2], strict=True):
+        if callable(kept):
+            signal.signal(number, kept)
     return changed
 
 
