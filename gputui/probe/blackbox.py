@@ -14,7 +14,7 @@ import sys
 from time import perf_counter
 
 from gputui.probe.boundary import BLACK_BOX, words_of
-from gputui.probe.originals import allocate_lock, start_new_thread
+from gputui.probe.originals import sleep, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ ALWAYS_S = 2.0
 STOP_S = 0.25
 """The longest stop at one error; the file is finished beside the program if it takes longer."""
 WAIT_AT_EXIT_S = 10.0
+_LOOK_EVERY_S = 0.001
 NOTHING_TO_START_WITH = (
     "gputui: the GPU had no memory left for CUDA to start with. Which processes hold it is shown by: gputui\n"
 )
@@ -59,8 +60,10 @@ class _Recorder:
         """Why the last error was not kept."""
         self.has_ended = False
         """Whether the line at the end was said, or is not called for."""
-        self._busy = allocate_lock()
-        self._writing = allocate_lock()
+        self._is_busy = False
+        """Whether a look is taken: a flag, as an exception of a signal handler could leave a lock taken."""
+        self._is_writing = False
+        """Whether a file is being written."""
         self._first_at = 0.0
         self._spent_s = 0.0
 
@@ -71,24 +74,31 @@ class _Recorder:
         """
         self.number += 1
         number = self.number
-        if not self._busy.acquire(blocking=False):
+        if self._is_busy:
             return False
         try:
-            began = perf_counter()
-            self._first_at = self._first_at or began
-            if self._spent_s <= ALWAYS_S + SHARE_OF_TIME * (began - self._first_at):
-                self._record(number, request, began)
-                self._spent_s += perf_counter() - began
+            try:
+                self._is_busy = True  # no other thread runs in between, as nothing is called
+                self._record_in_time(number, request)
+            finally:  # an exception of a signal handler may end this after each call
+                self._is_busy = False
         finally:
-            self._busy.release()
+            self._is_busy = False
         return False
+
+    def _record_in_time(self, number: int, request: tuple[int, ...]) -> None:
+        began = perf_counter()
+        self._first_at = self._first_at or began
+        if self._spent_s <= ALWAYS_S + SHARE_OF_TIME * (began - self._first_at):
+            self._record(number, request, began)
+            self._spent_s += perf_counter() - began
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until nothing is being written any more; returns whether that is so."""
-        is_finished = self._writing.acquire(timeout=timeout_s)
-        if is_finished:
-            self._writing.release()
-        return bool(is_finished)
+        ends_at = perf_counter() + timeout_s
+        while self._is_writing and perf_counter() < ends_at:
+            sleep(_LOOK_EVERY_S)
+        return not self._is_writing
 
     def record_after(self, torch: Any, error: MemoryFailure) -> None:  # noqa: ANN401
         """Look and write after the program's end, in this thread: no other can be started any more."""
@@ -96,7 +106,6 @@ class _Recorder:
 
         self.number += 1
         look = Look(torch, request_after(torch, error.requested_bytes), self.number, error)
-        self._writing.acquire()
         self._write(look, self.number)
 
     def _record(self, number: int, request: tuple[int, ...], began: float) -> None:
@@ -105,17 +114,20 @@ class _Recorder:
         if not self.finish(0.0):
             return  # the last error is still being written
         look = Look(sys.modules["torch"], Request(*request), number)
-        self._writing.acquire()
         try:
+            self._is_writing = True
             start_new_thread(BLACK_BOX.enter, (self._write, look, number))
         except RuntimeError:  # no more threads
             self._write(look, number)
+        except BaseException:
+            self._is_writing = False
+            raise
         self.finish(max(0.0, began + STOP_S - perf_counter()))
 
     def _write(self, look: Look, number: int) -> None:
-        from gputui.probe import blackbox_file
-
         try:
+            from gputui.probe import blackbox_file
+
             path = blackbox_file.write(self.folder, _program(), number, look.messages())
             self.kept.append((number, path))
             self.problem = ""
@@ -124,7 +136,7 @@ class _Recorder:
         except Exception as error:  # noqa: BLE001 (the program's error goes its way)
             self.problem = words_of(error)
         finally:
-            self._writing.release()
+            self._is_writing = False
 
 
 _recorder: _Recorder | None = None

@@ -248,6 +248,7 @@ def in_observer(stride):
             interrupted = run_out_of_memory()
             passed = is_passed(error, interrupted)
             said = boundary.BLACK_BOX.problem, blackbox._recorder.problem
+            assert blackbox._recorder.finish(WITHIN_S)
             run_out_of_memory()
             recorder = blackbox._recorder
             is_kept = recorder.kept[-1][0] == recorder.number and not recorder.problem
