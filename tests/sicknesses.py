@@ -33,7 +33,7 @@ SICK = {
     "gradients_kept_idle": Sickness("kept_gradients", "", "", "wide.zero_grad(set_to_none=True)"),
     "old_optimizer": Sickness("kept_by_optimizer", "adam", "", "Create the optimizer again"),
     "second_model": Sickness("second_model", "ema", "", "ema.cpu()"),
-    "replay_buffer": Sickness("kept_tensors", "buffer", "buffer.append", "host memory"),
+    "replay_buffer": Sickness("container_tensors", "buffer", "buffer.append", "host memory"),
     "closure": Sickness("leak", "outputs", "outputs.append", "output.cpu()"),
     "class_attribute": Sickness("leak", "Log.seen", "Log.seen.append", ".cpu()"),
     "exception_kept": Sickness("kept_by_exception", "last_error", "", "del last_error"),

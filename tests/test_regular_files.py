@@ -20,18 +20,22 @@ KINDS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def gputui(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command, in 2 GiB of address space."""
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); from gputui.cli import main"
+def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A program."""
     return subprocess.run(
-        [sys.executable, "-c", f"{limited}; import sys; sys.exit(main(sys.argv[1:]))", *arguments],
+        [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
     )
+
+
+def gputui(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command, in 2 GiB of address space."""
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); from gputui.cli import main"
+    return python(f"{limited}; import sys; sys.exit(main(sys.argv[1:]))", *arguments, **variables)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,14 +77,7 @@ def test_the_programs_that_get_no_probe(tmp_path: Path, kind: str) -> None:
     (tmp_path / "gputui").mkdir()
     KINDS[kind](tmp_path / "gputui" / "never-attach")
     code = "from gputui.sources.probe import never_programs; never_programs.check(1, 'x')"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = python(code, XDG_STATE_HOME=str(tmp_path))
     assert done.stderr.endswith("never-attach cannot be read: it is a pipe, a socket or a device, and no file.\n")
 
 
@@ -93,14 +90,7 @@ def test_root_keeps_no_answer_in_another_users_folder(tmp_path: Path) -> None:
     (state / "gputui").symlink_to(victim)
     os.chown(state, 12345, 12345)
     code = "from gputui.sources.probe import never_programs; never_programs.refuse('* * * * * root sh /tmp/x')"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(state)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = python(code, XDG_STATE_HOME=str(state))
     assert done.stderr.endswith(
         "never-attach is in a folder of another user. Set HOME, or XDG_STATE_HOME, to a folder of yours.\n"
     )
@@ -111,12 +101,5 @@ def test_root_keeps_no_answer_in_another_users_folder(tmp_path: Path) -> None:
 def test_a_recording_is_not_written_to(tmp_path: Path, kind: str) -> None:
     KINDS[kind](tmp_path / "file")
     code = "from gputui.sources.files.recording.recorder import FileRecorder; import sys; FileRecorder(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "file")],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = python(code, str(tmp_path / "file"))
     assert "file cannot be written: " in done.stderr

@@ -93,6 +93,7 @@ class BriefInventory(InventoryRun):
         self._read_remembered()
         self._nearby.search_nearby(self._namespaces, self._memory.lasting.roots, meter)
         self._nearby.take_long(self._to_name, meter, LONG)
+        self._record_remembered()
 
     def _find_in_long(self) -> None:
         self._nearby.take_long(self._to_name, self._meter.part(SEARCH_SHARE))

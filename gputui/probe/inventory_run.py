@@ -15,7 +15,6 @@ from gputui.probe.batches import Batches
 from gputui.probe.frame_variables import can_read_variables
 from gputui.probe.gradients import GradientReader
 from gputui.probe.heap import FROZEN, TOO_MANY, Heap
-from gputui.probe.keeper_reading import KeeperReading
 from gputui.probe.keepers import Keepers
 from gputui.probe.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.memory import Memory
@@ -25,6 +24,7 @@ from gputui.probe.modules import KnownModule
 from gputui.probe.optimizer_states import OptimizerStates
 from gputui.probe.other_tensors import OtherTensors
 from gputui.probe.program_modules import let_packages_rest
+from gputui.probe.remembered_reading import RememberedReading
 from gputui.probe.saved import SavedTensors
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
@@ -77,7 +77,7 @@ class InventoryRun:
         is_scan = method == SCAN
         is_thorough = is_scan or memory.is_thorough_due
         self._search = self._new_search(classifier, is_thorough=is_thorough)
-        self._reading = KeeperReading(self._search, classifier, self._attributes)
+        self._reading = RememberedReading(self._search, classifier, self._attributes)
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
         """Tensors among Python's objects, whether or not a variable leads to them."""

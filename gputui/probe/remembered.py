@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from gputui.probe import plain
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.climb import Path, is_of_module
+from gputui.probe.container_tensors import ContainerTensors
 from gputui.probe.containers import Container
 from gputui.probe.handles import Handle, handle_of, objects_of
-from gputui.probe.kept_tensors import KeptTensors
 from gputui.probe.kinds import SEQUENCES
 from gputui.probe.torch_types import AnyObject
 from gputui.probe.variables import NamedValue, join
@@ -29,12 +29,12 @@ COLLECTIONS = (list, dict, deque, set)
 """What grows; a tuple or an object is a record in one of these."""
 
 
-class Keeper(NamedTuple):
+class RememberedContainer(NamedTuple):
     """A container with its name, the object that has it as an attribute or element, if any, and its tensors."""
 
     named: NamedValue
     holder: AnyObject
-    tensors: KeptTensors
+    tensors: ContainerTensors
 
 
 class _Remembered(NamedTuple):
@@ -43,7 +43,7 @@ class _Remembered(NamedTuple):
     name: str
     where: str
     handles: tuple[Handle, ...]
-    tensors: KeptTensors
+    tensors: ContainerTensors
 
 
 class Collection(NamedTuple):
@@ -81,7 +81,7 @@ class Remembered:
     def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
-            self._keepers[handles[-1]] = _Remembered(name, where, handles, KeptTensors())
+            self._keepers[handles[-1]] = _Remembered(name, where, handles, ContainerTensors())
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
@@ -105,7 +105,7 @@ class Remembered:
             return False
         for number in [*(collections or named)][-1:]:
             before = self._keepers.pop(handles[number], None)
-            tensors = before.tensors if before else KeptTensors()
+            tensors = before.tensors if before else ContainerTensors()
             self._keepers[handles[number]] = _Remembered(names[number], variable.where, handles[: number + 1], tensors)
         return bool(named)
 
@@ -114,7 +114,7 @@ class Remembered:
         """Whether looks have come to all elements of each."""
         return all(kept.tensors.is_read for kept in self._keepers.values())
 
-    def keepers(self) -> list[Keeper]:
+    def keepers(self) -> list[RememberedContainer]:
         """Those that are still where they were found."""
         rows = list(self._keepers.items())
         self._first = (self._first + 1) % max(1, len(rows))
@@ -127,7 +127,7 @@ class Remembered:
                 del self._keepers[handle]
                 continue
             holder = next((value for value in reversed(way[:-1]) if type(value) is not dict), None)
-            keepers.append(Keeper(NamedValue(way[-1], kept.name, kept.where), holder, kept.tensors))
+            keepers.append(RememberedContainer(NamedValue(way[-1], kept.name, kept.where), holder, kept.tensors))
         return keepers
 
 

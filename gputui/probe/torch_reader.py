@@ -25,7 +25,7 @@ from gputui.probe import (  # held_signals: see look_stops
 from gputui.probe.autograd import Inputs, can_read_saved
 from gputui.probe.batches import beside_batches
 from gputui.probe.boundary import is_of_the_program
-from gputui.probe.climbing import Climbing
+from gputui.probe.climb_stops import ClimbStops
 from gputui.probe.containers import add_graphs
 from gputui.probe.kept import assign_keepers
 from gputui.probe.layers import assign_modules
@@ -54,7 +54,7 @@ class TorchReader:
         self._memory = Memory(reads_records=reads_records)
         self._unsettled: list[dict[str, Any]] = []
         """Inventories of the stop under way that were gone on from, with what is told from their graphs after it."""
-        self._climbing = Climbing()
+        self._climbing = ClimbStops()
         self.map_ms = 0.0
         """The processor time that the map of the last look took in the main thread."""
         self.map_by_clock_ms = 0.0

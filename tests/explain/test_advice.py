@@ -286,7 +286,7 @@ RULE_CASES = {
             "it is a small share": standing(Tensor(9000, "model.weight", P), *graph_of("out", 400)),
         },
     ),
-    "kept_tensors": (
+    "container_tensors": (
         standing(*(Tensor(100, f"buffer[{n}] (train.py:9 in run)", X) for n in range(9))),
         ["buffer (train.py:9 in run) keeps 900 MiB on the device in 9 elements.", "host memory"],
         {
@@ -432,7 +432,7 @@ def test_one_cause_has_one_finding():
 
 def test_findings_of_one_weight_stand_with_the_largest_gain_first():
     graph, copies = graph_of("out", 400), [Tensor(300, f"buffer[{n}] (train.py:9 in run)", X) for n in range(4)]
-    assert list(standing(*graph, *copies).findings())[:2] == ["kept_tensors", "kept_graph"]
+    assert list(standing(*graph, *copies).findings())[:2] == ["container_tensors", "kept_graph"]
 
 
 @pytest.mark.parametrize(("num_ooms", "weight"), [(0, Weight.ADVICE), (1, Weight.PROBLEM)])

@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,11 @@ def of_root(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def in_a_container(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that makes a container."""
+    return pytest.mark.root(pytest.mark.needs("unshare")(pytest.mark.needs("setpriv")(test)))
+
+
 LINKS = {
     "a link to it": "ln -s {folder} tmp",
     "a link to where it is mounted": "mkdir host && mount --bind {folder} host && ln -s host tmp",
@@ -61,9 +66,7 @@ LINKS = {
 
 
 @pytest.mark.parametrize("name", LINKS)
-@pytest.mark.root
-@pytest.mark.needs("unshare")
-@pytest.mark.needs("setpriv")
+@in_a_container
 def test_root_makes_no_file_where_the_programs_user_may_not(python: Python, of_root: Path, name: str) -> None:
     child = contained(python, LINKS[name].format(folder=of_root))
     with pytest.raises(OSError, match="no file can be made in its /tmp and /dev/shm"):
@@ -80,9 +83,7 @@ USABLE = {
 
 
 @pytest.mark.parametrize("name", USABLE)
-@pytest.mark.root
-@pytest.mark.needs("unshare")
-@pytest.mark.needs("setpriv")
+@in_a_container
 def test_a_script_belongs_to_the_programs_user_and_is_removed(python: Python, name: str) -> None:
     folder, made = USABLE[name]
     child = contained(python, made)
@@ -104,9 +105,7 @@ HOSTILE_STATUS = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_STATUS)
-@pytest.mark.root
-@pytest.mark.needs("unshare")
-@pytest.mark.needs("setpriv")
+@in_a_container
 def test_the_proc_in_a_container_is_not_asked(python: Python, name: str) -> None:
     executable, _ = outer(python.path)
     source = jails.jail("allows everything") + "print('ready', flush=True)\ninput()"

@@ -12,7 +12,7 @@ from gputui.explain.advice.copies import second_model
 from gputui.explain.advice.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.failures import out_of_memory, retries, room
 from gputui.explain.advice.growth import leak
-from gputui.explain.advice.idle import kept_graph, kept_tensors
+from gputui.explain.advice.idle import container_tensors, kept_graph
 from gputui.explain.advice.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
 from gputui.explain.advice.kv_cache import kv_cache
 from gputui.explain.advice.relevance import relevant
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
     split,
     unused_graph,
     kept_graph,
-    kept_tensors,
+    container_tensors,
     second_model,
     kept_gradients,
     stuck,

@@ -37,7 +37,7 @@ def kept_graph(situation: Situation) -> Finding | None:
     return None
 
 
-def kept_tensors(situation: Situation) -> Finding | None:
+def container_tensors(situation: Situation) -> Finding | None:
     """A collection of tensors that stays on the device."""
     containers = {container.name: container for container in _containers(situation)}
     for holder in _lasting(situation):
@@ -46,7 +46,7 @@ def kept_tensors(situation: Situation) -> Finding | None:
         if container is None or container.elements < FEWEST_TENSORS or own < _least(situation):
             continue
         return Finding(
-            kind="kept_tensors",
+            kind="container_tensors",
             weight=Weight.ADVICE,
             title=f"{holder.label} keeps {format_bytes(own)} on the device in"
             f" {counted(container.elements, 'element')}.",

@@ -17,7 +17,7 @@ from gputui.model.reading import value_of
 OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
 """About memory that a device with much free memory does not miss."""
 OF_THE_LIVE = frozenset(
-    {"kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph", "kept_tensors",
+    {"kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph", "container_tensors",
      "second_model", "unused_graph"}
 )  # fmt: skip
 """About live memory that could be freed."""
@@ -29,8 +29,8 @@ SAYS_THE_SAME = {
     "stuck": ("release",),
     "nccl": ("release",),
     "idle_context": ("gap", "others", "release", "room"),
-    "kept_by_exception": ("kept_graph", "kept_tensors"),
-    "kept_by_output": ("kept_graph", "kept_tensors"),
+    "kept_by_exception": ("kept_graph", "container_tensors"),
+    "kept_by_output": ("kept_graph", "container_tensors"),
 }
 """By kind, the kinds of findings about the same bytes or the same request, which are left out beside it."""
 

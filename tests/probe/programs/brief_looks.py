@@ -147,6 +147,20 @@ def a_list_that_grows_is_seen_by_every_look():
 
 
 @check
+def what_comes_into_a_remembered_container_is_named_in_brief_looks():
+    _owners = trained()
+    holder = Holder(8, 8)
+    holder.kept = [torch.ones(300, 300, device="cuda") for _ in range(40)]
+    looks = Looks.settled()
+    for number in range(BRIEF):
+        holder.kept[number] = torch.ones(300, 300, device="cuda")
+        inventory = looks.take()
+        assert inventory["is_brief"]
+        names = [inventory["owners"].get(held.data_ptr()) for held in holder.kept]
+        assert names == [f"holder.kept[{number}]" for number in range(40)], names
+
+
+@check
 def what_an_exception_keeps_is_named_at_once():
     _owners = trained()
     looks = Looks.settled()

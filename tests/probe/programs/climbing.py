@@ -13,9 +13,9 @@ import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
 from gputui.probe.attributes import AttributeReader  # noqa: E402
-from gputui.probe.climbing import Climbing  # noqa: E402
+from gputui.probe.climb_stops import ClimbStops  # noqa: E402
+from gputui.probe.container_tensors import AT_ONCE, ContainerTensors  # noqa: E402
 from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.kept_tensors import AT_ONCE, KeptTensors  # noqa: E402
 from gputui.probe.kinds import SEQUENCE, TypeClassifier  # noqa: E402
 from gputui.probe.memory import Memory  # noqa: E402
 from gputui.probe.meter import Meter  # noqa: E402
@@ -61,7 +61,7 @@ def blocks():
 
 def climbed():
     """The names of what is remembered after a climb from these tensors, which no look has seen."""
-    memory, climbing = Memory(), Climbing()
+    memory, climbing = Memory(), ClimbStops()
     memory.climb.note_unnamed(blocks())
     was_collecting = gc.isenabled()
     gc.disable()
@@ -168,7 +168,7 @@ def a_subclass_of_list_in_a_thread():
 @check
 def a_climb_keeps_nothing_alive():
     holder = Holder(kept=[tensor() for _ in range(MANY)])
-    memory, climbing = Memory(), Climbing()
+    memory, climbing = Memory(), ClimbStops()
     memory.climb.note_unnamed(blocks())
     references = list(map(weakref.ref, holder.kept))
     climbing.climb(torch, memory)
@@ -194,7 +194,7 @@ def a_list_that_went_elsewhere_is_not_named_after_its_variable():
 @check
 def nothing_leads_to_what_nothing_holds():
     address = torch._C._cuda_cudaCachingAllocator_raw_alloc(1 << 20, 0)
-    memory, climbing = Memory(), Climbing()
+    memory, climbing = Memory(), ClimbStops()
     memory.climb.note_unnamed({address: 1 << 20})
     climbing.climb(torch, memory)
     assert memory.climb.unnamed_bytes == 0
@@ -217,7 +217,7 @@ def addresses(tensors):
 
 @check
 def what_is_known_stays_known_and_each_look_adds_to_it():
-    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
     container = [torch.ones(8, device="cuda") for _ in range(6 * AT_ONCE)]
     before, looks = set(), 0
     while not kept.is_read:
@@ -232,7 +232,7 @@ def what_is_known_stays_known_and_each_look_adds_to_it():
 
 @check
 def what_is_new_in_a_long_list_is_read_first():
-    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
     container = [torch.ones(8, device="cuda") for _ in range(3 * AT_ONCE)]
     while not kept.is_read:
         read(kept, reader, container, AT_ONCE)
@@ -244,7 +244,7 @@ def what_is_new_in_a_long_list_is_read_first():
 
 @check
 def what_was_freed_is_not_known_any_more():
-    kept, reader = KeptTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
+    kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
     container = [torch.ones(8, device="cuda") for _ in range(AT_ONCE)]
     read(kept, reader, container, 100 * AT_ONCE)
     del container[AT_ONCE // 2 :]

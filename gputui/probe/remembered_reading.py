@@ -9,7 +9,7 @@ from gputui.probe.memory import STAYING
 from gputui.probe.meter import Meter
 from gputui.probe.other_tensors import OtherTensors
 from gputui.probe.records import Found, RecordReader
-from gputui.probe.remembered import Keeper
+from gputui.probe.remembered import RememberedContainer
 from gputui.probe.search import VariableSearch
 from gputui.probe.storages import Ledger
 from gputui.probe.variables import label_of
@@ -18,21 +18,21 @@ OWNED = STAYING | {"gradient"}
 """The categories of what models and optimizers own, whatever else holds it."""
 
 
-class KeeperReading:
+class RememberedReading:
     """Belongs to one inventory."""
 
     def __init__(self, search: VariableSearch, classifier: TypeClassifier, attributes: AttributeReader) -> None:
         self._search = search
         self._classifier = classifier
         self._records = RecordReader(classifier, attributes)
-        self._keepers: list[Keeper] = []
+        self._keepers: list[RememberedContainer] = []
 
     @property
     def idents(self) -> frozenset[int]:
         """The ids of the containers, of which this look may have read nothing new."""
         return frozenset(id(keeper.named.value) for keeper in self._keepers)
 
-    def begin(self, keeper: Keeper, meter: Meter) -> None:
+    def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
         """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
         named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
         if kind not in (SEQUENCE, MAPPING) or not self._records.are_there(named.value, kind, named.name):

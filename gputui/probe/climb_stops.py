@@ -18,7 +18,7 @@ from gputui.probe.torch_types import Torch
 from gputui.probe.variables import NamedValue
 
 
-class Climbing:
+class ClimbStops:
     """Belongs to one process."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class _Pass:
         return compress(self.entries, map(is_not, map(weakref.ref.__call__, self.references), repeat(None)))
 
 
-class KeptTensors:
+class ContainerTensors:
     """Belongs to one remembered container."""
 
     def __init__(self) -> None:
