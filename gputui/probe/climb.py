@@ -31,6 +31,8 @@ SAMPLES = 4
 LEVELS_AT_MOST = 16
 WIDTH_AT_MOST = 48
 """So many objects of one level are climbed from: each costs half a millisecond beside the visit of all objects."""
+FRUITLESS, LONGEST_REST = 3, 16
+"""After so many climbs in turn that have led to nothing new, some looks do not climb: so many at most."""
 TRIED_AGAIN_AT = 2
 """A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
 KNOWN_GROUPS_AT_MOST = 1024
@@ -68,12 +70,29 @@ class Climb:
         """By the address of the object."""
         self._frontier: list[Handle] = []
         self._levels = 0
+        self._fruitless = self._rest = 0
+        """How many climbs in turn have led to nothing new, and for how many more looks none begins."""
+        self._fruitless_bytes = 0
+        """What had no name when the last climb began."""
 
     def note_unnamed(self, sizes: Mapping[int, int]) -> None:
-        """Know the blocks for which a look has found no name, by address."""
+        """Know the blocks for which a look has found no name, by address.
+
+        Nothing in Python leads to what C++ code holds: after climbs in vain, looks save that time for a while, unless
+        much more is without a name by then.
+        """
+        if self._rest and sum(sizes.values()) < TRIED_AGAIN_AT * self._fruitless_bytes:
+            self._rest -= 1
+            self._unnamed = {}
+            return
         counts = Counter(sizes.values())
         tried = {size for size, count in self._in_vain.items() if counts[size] < TRIED_AGAIN_AT * count}
         self._unnamed = {address: size for address, size in sizes.items() if size not in tried}
+
+    def note_end(self, *, is_fruitful: bool) -> None:
+        """The climb has ended; `is_fruitful`: it has led to a container that was not remembered before."""
+        self._fruitless = 0 if is_fruitful else self._fruitless + 1
+        self._rest = 0 if self._fruitless < FRUITLESS else min(2 ** (self._fruitless - FRUITLESS + 1), LONGEST_REST)
 
     @property
     def unnamed_bytes(self) -> int:
@@ -106,6 +125,7 @@ class Climb:
 
     def _begin(self, torch: Torch) -> None:
         """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
+        self._fruitless_bytes = self.unnamed_bytes
         referrers = gc.get_referrers(torch.Tensor)
         tensors = list(compress(referrers, map(is_, map(type, referrers), repeat(torch.Tensor))))
         del referrers[:]

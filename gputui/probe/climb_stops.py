@@ -45,8 +45,9 @@ def _climb(torch: Torch, memory: Memory) -> None:
     TypeClassifier(torch)  # it looks at the metaclasses
     attributes = AttributeReader()
     paths = memory.climb.advance(torch, partial(_known_values, memory, attributes))
-    if paths:
-        memory.remembered.add(paths, attributes)
+    is_new = bool(paths) and memory.remembered.add(paths, attributes)
+    if not memory.climb.is_under_way:
+        memory.climb.note_end(is_fruitful=is_new)
 
 
 def _known_values(memory: Memory, attributes: AttributeReader) -> dict[int, NamedValue]:

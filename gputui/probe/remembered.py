@@ -70,13 +70,15 @@ class Remembered:
         self._keepers: dict[Handle, _Remembered] = {}
         self._first = 0
 
-    def add(self, paths: list[Path], attributes: AttributeReader) -> None:
-        """Remember what holds the tensors at the ends of these ways."""
+    def add(self, paths: list[Path], attributes: AttributeReader) -> bool:
+        """Remember what holds the tensors at the ends of these ways; returns whether any of it is new."""
+        before = set(self._keepers)
         shared = _shared(paths)
         if shared is None or not self._remember(paths[0].variable, shared, attributes, is_shared=True):
             for path in paths:
                 self._remember(path.variable, path.handles[:-1], attributes, is_shared=False)
         self._forget_oldest()
+        return not before.issuperset(self._keepers)
 
     def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
