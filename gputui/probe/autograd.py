@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from gputui.probe.at_rest import AtRest
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.meter import Meter
 from gputui.probe.plain import class_name, namespace_of, type_name
@@ -91,7 +92,7 @@ def can_read_saved(torch: Torch) -> bool:
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
-    def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
+    def __init__(self, torch: Torch, attributes: AttributeReader, at_rest: AtRest) -> None:
         self.leaves: dict[int, Any] = {}
         """The parameters and other leaves, by the id of their node."""
         self.edges: list[int] = []
@@ -104,6 +105,7 @@ class Graph:
         """The ids of the nodes that look up an embedding."""
         self.is_readable = can_read_saved(torch)
         self._attributes = attributes
+        self._is_at_rest = at_rest.graph
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
         self._found = 0
@@ -122,13 +124,14 @@ class Graph:
         """
         released = 0
         seen, spend, plans, edges = self._seen, meter.spend, self._plans, self.edges
+        is_at_rest = self._is_at_rest
         stack = [] if root is None else [root]
         while stack:
             node = stack.pop()
             ident = id(node)
             if ident in seen:
                 continue
-            if not spend():
+            if not spend() or not is_at_rest():
                 return
             seen[ident] = node
             cls = type(node)

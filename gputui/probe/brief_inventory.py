@@ -32,7 +32,7 @@ class BriefInventory(InventoryRun):
         """The fields of the inventory; None where a whole one is needed."""
         lasting = self._memory.lasting
         lasting.begin_brief()
-        if not self._is_graph_at_rest or self._keepers.have_exceptions():
+        if not self._at_rest.graph() or self._keepers.have_exceptions():
             return None
         if not all(map(self._is_recalled, self._memory.search.optimizers())):
             lasting.begin_again()

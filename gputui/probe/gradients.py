@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.probe.stacks import another_thread_sets_attribute
+from gputui.probe.at_rest import AtRest
 from gputui.probe.torch_types import Node, Tensor, Torch
 from gputui.probe.wrapped_tensors import UNREADABLE, tensor_base
 
@@ -10,7 +10,8 @@ from gputui.probe.wrapped_tensors import UNREADABLE, tensor_base
 class GradientReader:
     """Reads through the descriptors of PyTorch's base class, so that no code of a subclass runs."""
 
-    def __init__(self, torch: Torch) -> None:
+    def __init__(self, torch: Torch, at_rest: AtRest) -> None:
+        self.at_rest = at_rest
         base = tensor_base(torch)
         self._requires_grad = base.requires_grad.__get__
         self._is_leaf = base.is_leaf.__get__
@@ -40,25 +41,24 @@ class GradientReader:
         return bool(self._requires_grad(tensor)) and not self._is_leaf(tensor)
 
     def gradient(self, tensor: Tensor) -> Tensor:
-        """The tensor's gradient; None if it has none, or if PyTorch would warn about being asked."""
-        if self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor)):
-            return self._grad(tensor)
-        return None
+        """The tensor's gradient; None if it has none, if one may be being replaced, or if PyTorch would warn."""
+        may_have = self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor))
+        return self._grad(tensor) if may_have and self.at_rest.gradients() else None
 
     def of_leaves(self, tensors: list[Tensor]) -> list[Tensor | None] | None:
         """The gradient of each of these tensors; None unless all are leaves, [] if one may be being replaced."""
         if not all(map(self._is_leaf, tensors)):
             return None
         reading = map(self._grad, tensors)  # made before the check: no other thread runs between that and the list
-        return [] if another_thread_sets_attribute() else list(reading)
+        return list(reading) if self.at_rest.gradients() else []
 
     def node(self, tensor: Tensor) -> Node:
-        """The node that made the tensor, None for a leaf.
+        """The node that made the tensor, None for a leaf and while another thread is in a backward pass.
 
         For a view that was modified in place, PyTorch would create a new node: this is the node of its base instead,
         from which the same graph can be reached.
         """
-        if not self._requires_grad(tensor):
+        if not self._requires_grad(tensor) or not self.at_rest.graph():
             return None
         try:
             if self._is_view(tensor) and self._version(tensor):

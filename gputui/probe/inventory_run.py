@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from gputui.probe import containers, known_sizes, lines, plain, remembered, stacks, suspended
+from gputui.probe.at_rest import AtRest
 from gputui.probe.attributes import AttributeReader
 from gputui.probe.batches import Batches
 from gputui.probe.frame_variables import can_read_variables
@@ -91,15 +92,14 @@ class InventoryRun:
             ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
             earlier={} if is_scan else memory.entries,
         )
-        self._is_graph_at_rest = not stacks.another_thread_is_in_backward() or stacks.is_in_backward_here(torch)
-        self._gradients = GradientReader(torch)
+        self._at_rest = AtRest(torch)
+        self._gradients = GradientReader(torch, self._at_rest)
         self._model_states = ModelStates(
             torch,
             self._ledger,
             self._gradients,
             meter,
             Batches() if is_scan else memory.batches,
-            reads_gradients=self._is_graph_at_rest and not stacks.another_thread_sets_attribute(),
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
@@ -118,7 +118,6 @@ class InventoryRun:
             self._model_states,
             self._saved,
             meter,
-            is_graph_at_rest=self._is_graph_at_rest,
         )
 
     def _new_search(self, classifier: TypeClassifier, *, is_thorough: bool) -> VariableSearch:
@@ -263,7 +262,7 @@ class InventoryRun:
     def _record_saved(self) -> None:
         if not self._saved.is_readable:
             self._problems.append(SAVED_UNKNOWN)
-        elif not self._is_graph_at_rest:
+        elif not self._at_rest.graph():
             self._meter.leave_out()
             self._problems.append(IN_BACKWARD)
         else:
@@ -293,7 +292,7 @@ class InventoryRun:
     def _record_loose(self) -> None:
         if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
             self._loose = self._heap.young()[TENSOR]
-            if self._saved.is_readable and self._is_graph_at_rest:
+            if self._saved.is_readable and self._at_rest.graph():
                 self._walk_graphs_of_objects()
         unnamed = self._others.record_objects(self._loose)
         if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):

@@ -185,7 +185,8 @@ class LookRunner:
         """One stop, in the calling thread."""
         look = empty_look([])
         read = partial(self._read, taking, look, in_main_thread=in_main_thread)
-        look["cost"] = undisturbed(read, taking.request.pause_ms, in_turn=not in_main_thread)
+        longest_ms = max(taking.request.pause_ms, self._uncut_ms)
+        look["cost"] = undisturbed(read, longest_ms, in_turn=not in_main_thread)
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:

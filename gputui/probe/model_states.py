@@ -55,15 +55,11 @@ class ModelStates:
         gradients: GradientReader,
         meter: Meter,
         batches: Batches,
-        *,
-        reads_gradients: bool,
     ) -> None:
         self._ledger = ledger
         self._gradients = gradients
         self._meter = meter
         self._batches = batches
-        self._reads_gradients = reads_gradients
-        """False while another thread is in a backward pass, which replaces gradients without the interpreter's lock."""
         self._element_size = tensor_base(torch).element_size
         self._names: dict[int, str] = {}
         self._modules: dict[int, list[str]] = {}
@@ -150,7 +146,7 @@ class ModelStates:
         self.remember(kind, version, buffers)
 
     def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
-        for first in range(0, len(parameters) if self._reads_gradients else 0, PART):
+        for first in range(0, len(parameters), PART):
             part = parameters[first : first + PART]
             if not self._meter.spend(1 + len(part) // RECALLED_PER_STEP):
                 return
@@ -247,7 +243,7 @@ class ModelStates:
                 self.record_parameter(tensor, name, PARAMETER)
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
-        gradient = self._gradients.gradient(tensor) if self._reads_gradients else None
+        gradient = self._gradients.gradient(tensor)
         if gradient is not None and self._meter.spend():
             self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 

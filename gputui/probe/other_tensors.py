@@ -44,8 +44,6 @@ class OtherTensors:
         model_states: ModelStates,
         saved: SavedTensors,
         meter: Meter,
-        *,
-        is_graph_at_rest: bool,
     ) -> None:
         self._parameter = torch.nn.Parameter
         self._ledger = ledger
@@ -53,7 +51,6 @@ class OtherTensors:
         self._model_states = model_states
         self._saved = saved
         self._meter = meter
-        self._is_graph_at_rest = is_graph_at_rest
 
     def to_name(self, tensors: list[Tensor], besides: Mapping[int, Entry] = NO_ENTRIES) -> list[Tensor]:
         """Those of these tensors whose storages have no owner, here or `besides`, or that may have a gradient.
@@ -172,7 +169,7 @@ class OtherTensors:
         """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
         if self._ledger.is_known(tensor):
             return False
-        node = self._gradients.node(tensor) if self._is_graph_at_rest else None
+        node = self._gradients.node(tensor)
         name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
         entry = self._ledger.record(tensor, category, name)
         self._model_states.record_gradient(tensor, name)

@@ -47,7 +47,7 @@ class SavedTensors:
         self._model_states = model_states
         self._meter = meter
         self._is_thorough = is_thorough
-        self._graph = Graph(torch, attributes)
+        self._graph = Graph(torch, attributes, gradients.at_rest)
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
         self._roots: dict[int, str] = {}

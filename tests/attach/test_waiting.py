@@ -474,14 +474,19 @@ REPLACING = """
     print("ready", flush=True)
     threading.Event().wait()
 """
+REPLACING_IN_THREE = REPLACING.replace("threading.Event().wait()", "while True: pass").replace(
+    "threading.Thread(", "for _ in range(3): threading.Thread("
+)
+"""Looks stop the main thread, and a thread that waits for the interpreter then has its turn in the middle of one."""
 LOOKS_WHILE_REPLACED = 20 * SCALE
 
 
 @pytest.mark.long
 @pytest.mark.every_torch
-def test_a_program_that_replaces_gradients_in_a_thread_survives_looks(torch_python: Python) -> None:
+@pytest.mark.parametrize("program", [REPLACING, REPLACING_IN_THREE], ids=["main thread waits", "main thread runs"])
+def test_a_program_that_replaces_gradients_in_a_thread_survives_looks(torch_python: Python, program: str) -> None:
     """PyTorch lets other threads run while it frees a gradient, to which the parameter then still leads."""
-    child = torch_python.fork(REPLACING, **DRIVEN)
+    child = torch_python.fork(program, **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         for _ in range(LOOKS_WHILE_REPLACED):
