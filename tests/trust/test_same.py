@@ -158,7 +158,7 @@ def test_a_viewer_changes_nothing_in_a_training_run(torch_python: Python) -> Non
 CYCLES = 30 if SCALE == 1 else 100
 """A hundred viewers in the nightly run."""
 AT_MOST_BYTES = 1024**2
-AFTER = ("after", "after as many again", "after a third time")
+AFTER = tuple(f"after round {number}" for number in range(1, 7))
 
 COUNTED = (
     SMALL_TRAINING

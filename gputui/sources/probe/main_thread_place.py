@@ -39,7 +39,7 @@ def place_of_main_thread(pid: int, stopped_at: int) -> str:
     is_running = reading.startswith("nothing")
     try:
         mapped = mappings(pid)
-        addresses = [stopped_at] if is_running else _stack(proc, pid)
+        addresses = [stopped_at] if is_running else _stack(proc, pid, mapped)
     except (OSError, MalformedError):
         mapped, addresses = [], []
     library = _first_library(addresses, [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path])
@@ -95,7 +95,8 @@ def _is_in_python(proc: ProcFs, pid: int) -> bool:
 
     The stack can still have addresses of an earlier call of a library before those of the function for locks.
     """
-    mapped, stack = mappings(pid), _stack(proc, pid)
+    mapped = mappings(pid)
+    stack = _stack(proc, pid, mapped)
     code = [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path]
     if _PYTHON.match(_first_library(stack, code)):
         return True
@@ -117,14 +118,15 @@ def _python_line(proc: ProcFs, pid: int, mapped: list[Mapping]) -> str:
     return next((f"{os.path.basename(frame.file)}:{frame.line} in {frame.function}" for frame in own or frames), "")
 
 
-def _stack(proc: ProcFs, pid: int) -> list[int]:
-    """The words next to the end of its stack; [] if it runs."""
+def _stack(proc: ProcFs, pid: int, mapped: list[Mapping]) -> list[int]:
+    """The words next to the end of its stack, which may be short; [] if it runs."""
     system_call = proc.system_call(pid)
     if system_call is None or len(system_call.arguments) < 2:
         return []
-    top = system_call.arguments[-2]
+    top = system_call.arguments[-2] & ~7
+    left = next((mapping.end - top for mapping in mapped if mapping.start <= top < mapping.end), 0)
     with Memory(pid) as memory:
-        data = memory.read(top & ~7, _STACK_BYTES)
+        data = memory.read(top, min(left, _STACK_BYTES))
     return [word for (word,) in struct.iter_unpack("<Q", data)]
 
 
