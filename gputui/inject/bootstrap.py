@@ -1,6 +1,6 @@
 # Runs inside the program, in a thread of its own and in a fresh dictionary, in any Python from 3.8 on. It is carried
-# there as text, after that of `gputui/probe/originals.py`: nothing of gputui can be imported before it has installed
-# the importer below.
+# there as text, after that of `own_imports.py` and `originals.py` of gputui/probe: nothing of gputui can be imported
+# before it has installed the importer below.
 __name__ = "_gputui_bootstrap"
 
 
@@ -26,10 +26,9 @@ class GputuiImporter:
     def find_spec(self, name, path=None, target=None):
         if name not in self._modules:
             return None
-        from importlib.machinery import ModuleSpec
-
         is_package, _ = self._modules[name]
-        return ModuleSpec(name, self, origin=self._origin(name), is_package=is_package)
+        origin = self._origin(name)
+        return _spec_of(name, self, origin=origin, is_package=is_package)  # noqa: F821 - of own_imports.py
 
     def create_module(self, spec):
         return None
@@ -39,8 +38,7 @@ class GputuiImporter:
         exec(compile(self.get_source(name), self._origin(name), "exec", dont_inherit=True), module.__dict__)
 
     def get_source(self, name):
-        import zlib
-
+        zlib = own_import.module("zlib")  # noqa: F821
         return zlib.decompress(self._modules[name][1]).decode("utf-8")
 
     def load(self, linger_s):
@@ -107,6 +105,9 @@ def _importer(content, parameters):
 def _start(importer, linger_s):
     import sys
 
+    refusal = builtins_refusal()  # noqa: F821 - of own_imports.py
+    if refusal:
+        return "off: " + refusal
     is_new = "gputui.probe" not in sys.modules
     if "gputui" not in sys.modules:
         # Without the path finders: a gputui that is installed there can be another version.
@@ -116,8 +117,8 @@ def _start(importer, linger_s):
         module.__file__ = spec.origin
         sys.modules["gputui"] = module
         importer.exec_module(module)
-    import gputui.probe.server  # noqa: F401 - here, where no fork can come in between
-    from gputui.probe import lifecycle
+    own_import.module("gputui.probe.server")  # noqa: F821 - here, where no fork can come in between
+    lifecycle = own_import.module("gputui.probe.lifecycle")  # noqa: F821
 
     is_new = is_new or not lifecycle.status().startswith("/")
     lifecycle.start()

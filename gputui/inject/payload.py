@@ -45,7 +45,8 @@ def for_file(linger_s: float) -> Content:
 
 def bootstrap() -> str:
     """The text that starts the probe in the program, after that of the functions which it needs before."""
-    return "".join(map(_text, (os.path.join(_PACKAGE, "probe", "originals.py"), _BOOTSTRAP)))
+    before = (os.path.join(_PACKAGE, "probe", name) for name in ("own_imports.py", "originals.py"))
+    return "".join(map(_text, (*before, _BOOTSTRAP)))
 
 
 def _text(path: str) -> str:

@@ -7,7 +7,14 @@ alone, and uses PyTorch only once the program has imported it.
 
 from __future__ import annotations
 
-from gputui.probe.lifecycle import mark, start, status, stop
+from gputui.probe.own_imports import own_import
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gputui.probe.lifecycle import mark, start, status, stop
+else:
+    _lifecycle = own_import.module("gputui.probe.lifecycle")
+    mark, start, status, stop = _lifecycle.mark, _lifecycle.start, _lifecycle.status, _lifecycle.stop
 
 __all__ = ["mark", "start", "status", "stop"]
 

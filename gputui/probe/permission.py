@@ -7,6 +7,7 @@ import sys
 
 from gputui import environment
 from gputui.probe import originals
+from gputui.probe.own_imports import builtins_refusal
 
 
 def refusal() -> str:
@@ -17,7 +18,7 @@ def refusal() -> str:
         return "this is a free-threaded Python, whose threads go on during a look: use the ordinary build"
     if _is_subinterpreter():
         return "this is a subinterpreter: the main interpreter's probe serves the process"
-    return originals.refusal()
+    return builtins_refusal() or originals.refusal()
 
 
 def _is_subinterpreter() -> bool:

@@ -324,7 +324,7 @@ WATCHED = """
     get_objects, walks, imports, main = gc.get_objects, [], [], threading.get_ident()
 
     def watch(event, arguments):
-        if event == "import" and threading.get_ident() == main:
+        if event in ("import", "exec") and threading.get_ident() == main:  # a module of the probe's is executed
             imports.append(arguments[0])
 
     def counted(generation=None):

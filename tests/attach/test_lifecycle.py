@@ -103,7 +103,8 @@ LATE = """
     entered, leave = threading.Event(), threading.Event()
 
     def at(event, arguments):
-        if event == "import" and arguments[0] == "gputui.probe.server" and not entered.is_set():
+        is_server = event == "open" and os.path.basename(str(arguments[0])).startswith("server.")
+        if is_server and not entered.is_set():
             entered.set()
             leave.wait()
             raise ModuleNotFoundError("late")

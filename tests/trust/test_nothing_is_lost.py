@@ -167,7 +167,7 @@ CLOSES_DURING_AN_IMPORT = """
     reached = threading.Event()
 
     def at(event, arguments):
-        if event == "import" and arguments[0] == "gputui.probe.server":
+        if event == "open" and os.path.basename(str(arguments[0])).startswith("server."):  # source or bytecode
             [os.dup2(2, fd) for fd in range(3, 64)]
             sys.path_importer_cache["folder"]._path_cache = set()  # as after listing something that is not a folder
             reached.set()

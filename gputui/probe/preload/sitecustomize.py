@@ -12,7 +12,7 @@ def _step_aside():
 
 def _load_probe():
     # By path: gputui may be installed in another environment, whose other packages must not become importable here.
-    from importlib.machinery import PathFinder  # `importlib.util` would cost 3 ms
+    from _frozen_importlib_external import PathFinder  # never a file of the program's
 
     above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
     spec = PathFinder.find_spec("gputui", [above])

@@ -1,0 +1,268 @@
+"""Imports and builtins of the probe's modules: Python's own, whatever the program has by these names.
+
+A file `typing.py` beside the script, on PYTHONPATH or in `sys.modules` is the program's: the probe neither runs nor
+changes it. Where the program could find a file of its own by any name of the standard library, modules that it has not
+imported are loaded once more for the probe, as `gputui.probe.standard.<name>`. Elsewhere both share them. Functions of
+`builtins` that the program has replaced are not called either.
+
+This text also runs in a program before anything can be imported there, `__future__` included: see `inject.bootstrap`.
+"""
+
+import builtins
+import gc
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
+    from typing import Any
+
+_FUNCTIONS = (
+    *("__build_class__", "abs", "all", "any", "callable", "chr", "compile", "delattr", "dir", "divmod", "eval", "exec"),
+    *("format", "getattr", "globals", "hasattr", "hash", "hex", "id", "isinstance", "issubclass", "iter", "len"),
+    *("locals", "max", "min", "next", "ord", "pow", "repr", "round", "setattr", "sorted", "sum", "vars"),
+)
+"""The standard library, which the probe shares with the program, calls these; few programs replace one."""
+_OFTEN_REPLACED = ("breakpoint", "input", "open", "print")
+_IS_MADE_BY_PYTHON_CODE = 1 << 9
+"""The flag of classes on the heap."""
+_Function: "Any" = gc.collect.__class__
+
+
+def _replaced(names: "Sequence[str]") -> "list[str]":
+    """Those that are not Python's own. No builtin is called here, as it may be the program's."""
+    return [name for name in names if builtins.__dict__.get(name).__class__ is not _Function]
+
+
+def _original_builtins() -> "dict[str, Any]":
+    """What Python has made them; calls none either."""
+    values = {**builtins.__dict__}
+    if _replaced((*_FUNCTIONS, *_OFTEN_REPLACED)):
+        values["open"] = sys.modules["_io"].open
+        found: list[Any] = gc.get_referrers(builtins)  # the interpreter keeps them
+        made = [value for value in found if value.__class__ is _Function and value.__self__ is builtins]
+        values.update({value.__name__: value for value in made})
+    classes: list[Any] = [_Function.__mro__[-1]]
+    subclasses_of = classes[0].__class__.__subclasses__
+    for cls in classes:
+        classes += [own for own in subclasses_of(cls) if not own.__flags__ & _IS_MADE_BY_PYTHON_CODE]
+    values.update({cls.__name__: cls for cls in classes if cls.__module__ == "builtins" and cls.__name__ in values})
+    return values
+
+
+_not_pythons = _replaced(_FUNCTIONS)
+__builtins__ = _original_builtins()  # type: ignore[assignment]  # those of all functions that follow
+
+OWN = "gputui"
+COPIES = "gputui.probe.standard."
+"""What the names of modules that were loaded once more begin with in `sys.modules`."""
+_EXTENSIONS = "lib-dynload"
+_SITE = ("site-packages", "dist-packages")
+_Module = type(sys)
+_machinery: "Any" = sys.modules["_frozen_importlib"]
+_path_finder: "Any" = sys.modules["_frozen_importlib_external"].PathFinder
+_spec_of = _machinery.ModuleSpec
+_dictionary_of: "Any" = vars(_Module)["__dict__"].__get__
+
+
+def _standard_folders() -> "tuple[str, ...]":
+    """The folders of the standard library: its own and that of its modules of C."""
+    folder = getattr(sys, "_stdlib_dir", None)
+    if folder is None:  # before Python 3.11, which imports `os` before any file of the program's, unless called with -S
+        folder = _machinery._gcd_import("os").__file__.rpartition("/")[0]
+    platform = f"{sys.exec_prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{_EXTENSIONS}"
+    base = f"{sys.base_exec_prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{_EXTENSIONS}"
+    return (folder, f"{folder}/{_EXTENSIONS}", platform, base)
+
+
+class Importer:
+    """Is called as `__import__` of the modules that it loads; `modules` are their builtins."""
+
+    def __init__(self) -> None:
+        self._folders = _standard_folders()
+        self._seen_path: list[str] = []
+        """`sys.path` when `_is_hidden` was found."""
+        self._hidden: frozenset[str] = frozenset()
+        """The names of the standard library by which the program finds files of its own."""
+        self.builtins: dict[str, Any] = {**_original_builtins(), "__import__": self}
+
+    def __call__(
+        self,
+        name: str,
+        variables: "Mapping[str, Any] | None" = None,
+        _locals: "object" = None,
+        names: "Sequence[str] | None" = (),
+        level: int = 0,
+    ) -> "ModuleType":
+        """Import as the statement does: `names` are those after `import` in `from name import ...`."""
+        if level:
+            name = _absolute(name, variables or {}, level)
+        if not names:
+            module = self.module(name)
+            return module if level or "." not in name else self.module(name[: name.index(".")])
+        module = self.module(name)
+        if "__path__" in _dictionary_of(module):
+            for part in names:
+                if part != "*" and part not in _dictionary_of(module):
+                    self._attempt(f"{name}.{part}")
+        return module
+
+    def module(self, name: str) -> "ModuleType":
+        """The module of this name: the probe's own, the standard library's, or what the program has imported."""
+        if name == OWN or name.startswith(f"{OWN}."):
+            return self._own(name)
+        found = sys.modules.get(COPIES + name) or sys.modules.get(name)
+        if found is not None and self._is_standard(found, name):
+            return found
+        top = name.partition(".")[0]
+        if top in sys.builtin_module_names or not self._is_in_library(top):
+            return _machinery._gcd_import(name)  # type: ignore[no-any-return]
+        if found is None and not self._must_be_copied(top):
+            return _machinery._gcd_import(name)  # type: ignore[no-any-return]
+        return self._own(COPIES + name)
+
+    def _attempt(self, name: str) -> None:
+        try:
+            self.module(name)
+        except ModuleNotFoundError as error:
+            if not name.endswith(error.name or name):
+                raise
+
+    def _own(self, name: str) -> "ModuleType":
+        """A module by the name that it has in `sys.modules`, which this loads with its own builtins."""
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            return module
+        above, _, last = name.rpartition(".")
+        parent = self._own(above) if above and f"{above}." != COPIES else None
+        with _machinery._ModuleLockManager(name):
+            module = sys.modules.get(name)
+            if module is None:
+                module = self._loaded(name, parent)
+                if parent is not None:
+                    setattr(parent, last, module)
+        return module
+
+    def _loaded(self, name: str, parent: "ModuleType | None") -> "ModuleType":
+        spec = self._spec(name, parent)
+        if spec is None:
+            message = f"No module named {name!r}"
+            raise ModuleNotFoundError(message, name=name)
+        module: ModuleType = _machinery.module_from_spec(spec)
+        _dictionary_of(module)["__builtins__"] = self.builtins
+        spec._initializing = True
+        sys.modules[name] = module
+        typing = sys.modules.get("typing")
+        copy = sys.modules.get(f"{COPIES}typing")
+        try:
+            if copy is not None:  # Python 3.12 and newer take it from there where a generic class is made
+                sys.modules["typing"] = copy
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        finally:
+            spec._initializing = False
+            if copy is not None and typing is not None:
+                sys.modules["typing"] = typing
+            elif copy is not None:
+                sys.modules.pop("typing", None)
+        return sys.modules.get(name, module)
+
+    def _spec(self, name: str, parent: "ModuleType | None") -> "Any":  # noqa: ANN401
+        if parent is None:
+            return _path_finder.find_spec(name, self._folders) if name.startswith(COPIES) else None
+        loader: Any = getattr(parent.__spec__, "loader", None)
+        if type(loader).__name__ == "GputuiImporter":  # of a probe that was put in
+            return loader.find_spec(name)
+        return _path_finder.find_spec(name, list(parent.__path__))
+
+    def _is_standard(self, module: "object", name: str) -> bool:
+        """Whether a module that was imported is Python's own, or of no name in the standard library."""
+        if not issubclass(type(module), _Module):
+            return False
+        variables = _dictionary_of(module)
+        spec = variables.get("__spec__")
+        if type(spec) is not _spec_of:
+            return False
+        origin = spec.origin
+        if type(origin) is not str or origin in ("built-in", "frozen"):
+            return type(origin) is str
+        if origin.startswith(self._folders) and not any(map(origin.__contains__, _SITE)):
+            return True
+        return not self._is_in_library(name.partition(".")[0])
+
+    def _is_in_library(self, top: str) -> bool:
+        names = getattr(sys, "stdlib_module_names", None)
+        return top in names if names is not None else _path_finder.find_spec(top, self._folders) is not None
+
+    def _must_be_copied(self, top: str) -> bool:
+        """Whether a module that the program has not imported, or one that it imports, may not be the library's.
+
+        One of C imports none, and is loaded a second time only where the program has a file by its name.
+        """
+        if self._seen_path != sys.path:
+            self._seen_path = list(sys.path)
+            self._hidden = frozenset().union(*map(self._hidden_by, self._before_library()))
+        if any(map(self._is_of_the_program, sys.meta_path)):
+            return True
+        if not self._hidden or top in self._hidden:
+            return bool(self._hidden)
+        spec = _path_finder.find_spec(top, self._folders)
+        return spec is None or spec.origin is None or spec.origin.endswith(".py")
+
+    def _before_library(self) -> "list[str]":
+        before = []
+        for folder in sys.path:
+            if folder in self._folders:
+                break
+            if type(folder) is str:
+                before.append(folder or ".")
+        return before
+
+    def _hidden_by(self, folder: str) -> "frozenset[str]":
+        names = getattr(sys, "stdlib_module_names", None) or frozenset().union(*map(_names_in, self._folders))
+        return names & _names_in(folder)
+
+    def _is_of_the_program(self, finder: "object") -> bool:
+        cls = finder if issubclass(type(finder), type) else type(finder)
+        name = type.__dict__["__module__"].__get__(cls)
+        origin = getattr(sys.modules.get(name), "__file__", None) if type(name) is str else None
+        is_known = name in ("_frozen_importlib", "_frozen_importlib_external", "_gputui_bootstrap")
+        return not is_known and not (type(origin) is str and any(map(origin.__contains__, (*_SITE, *self._folders))))
+
+
+def builtins_refusal() -> str:
+    """Why the probe could not work here: it and the standard library would call the program; "" if it can."""
+    return f"the program has replaced Python's own {', '.join(_not_pythons)}" if _not_pythons else ""
+
+
+def _absolute(name: str, variables: "Mapping[str, Any]", level: int) -> str:
+    """The name that a relative import means."""
+    package = variables.get("__package__") or variables["__name__"]
+    for _ in range(level - 1):
+        package = package.rpartition(".")[0]
+    absolute = f"{package}.{name}" if name else package
+    return absolute[len(COPIES) :] if absolute.startswith(COPIES) else absolute
+
+
+def _names_in(folder: str) -> "frozenset[str]":
+    """The names of the modules and packages in a folder; none of a folder that cannot be read."""
+    posix = sys.modules["posix"]
+    try:
+        entries = posix.listdir(folder)
+    except OSError:
+        return frozenset()
+    return frozenset(entry.partition(".")[0] for entry in entries if "." in entry or _is_package(f"{folder}/{entry}"))
+
+
+def _is_package(folder: str) -> bool:
+    try:
+        sys.modules["posix"].stat(f"{folder}/__init__.py")
+    except OSError:
+        return False
+    return True
+
+
+own_import = Importer()
