@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 HANGS_S = 600.0
 """Seconds. No test passes or fails by it on a slow or busy machine: it ends what hangs, before pytest's own limit."""
+NOT_WITHIN_S = 0.3
+"""How long a test waits for what never comes, where nothing else tells: on a slow machine it comes no sooner."""
 POLL_S = 0.002
 """Between two questions whether what is waited for has come, where nothing tells."""
 

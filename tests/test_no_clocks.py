@@ -28,6 +28,9 @@ LIMITS = {"timeout", "timeout_s", "limit_s", "deadline"}
 
 EXCEPTIONS = {
     "hanging.py": "has the limit",
+    "blackbox/messages.py": "stamps a message with the time, as the probe does",
+    "inject/test_loading.py": "puts the probe in at random moments of a program",
+    "trust/test_nothing_is_lost.py": "compares the time of a reading with that of an event before it",
     "ending/sitecustomize.py": "runs in programs under test",
     "fuzz/false_probe.py": "is a program under test, which sends at a pace of its own",
     "trust/test_silent_sockets.py": "twelve waits one after the other would take twice as long as the limit",
@@ -39,22 +42,6 @@ EXCEPTIONS = {
     "test_once.py": "gives a driver that never answers little time, and expects that it does not answer",
 }
 """Files that use a clock, and why none of their tests can fail on a slow or busy machine."""
-
-NOT_YET = {
-    "attach/children.py",
-    "attach/test_why.py",
-    "attach/test_wire.py",
-    "blackbox/messages.py",
-    "inject/test_by_gdb.py",
-    "inject/test_kill.py",
-    "inject/test_loading.py",
-    "inject/test_python_3_14.py",
-    "trust/test_hazards.py",
-    "trust/test_hostile_target.py",
-    "trust/test_hostile_viewer.py",
-    "trust/test_nothing_is_lost.py",
-}
-"""Files that still use a clock, although their tests may fail by it."""
 
 
 def files() -> Iterator[tuple[str, Path]]:
@@ -115,5 +102,5 @@ def test_a_use_of_a_clock_is_found(code: str, *, is_use: bool) -> None:
 def test_no_test_uses_a_clock() -> None:
     found = {name: list(uses_of_clocks(ast.parse(path.read_text(encoding="utf-8")))) for name, path in files()}
     using = {name: places for name, places in found.items() if places}
-    assert {name: places for name, places in using.items() if name not in EXCEPTIONS and name not in NOT_YET} == {}
-    assert set(EXCEPTIONS) | NOT_YET <= set(using), "these need no exception any more"
+    assert {name: places for name, places in using.items() if name not in EXCEPTIONS} == {}
+    assert set(EXCEPTIONS) <= set(using), "these need no exception any more"

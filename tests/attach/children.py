@@ -7,32 +7,30 @@ import selectors
 import signal
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
+from tests import hanging
 from tests.forkserver import Forked
+from tests.hanging import HANGS_S
 from tests.torches import REPOSITORY
 
 PACKAGE = REPOSITORY / "gputui"
 
-LIMIT_S = 600.0
-"""A wait that lasts this long hangs, and fails the test; a passing test never waits that long."""
+LIMIT_S = HANGS_S
 
 DRIVEN = {"PYTHONPATH": f"{REPOSITORY / 'tests' / 'attach' / 'driven'}:{REPOSITORY}"}
 """Variables of a program whose looks a test drives: see the file in that folder."""
 
 
-def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
+def wait_until(condition: Callable[[], object], what: str) -> None:
     """Poll until `condition` is true; the message of a failure names `what`."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {limit_s} s"
-        time.sleep(0.01)
+    hanging.wait_until(condition, lambda: f"{what} has not happened")
 
 
 @contextmanager
@@ -58,11 +56,14 @@ def words_of_gputui(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if line.startswith(own[0]) or any(map(line.__contains__, own[1:]))]
 
 
+_numbers = count()
+
+
 class Child:
     """A running program with its output."""
 
     def __init__(self, start: Start, environment: Mapping[str, str], folder: Path) -> None:
-        self._error_path = folder / f"stderr-{time.monotonic_ns()}"
+        self._error_path = folder / f"stderr-{next(_numbers)}"
         self._text = ""
         with self._error_path.open("wb") as errors:
             self.process = start(env=dict(environment), cwd=folder, stderr=errors)
@@ -88,7 +89,6 @@ class Child:
 
     def expect(self, start: str) -> str:
         """Read output up to the first line that begins with `start`, and return the rest of that line."""
-        deadline = time.monotonic() + LIMIT_S
         while True:
             line, newline, rest = self._text.partition("\n")
             if newline:
@@ -96,7 +96,7 @@ class Child:
                 if line.startswith(start):
                     return line.removeprefix(start).strip()
             else:
-                self._read(deadline, start)
+                self._read(start)
 
     def attach(self) -> ProbeClient:
         """Connect to the program's probe."""
@@ -115,11 +115,11 @@ class Child:
             stream.close()
         self.process.wait(LIMIT_S)
 
-    def _read(self, deadline: float, start: str) -> None:
+    def _read(self, start: str) -> None:
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            ready = selector.select(HANGS_S)
         data = os.read(self.process.stdout.fileno(), 65536) if ready else b""
         assert data, f"no line {start!r} before the end of the output\n{self.errors}"
         self._text += data.decode(errors="replace")

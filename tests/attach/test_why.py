@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ from gputui.model.timeline import Timeline
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
-from tests.attach.children import LIMIT_S, Child, Python, wait_until
+from tests.attach.children import Child, Python, wait_until
 from tests.fakegpu.lab import Lab
+from tests.hanging import POLL_S, Limit
 
 PROGRAM = Path(__file__).parent / "programs" / "gpt.py"
 MEMORY_GIB = {"fragment": 8.0, "die": 8.0, "keep_gradients": 4.0, "evaluate": 4.0}
@@ -41,15 +43,16 @@ class Watched:
 
     def until(self, condition: Callable[[Findings], object]) -> Findings:
         """Look repeatedly until the condition holds for the findings."""
-        deadline = time.monotonic() + LIMIT_S
+        limit = Limit()
         with self._child.attach() as client:
             while True:
                 self.timeline.add(self._moment(client))
                 current = self.findings()
                 if condition(current):
                     return current
-                assert time.monotonic() < deadline, "\n".join(finding.title for finding in current.values())
-                time.sleep(0.1)
+                titles = [finding.title for finding in current.values()]
+                limit.check(partial("\n".join, titles))
+                time.sleep(POLL_S)
 
     def until_the_end(self) -> Findings:
         """Follow the process with a feed, as the screens do, until it has ended."""

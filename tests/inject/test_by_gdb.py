@@ -14,6 +14,7 @@ from gputui.inject.loading import load
 from gputui.inject.refusals import Refused
 from gputui.sources.probe import listing, loading
 from tests.attach.children import Python, wait_until
+from tests.hanging import NOT_WITHIN_S
 from tests.inject import situations
 from tests.inject.test_loading import cycle, ended_undisturbed
 from tests.other_pythons import other_python
@@ -58,7 +59,7 @@ def test_a_probe_that_gdb_has_queued_can_be_withdrawn(python: Python) -> None:
     )
     child.expect("ready")
     with pytest.raises(loading.CannotLoadError, match="did not load the probe within 0 s"):
-        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=0.1)
+        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=NOT_WITHIN_S)
     child.say("on")
     child.expect("on")
     with pytest.raises(listing.NoProbeError):

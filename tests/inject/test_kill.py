@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 
 import pytest
@@ -19,6 +18,7 @@ from gputui.inject.tracer_process import HelperError, _read_answer
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import REPOSITORY, Python, wait_until
+from tests.hanging import HANGS_S
 from tests.inject import situations
 from tests.inject.test_loading import ended_undisturbed, traces
 
@@ -43,7 +43,6 @@ LOADS = ("ready", "released")
 def test_a_kill_of_the_tracer_leaves_the_program_running(python: Python, situation: str, step: str) -> None:
     child = python.start(situations.source(situation))
     child.expect("ready")
-    time.sleep(0.05)
     code = KILLED_AT.format(step=step, pid=child.pid)
     killed = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
@@ -76,7 +75,7 @@ def test_a_helper_process_that_hangs_ends_and_leaves_the_program_running(python:
     assert plan is not None
     command = [sys.executable, "-c", HANGS_AT.format(step=step)]
     asked = json.dumps(asdict(plan)).encode()
-    hung = subprocess.run(command, input=asked, env=ENVIRONMENT, check=False, capture_output=True, timeout=100)
+    hung = subprocess.run(command, input=asked, env=ENVIRONMENT, check=False, capture_output=True, timeout=HANGS_S)
     with pytest.raises(HelperError, match="the helper process hung"):
         _read_answer(hung.stdout, hung.stderr)
     wait_until(lambda: not traces(child.pid), "the end of what was mapped")

@@ -20,6 +20,7 @@ from gputui.inject.loading import PendingCall, Phase
 from gputui.sources.probe import listing, loading, main_thread_place
 from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of_main_thread
 from tests.attach.children import Child, Python, wait_until
+from tests.hanging import NOT_WITHIN_S
 from tests.inject import situations
 from tests.scale import SCALE
 
@@ -129,7 +130,7 @@ def test_a_withdrawn_probe_never_starts(python: Python, monkeypatch: pytest.Monk
     child = python.start(situations.source("waiting for a lock"))
     child.expect("ready")
     with pytest.raises(loading.CannotLoadError, match="did not load the probe within 0 s"):
-        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=0.2)
+        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=NOT_WITHIN_S)
     wait_until(lambda: not traces(child.pid), "the return of the main thread")
     with pytest.raises(listing.NoProbeError):
         listing.attach(child.pid)
@@ -319,7 +320,7 @@ def test_a_program_that_ends_at_that_moment_ends_as_ever(python: Python) -> None
         )
         child.expect("ready")
         with suppress(GputuiError):
-            loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=5)
+            loading.put_probe_in(child.pid, lambda _sentence: None)
         assert (child.ended(), child.errors) == (5, "")
 
 

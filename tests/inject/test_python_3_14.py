@@ -38,7 +38,7 @@ def test_the_probe_is_loaded_under_strace(python: Python) -> None:
 def test_a_main_thread_that_does_not_come_back_is_gone_past(python: Python, situation: str) -> None:
     child = started(python, situations.source(situation))
     for _ in range(2):
-        loading.put_probe_in(child.pid, lambda _sentence: None, limit_s=60)
+        loading.put_probe_in(child.pid, lambda _sentence: None)
         with listing.attach(child.pid) as client:
             client.look()
             client.end_probe()

@@ -27,6 +27,7 @@ import pytest
 from gputui.model.target import Look
 from tests.attach.children import Child, Python
 from tests.attach.command import attach
+from tests.hanging import HANGS_S
 
 pytestmark = pytest.mark.every_torch
 
@@ -169,7 +170,7 @@ def test_hazard_2_threads_run_during_a_device_allocation_while_a_viewer_looks(cu
         messages = 0
         for _ in range(6):
             assert int(child.expect("turns")) > 5
-            messages += 1 if client.receive(5) else 0
+            messages += 1 if client.receive(HANGS_S) else 0
     assert messages == 6
 
 

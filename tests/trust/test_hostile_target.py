@@ -30,6 +30,7 @@ from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING
 from tests.attach.wire import frame
+from tests.hanging import POLL_S
 from tests.terminal.conftest import GPUTUI, Open, plain_environment, terminal
 
 __all__ = ["plain_environment", "terminal"]
@@ -48,6 +49,7 @@ GREETING = frame({"type": "hello", "protocol": frames.VERSION}) + frame(
     }
 )
 MARK = frame({"type": "mark", "time": 1.0, "label": "x" * 100})
+LONG_MARK = frame({"type": "mark", "time": 1.0, "label": "x" * 1_000_000})
 STATISTICS = frame({"type": "statistics", "time": 1.0, "devices": [], "pinned_bytes": None})
 
 
@@ -83,10 +85,10 @@ def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypat
     monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
 
     def drip(connection) -> None:
-        connection.sendall(GREETING + MARK[:8])
+        connection.sendall(GREETING + LONG_MARK[:8])
         while True:
             connection.sendall(b" ")
-            time.sleep(0.01)
+            time.sleep(POLL_S)
 
     silent = pytest.raises(ProbeError, match="did not answer within")
     with false_probe(sockets.parent, drip) as path, ProbeClient(path, 1) as client, silent:

@@ -17,6 +17,7 @@ from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import Python, wait_until
 from tests.attach.wire import HELLO, connected, frame
+from tests.hanging import HANGS_S, NOT_WITHIN_S
 from tests.scale import SCALE
 from tests.trust.conftest import COUNTING, Target
 
@@ -85,7 +86,7 @@ def test_a_flood_from_a_viewer_that_never_reads_keeps_memory_bounded(target: Tar
     before = target.child.anonymous_bytes()
     with closing(connected(target.path)) as connection:
         connection.sendall(HELLO)
-        connection.settimeout(1.0)
+        connection.settimeout(NOT_WITHIN_S)
         with suppress(OSError):
             connection.sendall(frame(REQUESTS["hellos"]) * MANY)
         assert target.child.anonymous_bytes() < before + BOUND_BYTES
@@ -206,12 +207,12 @@ def test_a_program_out_of_descriptors_lets_viewers_wait_without_a_busy_loop(
     path = child.expect("full")
     with closing(connected(path)) as waiting:
         waiting.sendall(HELLO)
-        waiting.settimeout(1.5)
+        waiting.settimeout(NOT_WITHIN_S)
         with pytest.raises(TimeoutError):
             waiting.recv(1)
         child.say("how many")
         assert 1 <= int(child.expect("tries")) < 20
-        waiting.settimeout(60)
+        waiting.settimeout(HANGS_S)
         assert waiting.recv(4) == b"gptu"
 
 

@@ -20,6 +20,7 @@ from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError
 from tests.attach.children import LIMIT_S, Python, wait_until, words_of_gputui
 from tests.attach.command import attach
+from tests.hanging import NOT_WITHIN_S
 from tests.trust.conftest import ANA
 
 START = """
@@ -74,7 +75,7 @@ def test_a_stopped_program_sends_nothing_until_it_continues(python: Python) -> N
         assert isinstance(client.receive(LIMIT_S), Statistics)
         child.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
-        while client.receive(0.3) is not None:
+        while client.receive(NOT_WITHIN_S) is not None:
             pass
         with pytest.raises(CannotAttachError, match="is stopped"):
             child.attach()
