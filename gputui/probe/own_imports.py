@@ -77,7 +77,7 @@ def _standard_folders() -> "tuple[str, ...]":
 
 
 class Importer:
-    """Is called as `__import__` of the modules that it loads; `modules` are their builtins."""
+    """Imports for the modules that it loads, whose `builtins` have its `statement` as `__import__`."""
 
     def __init__(self) -> None:
         self._folders = _standard_folders()
@@ -85,9 +85,9 @@ class Importer:
         """`sys.path` when `_is_hidden` was found."""
         self._hidden: frozenset[str] = frozenset()
         """The names of the standard library by which the program finds files of its own."""
-        self.builtins: dict[str, Any] = {**_original_builtins(), "__import__": self}
+        self.builtins: dict[str, Any] = {**_original_builtins(), "__import__": self.statement}
 
-    def __call__(
+    def statement(
         self,
         name: str,
         variables: "Mapping[str, Any] | None" = None,
@@ -95,7 +95,7 @@ class Importer:
         names: "Sequence[str] | None" = (),
         level: int = 0,
     ) -> "ModuleType":
-        """Import as the statement does: `names` are those after `import` in `from name import ...`."""
+        """What an import statement does: `names` are those after `import` in `from name import ...`."""
         if level:
             name = _absolute(name, variables or {}, level)
         if not names:

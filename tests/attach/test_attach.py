@@ -51,7 +51,8 @@ def test_the_json_document_describes_a_training_loop(torch_python: Python) -> No
     linear = first["tensors"]["by_module"]["model.0"]
     assert (linear["parameter"], linear["gradient"]) == (weight_and_bias, weight_and_bias)
     assert linear["optimizer_state"] == 2 * weight_and_bias
-    assert set(first["tensors"]["by_module"]) == {"model.0", "model.2"}
+    others = [held for name, held in first["tensors"]["by_module"].items() if name not in ("model.0", "model.2")]
+    assert all(set(held) <= {"activation"} for held in others), others  # the look may be in the middle of a step
     room = next(finding for finding in document["findings"] if finding["kind"] == "room")
     assert (room["weight"], room["device"], room["remedy"]) == ("fact", 0, "")
     assert room["title"].startswith("The largest tensor that fits now is ")

@@ -7,7 +7,8 @@ from state_looks import Model, example, main, no_look, state, values
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-RUNS_OF_THE_COMPILER = 3
+LOOKS_IN_COMPILATION = 3
+RUNS_AT_MOST = 200
 
 
 @state
@@ -137,9 +138,20 @@ def compiled(backend):
 
 
 def runs_of_the_compiler(look, backend):
-    """The outcomes of several compilations, with looks at any moment of them."""
-    during = look.during if look is not no_look else lambda run: run()
-    return during(lambda: [compiled(backend) for _ in range(RUNS_OF_THE_COMPILER)])
+    """The different outcomes of compilations, with looks at any moment until enough of them were within one."""
+    outcomes = [compiled(backend)]
+    if look is not no_look:
+        look.during(lambda: compile_until_looked_at(look, backend, outcomes))
+    return outcomes
+
+
+def compile_until_looked_at(look, backend, outcomes):
+    for _ in range(RUNS_AT_MOST):
+        outcome = compiled(backend)
+        if outcome not in outcomes:
+            outcomes.append(outcome)
+        if look.in_compilation >= LOOKS_IN_COMPILATION:
+            return
 
 
 @state
