@@ -131,7 +131,10 @@ class Graph:
             ident = id(node)
             if ident in seen:
                 continue
-            if not spend() or not is_at_rest():
+            if not spend():
+                return
+            if not is_at_rest():
+                meter.leave_out()
                 return
             seen[ident] = node
             cls = type(node)

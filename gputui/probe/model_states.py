@@ -158,6 +158,9 @@ class ModelStates:
             for tensor in parameters:
                 self.record_gradient(tensor, self._names[id(tensor)])
             return
+        if not found:
+            self._meter.leave_out()
+            return
         are_there = list(map(is_not, found, repeat(None)))
         owners, gradients = list(compress(parameters, are_there)), list(compress(found, are_there))
         version = (version, *map(id, owners)) if len(owners) < len(parameters) else version

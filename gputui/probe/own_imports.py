@@ -82,7 +82,7 @@ class Importer:
     def __init__(self) -> None:
         self._folders = _standard_folders()
         self._seen_path: list[str] = []
-        """`sys.path` when `_is_hidden` was found."""
+        """`sys.path` when `_hidden` was found."""
         self._hidden: frozenset[str] = frozenset()
         """The names of the standard library by which the program finds files of its own."""
         self.builtins: dict[str, Any] = {**_original_builtins(), "__import__": self.statement}
@@ -159,7 +159,7 @@ class Importer:
             if copy is not None:  # Python 3.12 and newer take it from there where a generic class is made
                 sys.modules["typing"] = copy
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException:  # whatever ends it: half a module may not stay, and the next import tries again
             sys.modules.pop(name, None)
             raise
         finally:
@@ -187,8 +187,10 @@ class Importer:
         if type(spec) is not _spec_of:
             return False
         origin = spec.origin
-        if type(origin) is not str or origin in ("built-in", "frozen"):
-            return type(origin) is str
+        if type(origin) is not str:
+            return False
+        if origin in ("built-in", "frozen"):
+            return True
         if origin.startswith(self._folders) and not any(map(origin.__contains__, _SITE)):
             return True
         return not self._is_in_library(name.partition(".")[0])
@@ -207,10 +209,11 @@ class Importer:
             self._hidden = frozenset().union(*map(self._hidden_by, self._before_library()))
         if any(map(self._is_of_the_program, sys.meta_path)):
             return True
-        if not self._hidden or top in self._hidden:
-            return bool(self._hidden)
+        if not self._hidden:
+            return False
         spec = _path_finder.find_spec(top, self._folders)
-        return spec is None or spec.origin is None or spec.origin.endswith(".py")
+        is_of_c = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+        return top in self._hidden or not is_of_c
 
     def _before_library(self) -> "list[str]":
         before = []

@@ -117,6 +117,9 @@ class SavedTensors:
         }
 
     def _walk(self, root: Tensor, search: VariableSearch, meter: Meter, *, is_thorough: bool) -> None:
+        if not self._gradients.at_rest.graph():
+            meter.leave_out()
+            return
         variable = self.variables.get(id(root))
         tensors = [root]
         while tensors and not meter.is_over:

@@ -168,7 +168,7 @@ def test_descriptors_sent_by_a_viewer_are_closed(target: Target) -> None:
 
 
 FULL = """
-    import os, resource, sys
+    import os, resource, sys, time
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 """
 FILL = """
@@ -187,6 +187,8 @@ FILL = """
         pass
     print("full", gputui.probe.status(), flush=True)
     input()
+    while not tries:
+        time.sleep(0.01)
     print("tries", len(tries), flush=True)
     for fd in held:
         os.close(fd)
@@ -211,7 +213,7 @@ def test_a_program_out_of_descriptors_lets_viewers_wait_without_a_busy_loop(
         with pytest.raises(TimeoutError):
             waiting.recv(1)
         child.say("how many")
-        assert 1 <= int(child.expect("tries")) < 20
+        assert int(child.expect("tries")) < 20
         waiting.settimeout(HANGS_S)
         assert waiting.recv(4) == b"gptu"
 
