@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import textwrap
@@ -258,9 +259,10 @@ def test_a_python_with_option_e_runs_without_the_probe(python: Python, script: P
 
 
 def test_a_program_in_which_the_probe_cannot_even_be_imported_runs_as_without(python: Python) -> None:
-    (python.folder / "errno.py").write_text("")
-    (python.folder / "select.py").write_text("raise RuntimeError('the program imports this only later')")
-    folders = f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{python.folder}"
-    child = python.start(REPORT, PYTHONPATH=folders)
+    package = python.folder / "broken" / "gputui"
+    shutil.copytree(REPOSITORY / "gputui" / "probe", package / "probe", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "__init__.py").touch()
+    (package / "probe" / "running.py").write_text("raise RuntimeError('half of an installation')")
+    child = python.start(REPORT, PYTHONPATH=str(package / "probe" / "preload"))
     assert report_of(child) == (child.pid, "False []")
     assert (child.ended(), child.errors) == (0, "")

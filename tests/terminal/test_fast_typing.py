@@ -24,3 +24,17 @@ def test_no_key_closes_more_than_one_screen(terminal: Open, keys: str) -> None:
     session.send("\x03")
     assert session.end() == 0, session.text
     assert session.left_behind() == []
+
+
+@pytest.mark.parametrize("end", ["\x1b[27u", "\r"], ids=["Escape", "Enter"])
+def test_a_key_right_after_the_end_of_a_filter_is_no_part_of_it(terminal: Open, end: str) -> None:
+    session = terminal()
+    session.wait_for("Help")
+    for _ in range(3):
+        session.send("/")
+        session.wait_for("words, or an expression")
+        session.send(f"{end}o")
+        session.wait_for("Sort by (capital letter: reversed)")
+        session.send("\x1b[27u")
+        session.wait_without("Sort by")
+    assert "filter: " not in session.text

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.markup import escape
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from gputui.errors import UsageError
@@ -36,6 +37,7 @@ class FilterLine(Input):
         super().__init__(id="filter", placeholder=placeholder)
         self._check = check
         self._fault = ""
+        self._focused_before: Widget | None = None
         self.cursor_blink = False
         self.display = False
 
@@ -43,37 +45,45 @@ class FilterLine(Input):
         """Show the line with the filter as it is, and give it the keyboard."""
         self.value = text
         self.display = True
+        self._focused_before = self.screen.focused
         self.screen.set_focus(self)  # `focus` would take effect later, and the next keys belong here
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Report every valid text."""
         event.stop()
-        try:
-            hint = self._check(event.value)
-        except UsageError as error:
-            self._fault = hint = str(error)
-        else:
-            self._fault = ""
-            self.post_message(self.Typed(event.value))
-        self.border_subtitle = escape(hint)
-        self.set_class(bool(self._fault), "-wrong")
+        if self._is_valid():
+            self.post_message(self.Typed(self.value))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter, unless it is invalid."""
+    def on_key(self, event: events.Key) -> None:
+        """Close the line at once: `Input.Submitted` takes effect later, and the next keys belong to the list."""
+        if self.display and event.key not in ("enter", "escape"):
+            return
         event.stop()
-        if not self._fault:
+        event.prevent_default()
+        if not self.display:  # it came in one packet with the key that closed the line
+            self.app.post_message(events.Key(event.key, event.character))
+        elif event.key == "escape":
+            self.value = ""
+            self._close()
+        elif self._is_valid():
             self._close()
         elif cell_len(self._fault) > self.size.width - BORDER_CELLS:  # the border shows only its beginning
             self.border_subtitle = ""
             self.app.notify(self._fault, severity="error", markup=False)
 
-    def on_key(self, event: events.Key) -> None:
-        if event.key == "escape":
-            event.stop()
-            event.prevent_default()
-            self.value = ""
-            self._close()
+    def _is_valid(self) -> bool:
+        """Check the filter as it is, and show its hint, or what is wrong with it."""
+        try:
+            hint = self._check(self.value)
+        except UsageError as error:
+            self._fault = hint = str(error)
+        else:
+            self._fault = ""
+        self.border_subtitle = escape(hint)
+        self.set_class(bool(self._fault), "-wrong")
+        return not self._fault
 
     def _close(self) -> None:
         self.display = False
+        self.screen.set_focus(self._focused_before)  # `Closed` takes effect later, and the next keys belong there
         self.post_message(self.Closed())
