@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 
 from gputui.errors import GputuiError
-from gputui.model.allocator import Block, BlockState, Segment
-from gputui.model.target import Look
+from gputui.model.attached.allocator import Block, BlockState, Segment
+from gputui.model.attached.target import Look
 from gputui.protocol import frames
 from gputui.sources.files.recording.chunks import HEADER_BYTES, ChunkKind, content_of, write_chunk
 from gputui.sources.files.recording.index import open_file, places_of

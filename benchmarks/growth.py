@@ -18,9 +18,9 @@ from pathlib import Path
 from benchmarks.lab import lab
 from benchmarks.monitor import PROGRAMS, started, steady
 from benchmarks.plot import Panel, svg
-from gputui.explain.probe_state import layouts_of
-from gputui.model.target import Cost, Look
-from gputui.model.tensors import HOST, Category, Inventory, Storage
+from gputui.explain.moment.probe_state import layouts_of
+from gputui.model.attached.target import Cost, Look
+from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.units import MIB
 from tests.explain.maps import layout, segment, statistics
 

@@ -31,10 +31,11 @@ def lab(devices: int = 8, processes: int = 24, uses: int = 1, *, real_delays: bo
     """
     with tempfile.TemporaryDirectory(prefix="gputui-benchmark-") as folder:
         gpus = FakeGpus(f"{folder}/state", is_new=True)
-        gpus.up(devices, busy=True, animate=True, real_delays=real_delays)
+        gpus.up(devices, busy=True, animate=True, gpm=True, real_delays=real_delays)
         build(Path(folder))
         # Real processes, because some monitors omit those that the host does not know.
-        sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(processes)]
+        environment = {**os.environ, "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"}
+        sleepers = [subprocess.Popen(["sleep", "infinity"], env=environment) for _ in range(processes)]
         try:
             for number, sleeper in enumerate(sleepers):
                 held = {(number + other) % devices: 2000 + 100 * (number % 24) for other in range(uses)}

@@ -1,35 +1,40 @@
 """Whether ordinary leaks beside ordinary data are named: how many first lines of the screen name the keeper.
 
     python -m benchmarks.leaks [--seconds 60] [--objects 200000]
+    python -m benchmarks.leaks --drawn 20 [--seed 1]
 
-Each program of `programs/leaks.py` runs on a fake GPU, with so many Python objects beside its leak. A viewer attaches
-as the screens do, presses no key, and reads the first line after each look. The table says in how many of them the
-keeper was named, after how many seconds first, when it was said that it grows, how much memory had no name at most, and
-how long the longest stop was. The last column has variables that were wrongly said to grow.
+Each program of `programs/leaks.py` runs on a fake GPU, with so many Python objects beside its leak, or so many programs
+that `programs/drawn.py` draws: model, optimizer, loader, what lies beside it and what keeps the tensors. A viewer
+attaches as the screens do, presses no key, and reads the first line after each look. The table says in how many of them
+the keeper was named, after how many seconds first, when it was said that it grows, how much memory had no name at most,
+and how long the longest stop was. The last column has variables that were wrongly said to grow.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.looks_table import as_text
-from gputui.explain.answers import Answers
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.tensors import Category
-from gputui.model.timeline import Timeline
+from gputui.explain.answer.answers import Answers
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.tensors import Category
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Snapshot
+from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import CannotAttachError, attach
 from tests.torches import REPOSITORY, fake_cuda, torch_pythons
 
-PROGRAM = Path(__file__).parent / "programs" / "leaks.py"
+PROGRAMS = Path(__file__).parent / "programs"
 KEEPERS = {
     "history": "experiment.history['val']",
     "replay": "agent.memory",
@@ -81,15 +86,24 @@ class Reader:
         )
 
 
-def watch(kind: str, objects: int, seconds: float) -> list[Line]:
-    """Run a program and read what is said of it."""
+def show(client: ProbeClient, take: Callable[[TargetMoment], None], seconds: float) -> None:
+    """Pass moments on for some seconds, as to a screen on which no key is pressed."""
+    feed = TargetFeed(client, Snapshot, take)
+    feed.start()
+    time.sleep(seconds)
+    feed.stop()
+
+
+def watch(arguments: list[str], seconds: float) -> tuple[str, list[Line]]:
+    """Run a program of `PROGRAMS` and read what is said of it; returns its first line of output, too."""
     python = torch_pythons()[0]
     with tempfile.TemporaryDirectory(prefix="gputui-leaks-") as folder:
         own = {"PYTHONPATH": f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{REPOSITORY}"}
         variables = {**os.environ, **fake_cuda(python, Path(folder), gpus=1), **own}
-        command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", str(PROGRAM), kind, str(objects)]
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+        command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", *arguments]
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
         try:
+            says = process.stdout.readline() if process.stdout else ""
             client = None
             while client is None:
                 time.sleep(LEAKS_FOR_S)
@@ -97,21 +111,17 @@ def watch(kind: str, objects: int, seconds: float) -> list[Line]:
                     client = attach(process.pid)
                 except CannotAttachError as error:
                     if process.poll() is not None:
-                        sys.exit(f"{kind} has ended: {error}")
+                        sys.exit(f"{' '.join(arguments)} has ended with status {process.returncode}: {error}")
             reader = Reader()
-            feed = TargetFeed(client, Snapshot, reader.take)
-            feed.start()
-            time.sleep(seconds)
-            feed.stop()
+            show(client, reader.take, seconds)
         finally:
             process.kill()
             process.wait()
-    return reader.lines
+    return says, reader.lines
 
 
-def row(kind: str, lines: list[Line]) -> list[str]:
+def row(kind: str, keeper: str, lines: list[Line]) -> list[str]:
     """The figures of one program."""
-    keeper = KEEPERS[kind]
     right = [line.at_s for line in lines if keeper in line.sentence]
     grows = [line.at_s for line in lines if any(keeper in name for name in line.growing)]
     blamed = {name for line in lines for name in line.growing if keeper not in name}
@@ -132,10 +142,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each program is watched without a key")
     parser.add_argument("--objects", type=int, default=200_000, help="Python objects beside the leak")
     parser.add_argument("--programs", type=lambda text: text.split(","), default=list(KEEPERS), metavar="NAME,...")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="watch so many drawn programs instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the first drawn program")
     options = parser.parse_args()
     rows = [HEADINGS]
-    for kind in options.programs:
-        rows.append(row(kind, watch(kind, options.objects, options.seconds)))
+    for seed in range(options.seed, options.seed + options.drawn):
+        says, lines = watch([str(PROGRAMS / "drawn.py"), str(seed)], options.seconds)
+        print(seed, says.strip(), file=sys.stderr)
+        rows.append(row(f"{seed} {json.loads(says)['keeper']}", json.loads(says)["keeper"], lines))
+        print(*rows[-1], sep="   ", file=sys.stderr)
+    for kind in () if options.drawn else options.programs:
+        _, lines = watch([str(PROGRAMS / "leaks.py"), kind, str(options.objects)], options.seconds)
+        rows.append(row(kind, KEEPERS[kind], lines))
         print(*rows[-1], sep="   ", file=sys.stderr)
     print(as_text(rows))
 

@@ -1,11 +1,15 @@
 """What looks cost and show in real programs: Trainer, Lightning, FSDP2 and others, on fake GPUs.
 
-    pip install -e . --group real && python -m benchmarks.looks [--before COMMIT]
+    pip install -e . --group real && python -m benchmarks.looks [--before COMMIT] [--slower 3]
+    python -m benchmarks.looks --drawn 20 [--seed 1]
 
 The programs run with the current Python, or with the first interpreter that `GPUTUI_TEST_TORCH` names. Each is watched
 for a while by a viewer that presses no key. With `--before` it is then started and watched again with gputui as it was
 at that commit, so that the two are compared on the same machine within minutes; every second program begins with the
 earlier commit. The figures of the two are separated by a slash, this commit's first.
+
+With `--drawn`, so many programs that `programs/drawn.py` draws are watched instead, and a last row has the worst figure
+of each column. With `--slower`, the probe has as little time as on a machine that is so many times slower.
 """
 
 from __future__ import annotations
@@ -21,7 +25,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.looks_table import ENOUGH_LOOKS, NOTE, TakenLook, Watch, as_markdown, as_text, figures_of, headings, row
+from benchmarks.looks_table import (
+    ENOUGH_LOOKS,
+    NOTE,
+    TakenLook,
+    Watch,
+    as_markdown,
+    as_text,
+    figures_of,
+    headings,
+    row,
+    worst_of,
+)
+from benchmarks.machine import this_machine
 from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, lacking_packages, torch_pythons
 
 FOLDER = Path(__file__).parent / "programs"
@@ -48,9 +64,29 @@ class FailedError(Exception):
     """A program that ended or could not be watched; the message has the end of its output."""
 
 
+DRAWN = "drawn "
+"""The name of a drawn program begins with this, and ends with its seed."""
+WORST = "the worst"
+
+
 def path_of(program: str) -> Path:
     """The script of a program."""
     return FOLDER / "real" / f"{program}.py"
+
+
+def command_of(program: str) -> list[str]:
+    """The script of a program, with its arguments."""
+    if program.startswith(DRAWN):
+        return [str(FOLDER / "drawn.py"), program.removeprefix(DRAWN)]
+    return [str(path_of(program))]
+
+
+def preload(root: Path, slower: float) -> dict[str, str]:
+    """The variables that load the probe of the gputui in `root`, on a machine that is so many times slower."""
+    probe = str(root / "gputui" / "probe" / "preload")
+    if slower == 1:
+        return {"PYTHONPATH": probe}
+    return {"PYTHONPATH": f"{FOLDER / 'slower'}{os.pathsep}{probe}", "GPUTUI_BENCHMARK_SLOWER": str(slower)}
 
 
 def check(python: str, programs: list[str]) -> None:
@@ -82,17 +118,17 @@ def checkout(commit: str) -> Iterator[Path]:
             subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
 
 
-def watch(python: str, program: str, root: Path, seconds: float) -> Watch:
+def watch(python: str, program: str, root: Path, seconds: float, slower: float) -> Watch:
     """Start a program with the probe of the gputui in `root`, and watch it with that gputui's viewer."""
     with tempfile.TemporaryDirectory(prefix="gputui-looks-") as folder, (Path(folder) / "output").open("w+") as output:
         own = {**os.environ, "XDG_RUNTIME_DIR": folder}
         probed = {
             **own,
             **fake_cuda(python, Path(folder), gpus=1),
-            "PYTHONPATH": str(root / "gputui" / "probe" / "preload"),
+            **preload(root, slower),
             "HF_HUB_OFFLINE": "1",
         }
-        command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", str(path_of(program))]
+        command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", *command_of(program)]
         process = subprocess.Popen(command, env=probed, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
             arguments = [str(process.pid), str(seconds), str(LOOKS_BY_KEY), str(ENOUGH_LOOKS)]
@@ -113,11 +149,13 @@ def watch(python: str, program: str, root: Path, seconds: float) -> Watch:
             cause = f"{program} {state} with the gputui in {root}. The end of its output:\n{output.read()[-2000:]}"
             raise FailedError(cause)
     *looks, watched_s = map(json.loads, viewer.stdout.splitlines())
+    for look in looks:
+        look["pause_ms"] *= slower
     return Watch(watched_s, [TakenLook(**look) for look in looks])
 
 
 def measure(
-    python: str, programs: list[str], roots: list[Path], seconds: float
+    python: str, programs: list[str], roots: list[Path], seconds: float, slower: float
 ) -> tuple[dict[str, list[Watch]], list[str]]:
     """The watches of each program, in the order of `roots`, and messages about those that failed."""
     watches, failures = {}, []
@@ -125,7 +163,7 @@ def measure(
         order = roots if number % 2 == 0 else roots[::-1]
         print(f"{program} ...", file=sys.stderr)
         try:
-            by_root = {root: watch(python, program, root, seconds) for root in order}
+            by_root = {root: watch(python, program, root, seconds, slower) for root in order}
         except FailedError as error:
             failures.append(str(error))
         else:
@@ -150,17 +188,29 @@ def main() -> None:
     parser.add_argument("--programs", type=lambda text: text.split(","), default=list(PROGRAMS), metavar="NAME,...")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all looks and figures into FILE")
+    parser.add_argument(
+        "--kernel-us", type=float, default=0.0, metavar="US", help="a time for each kernel: 150 makes the GPU the bound"
+    )
+    parser.add_argument("--slower", type=float, default=1.0, metavar="N", help="a machine that is N times slower")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="watch so many drawn programs instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the first drawn program")
     options = parser.parse_args()
-    python = torch_pythons()[0]
-    check(python, options.programs)
+    os.environ["FAKEGPU_KERNEL_US"] = str(options.kernel_us)
+    python, programs = torch_pythons()[0], options.programs
+    if options.drawn:
+        programs = [f"{DRAWN}{seed}" for seed in range(options.seed, options.seed + options.drawn)]
+    check(python, [] if options.drawn else programs)
     with checkout(options.before) if options.before else nullcontext() as before:
         roots = [REPOSITORY, before] if before else [REPOSITORY]
-        watches, failures = measure(python, options.programs, roots, options.seconds)
+        watches, failures = measure(python, programs, roots, options.seconds, options.slower)
     if options.json:
         options.json.write_text(as_json(watches))
-    rows = [headings(is_compared=len(roots) > 1), *(row(program, ones) for program, ones in watches.items())]
+    figures = {program: [figures_of(one) for one in ones] for program, ones in watches.items()}
+    if options.drawn and figures:
+        figures[WORST] = [worst_of(of_root) for of_root in zip(*figures.values(), strict=True)]
+    rows = [headings(is_compared=len(roots) > 1), *(row(program, ones) for program, ones in figures.items())]
     print(as_markdown(rows) if options.markdown else as_text(rows))
-    print(f"\n{NOTE}")
+    print(f"\n{NOTE}\n{this_machine()}" + f" As if it were {options.slower:g} times slower." * (options.slower != 1))
     if failures:
         sys.exit("\n".join(failures))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
+NEAR_PEAK = 0.9
 ENOUGH_LOOKS = 3
 """With fewer automatic looks that have tensors, the figures of a look are those of looks by key."""
 
@@ -24,6 +26,8 @@ class TakenLook:
     has_tensors: bool
     named_bytes: int
     allocated_bytes: int
+    share_of_peak: float = 0.0
+    """What was allocated at that moment, by PyTorch's peak."""
     problems: Sequence[str] = ()
 
     @property
@@ -42,12 +46,13 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one watch; those of a look (named share, stop, `look_cpu_ms`) are None if no look had tensors.
+    """The figures of one watch; those of a look (named share, stop, `look_cpu_ms`) are None without tensors in looks.
 
-    `is_by_key`: the figures of a look come from looks by key.
+    `named_later` is the median of the second half of the looks. `is_by_key`: the figures come from looks by key.
     """
 
     named_median: float | None
+    named_later: float | None
     named_lowest: float | None
     stop_median_ms: float | None
     stop_longest_ms: float | None
@@ -56,6 +61,11 @@ class Figures:
     look_cpu_ms: float | None
     attach_stop_ms: float | None
     is_by_key: bool
+    near_peak_share: float = 0.0
+
+
+HIGH = frozenset({"named_median", "named_later", "named_lowest", "looks_a_minute", "near_peak_share"})
+"""The figures that are the better the higher they are."""
 
 
 def figures_of(watch: Watch) -> Figures:
@@ -69,6 +79,7 @@ def figures_of(watch: Watch) -> Figures:
     stops = [look.pause_ms for look in measured]
     return Figures(
         named_median=_median(shares),
+        named_later=_median(shares[len(shares) // 2 :]),
         named_lowest=min(shares, default=None),
         stop_median_ms=_median(stops),
         stop_longest_ms=max(stops + [look.pause_ms for look in automatic], default=None),
@@ -77,7 +88,18 @@ def figures_of(watch: Watch) -> Figures:
         look_cpu_ms=_median([look.cpu_ms for look in measured]),
         attach_stop_ms=max((look.pause_ms for look in watch.looks if look.asked == "attach"), default=None),
         is_by_key=is_by_key,
+        near_peak_share=sum(look.share_of_peak >= NEAR_PEAK for look in measured) / max(len(measured), 1),
     )
+
+
+def worst_of(figures: Sequence[Figures]) -> Figures:
+    """The worst of each figure: the lowest of what should be high, the highest of what the program pays."""
+    worst = {field.name: _known(getattr(one, field.name) for one in figures) for field in fields(Figures)}
+    return Figures(**{name: (min if name in HIGH else max)(values, default=None) for name, values in worst.items()})
+
+
+def _known(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -94,7 +116,9 @@ class Column:
 
 COLUMNS = (
     Column("named, median (lowest), %", lambda f: _pair(f, _percent(f.named_median), _percent(f.named_lowest))),
+    Column("named in the second half, %", lambda f: _percent(f.named_later) + _mark(f)),
     Column("stop, median (longest), ms", lambda f: _pair(f, _ms(f.stop_median_ms), _ms(f.stop_longest_ms))),
+    Column("looks within a tenth of the peak", lambda f: f"{f.near_peak_share:.0%}"),
     Column("looks with tensors a minute", lambda f: f"{f.looks_a_minute:.0f}"),
     Column("share of time", lambda f: f"{f.share_of_time:.2%}"),
     Column("processor time of a look, ms", lambda f: _ms(f.look_cpu_ms) + _mark(f)),
@@ -110,9 +134,8 @@ def headings(*, is_compared: bool) -> list[str]:
     return ["program", *(column.heading for column in COLUMNS), *([RATIO] if is_compared else [])]
 
 
-def row(name: str, watches: Sequence[Watch]) -> list[str]:
+def row(name: str, figures: Sequence[Figures]) -> list[str]:
     """A program's cells: this commit's figures, then after a slash those of the earlier one, and the ratios."""
-    figures = [figures_of(watch) for watch in watches]
     cells = [" / ".join(column.cell(each) for each in figures) for column in COLUMNS]
     return [name, *cells, *([_ratios(*figures)] if len(figures) > 1 else [])]
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gputui.model.target import Look
+from gputui.model.attached.target import Look
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from tests.torches import REPOSITORY, fake_cuda, torch_pythons

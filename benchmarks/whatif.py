@@ -22,11 +22,11 @@ from types import MappingProxyType
 from typing import Any
 
 from gputui.explain.whatif.ahead import recorded_ahead
+from gputui.explain.whatif.allocator.settings import DEFAULTS, Device, with_settings
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
-from gputui.explain.whatif.operations import operations_of
-from gputui.explain.whatif.recorded import Recorded, recorded_from
-from gputui.explain.whatif.replay import Outcome, replay
-from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.explain.whatif.replay.recorded import Recorded, recorded_from
+from gputui.explain.whatif.replay.replay import Outcome, replay
+from gputui.explain.whatif.trace.operations import operations_of
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.sources.probe.listing import attach
 from gputui.sources.rehearsal import rehearsal_of

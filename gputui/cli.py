@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import NamedTuple
 
 from gputui.errors import GputuiError, UsageError, did_you_mean
-from gputui.output import narrate
+from gputui.output import close_output, narrate
+from gputui.own_descriptors import mute_libraries
 from gputui.settings import Settings, load_settings
+from gputui.system_faults import as_sentence
 
 INTERRUPTED = 130
 """128 + SIGINT, as a shell reports it."""
@@ -26,6 +28,8 @@ class Command(NamedTuple):
     help: str
     loader: str
     needs_settings: bool = True
+    becomes_another: bool = False
+    """The command's process becomes another program, to which standard output and error belong."""
 
     def load(self) -> Run:
         """Import the command's module, and return its function."""
@@ -58,7 +62,28 @@ COMMANDS = (
         "gputui.commands.whatif:run",
         needs_settings=False,
     ),
-    Command("run", "run a program so that gputui can attach to it", "gputui.commands.run:run", needs_settings=False),
+    Command(
+        "check",
+        "what a step will need of a GPU, told without one: for CI",
+        "gputui.commands.check:run",
+        needs_settings=False,
+    ),
+    Command(
+        "run",
+        "run a program so that gputui can attach to it",
+        "gputui.commands.run:run",
+        needs_settings=False,
+        becomes_another=True,
+    ),
+    Command("record", "keep days of this machine in a file", "gputui.commands.record:run", needs_settings=False),
+    Command("report", "who used the GPUs, and what was wrong", "gputui.commands.report:run", needs_settings=False),
+    Command("watch", "wait until something is wrong with this machine", "gputui.commands.watch:run"),
+    Command(
+        "export",
+        "serve a page for Prometheus: GPUs, processes, PyTorch's allocators",
+        "gputui.commands.export:run",
+        needs_settings=False,
+    ),
     Command(
         "doctor",
         "check what works on this machine, and how to fix the rest",
@@ -70,9 +95,16 @@ COMMANDS = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that `arguments` (default: the program's own) name, and return its exit status."""
+    is_whole_program = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
+    status = _status(arguments, is_whole_program=is_whole_program)
+    return status if close_output() else status or 1
+
+
+def _status(arguments: list[str], *, is_whole_program: bool) -> int:
+    """The exit status of the command; its error is a sentence on standard error."""
     try:
-        return _run(arguments)
+        return _run(arguments, is_whole_program=is_whole_program)
     except GputuiError as error:
         narrate(str(error))
         return error.exit_status
@@ -80,10 +112,18 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return BROKEN_PIPE
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        refusal = as_sentence(error)
+        if refusal is None:
+            raise
+        narrate(str(refusal))
+        return refusal.exit_status
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], *, is_whole_program: bool) -> int:
     command, rest = _command(arguments)
+    if is_whole_program and not command.becomes_another:
+        mute_libraries()
     wants_help = rest[:1] in (["--help"], ["-h"], ["--version"])  # must work with a broken settings file too
     settings = load_settings() if command.needs_settings and not wants_help else Settings()
     return command.load()(rest, settings)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import sys
+from contextlib import suppress
 from itertools import accumulate
+from typing import TextIO
 
 from gputui.errors import GputuiError
 from gputui.settings import Settings
@@ -27,8 +29,7 @@ def put(text: str) -> None:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes standard output once more at exit, and would complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up(sys.stdout)
         if isinstance(error, BrokenPipeError):
             raise
         cause = f"Standard output cannot be written: {error.strerror}."
@@ -42,7 +43,29 @@ def narrate(text: str) -> None:
     """
     if sys.stderr is not None:
         line = "".join(character if character.isprintable() else "?" for character in text)
-        sys.stderr.write(f"gputui: {line}\n")
+        try:
+            sys.stderr.write(f"gputui: {line}\n")
+        except OSError:  # nobody can be told; the exit status still says it
+            _give_up(sys.stderr)
+
+
+def close_output() -> bool:
+    """Write what is still to be written, before the program ends; False where standard output takes it no more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _give_up(sys.stdout)
+        return False
+    return True
+
+
+def _give_up(stream: TextIO) -> None:
+    """Write no more: the interpreter flushes standard streams once more at exit, and would complain again."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(null, stream.fileno(), inheritable=False)
+        os.close(null)
 
 
 def has_reader() -> bool:

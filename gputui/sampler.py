@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gputui.model.process import Identity
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
 
 Listener = Callable[[Snapshot], None]
 

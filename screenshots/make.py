@@ -16,10 +16,10 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from gputui.model.device import DeviceLook, Lost
-from gputui.model.process import Identity, ProcessLook
+from gputui.model.machine.device import DeviceLook, Lost
+from gputui.model.machine.process import Identity, ProcessLook
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.reading import Absent
-from gputui.model.snapshot import Attention, Snapshot
 from gputui.settings import Settings
 from gputui.sources.demo import DemoSource
 from gputui.ui.app import GputuiApp

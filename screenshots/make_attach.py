@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.model.snapshot import Attention, Snapshot  # noqa: E402 - from the repository, not an installed package
+from gputui.model.machine.snapshot import Attention, Snapshot  # noqa: E402 - from the repository, not an installed package
 from gputui.settings import Settings  # noqa: E402
 from gputui.sources.machine import DemoMachine, LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402

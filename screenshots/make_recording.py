@@ -1,9 +1,9 @@
 """Makes the recordings that come with gputui: `python screenshots/make_recording.py [NAME ...]`, all by default.
 
 Each program runs on a fake GPU (`tests/fakegpu`) under $PROGRAM_PYTHON, by default the Python that runs this script,
-which needs a CUDA build of PyTorch: `recorded_training.py` until it runs out of memory, and those of
-`tests/attach/programs/sick.py` for a while. They are recorded as by `gputui attach --record`, and the files are checked
-for paths and names of this machine.
+which needs a CUDA build of PyTorch: `recorded_training.py` until it runs out of memory, and for a while the same
+without a mistake and those of `tests/attach/programs/sick.py`. They are recorded as by `gputui attach --record`, and
+the files are checked for paths and names of this machine.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gputui.explain.disconnects import sentence  # noqa: E402 - from the repository, not an installed package
-from gputui.model.moment import TargetMoment  # noqa: E402
-from gputui.model.snapshot import Attention  # noqa: E402
+from gputui.explain.moment.disconnects import sentence  # noqa: E402 - from the repository, not an installed package
+from gputui.model.attached.moment import TargetMoment  # noqa: E402
+from gputui.model.machine.snapshot import Attention  # noqa: E402
 from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind  # noqa: E402
 from gputui.sources.files.recording.index import open_file, places_of  # noqa: E402
 from gputui.sources.files.recording.reader import Recording  # noqa: E402
 from gputui.sources.files.recording.recorder import Chunks, FileRecorder  # noqa: E402
-from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, Example, file_of  # noqa: E402
+from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, WELL, Example, file_of  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
-from gputui.sources.probe.feed import feed_opener  # noqa: E402
+from gputui.sources.probe.feed import AUTOMATIC_S, feed_opener  # noqa: E402
 from gputui.sources.probe.listing import list_probes  # noqa: E402
 from tests.torches import fake_cuda  # noqa: E402
 
 KIB = 1024
 SICK = REPOSITORY / "tests" / "attach" / "programs" / "sick.py"
+TRAINING_PROGRAM = FOLDER / "recorded_training.py"
 LONG_S = 600.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to record a program: `look_every_s` is how often to ask for a look with tensors.
+    """How to record a program: `look_every_s` is how often to keep a look, and to ask for one with `asks`.
 
-    On a slow machine automatic looks leave the tensors out.
+    On a slow machine automatic looks leave the tensors out. Looks that are asked for do not wait for the top of a step.
     """
 
     program: Path
@@ -55,6 +56,9 @@ class Plan:
     look_every_s: float
     arguments: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    asks: bool = True
+    attach_after_s: float = 0.0
+    look_pause_s: float = AUTOMATIC_S
 
 
 LARGE = {"SICK_WIDTH": "6144", "SICK_PAUSE_S": "0.7"}
@@ -71,15 +75,20 @@ LOOK_EVERY_S = {"gradients_kept": 2.5}
 def plan_of(example: Example) -> Plan:
     """The training by itself, the sick programs with larger models than in the tests."""
     if example is TRAINING:
-        return Plan(FOLDER / "recorded_training.py", 350 * KIB, LONG_S, 3.0)
+        return Plan(TRAINING_PROGRAM, 350 * KIB, LONG_S, 3.0)
+    if example is WELL:
+        return Plan(
+            TRAINING_PROGRAM, 200 * KIB, 75.0, 3.0, ("well",), asks=False, attach_after_s=12.0, look_pause_s=0.2
+        )
     name = example.name
     return Plan(SICK, 56 * KIB, 50.0, LOOK_EVERY_S.get(name, 4.0), (name,), LARGE | OTHERWISE.get(name, {}))
 
 
 def record(pid: int, path: Path, plan: Plan) -> None:
-    """Attach as soon as the probe runs, and record until the program ends or the time is over."""
+    """Attach when the probe runs, or some time later, and record until the program ends or the time is over."""
     while pid not in {probe.pid for probe in list_probes()}:
         time.sleep(0.05)
+    time.sleep(plan.attach_after_s)
     recorder = FileRecorder(str(path), hostname="demo")
     machine, ended = LiveMachine(), threading.Event()
     snapshot = machine.look(Attention(), 1.0)
@@ -89,12 +98,13 @@ def record(pid: int, path: Path, plan: Plan) -> None:
             print(sentence(moment.pid, moment.ended))
             ended.set()
 
-    feed = feed_opener(1.0, recorder)(lambda: snapshot)(pid, listen)
+    feed = feed_opener(1.0, recorder, plan.look_pause_s)(lambda: snapshot)(pid, listen)
     feed.start()
     ends = time.monotonic() + plan.for_s
     while not ended.wait(plan.look_every_s) and time.monotonic() < ends:
         snapshot = machine.look(Attention(), 1.0)
-        feed.look()
+        if plan.asks:
+            feed.look()
     feed.stop()
     recorder.close()
 

@@ -1,9 +1,12 @@
-"""The program in the shipped recording: a GPT that trains well, is validated, leaks, and runs out of memory.
+"""The program in two shipped recordings: a GPT that trains well, is validated, leaks, and runs out of memory.
 
 It trains on batches of one length first, with marks after forward, backward and step. Then the kept logits of a
 validation leave segments stuck. From there on losses are kept with their graphs until memory runs out.
+
+    recorded_training.py well       is larger, and has steps without a mistake alone, with batches of two sizes
 """
 
+import sys
 import time
 
 import torch
@@ -11,8 +14,10 @@ from torch import nn
 
 import gputui.probe
 
-WORDS, WIDTH, LAYERS, LENGTH, BATCH = 32_000, 2560, 5, 1024, 8
+IS_WELL = "well" in sys.argv[1:]
+WORDS, WIDTH, LAYERS, LENGTH, BATCH = 32_000, 2560, 9 if IS_WELL else 5, 1024, 28 if IS_WELL else 8
 GOOD_STEPS = 3
+SMALL_BATCH, SMALL_STEPS, MARKED_STEPS = 20, range(4, 20), (12, 22)
 
 
 class Block(nn.Module):
@@ -50,8 +55,8 @@ def rest(seconds: float) -> None:
         time.sleep(0.001)
 
 
-def batch(length: int) -> torch.Tensor:
-    return torch.randint(0, WORDS, (BATCH, length), device="cuda")
+def batch(length: int, size: int = BATCH) -> torch.Tensor:
+    return torch.randint(0, WORDS, (size, length), device="cuda")
 
 
 def loss_of(tokens: torch.Tensor) -> torch.Tensor:
@@ -59,8 +64,8 @@ def loss_of(tokens: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
 
-def train(length: int, *, marks: bool) -> torch.Tensor:
-    loss = loss_of(batch(length))
+def train(length: int, *, marks: bool = False, size: int = BATCH) -> torch.Tensor:
+    loss = loss_of(batch(length, size))
     rest(0.3)
     if marks:
         gputui.probe.mark("after forward")
@@ -101,10 +106,13 @@ losses: list[torch.Tensor] = []
 predictions: list[torch.Tensor] = []
 kept: list[torch.Tensor] = []
 for step in range(1, 1_000_000):
+    if IS_WELL:
+        train(LENGTH, marks=step in MARKED_STEPS, size=SMALL_BATCH if step in SMALL_STEPS else BATCH)
+        continue
     if step <= GOOD_STEPS:
         train(LENGTH, marks=step == 2)
         continue
     if step == GOOD_STEPS + 1:
         validate()
     losses.append(loss_of(batch(160)))  # keeps its graph: this is the leak
-    train(LENGTH - 32 * (step % 9), marks=False)
+    train(LENGTH - 32 * (step % 9))

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
+from gputui.explain.machine.record import record
 from gputui.model.history import History
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.processes import ProcessSource
-from gputui.ui.graph_history import record
 from tests.conftest import FakeGpus
 
 TWO_LOOKS = 250

@@ -13,8 +13,8 @@ import pytest
 
 from gputui.doctor import Diagnosis, Grade, examine, report
 from gputui.doctor.here import Here, Terminal, impersonal
-from gputui.model.device import Device, DeviceLook, DeviceUse, Driver, Lost
-from gputui.model.process import ProcessLook
+from gputui.model.machine.device import Device, DeviceLook, DeviceUse, Driver, Lost
+from gputui.model.machine.process import ProcessLook
 from gputui.model.reading import Absent
 from tests.conftest import FakeGpus
 

@@ -11,8 +11,8 @@ from gputui import environment
 from gputui.doctor import Diagnosis
 from gputui.doctor.checks import check_settings
 from gputui.doctor.here import Here, Terminal
-from gputui.model.device import DeviceLook, Driver
-from gputui.model.process import ProcessLook
+from gputui.model.machine.device import DeviceLook, Driver
+from gputui.model.machine.process import ProcessLook
 from gputui.settings.table import VARIABLES
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -30,14 +30,14 @@ import gputui.cli
 {code}
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
-STARTS = [pytest.param(ONCE, 58, id="one look, printed"), pytest.param(FIRST_FRAME, 75, id="the first frame")]
+STARTS = [pytest.param(ONCE, 92, id="one look, printed"), pytest.param(FIRST_FRAME, 88, id="the first frame")]
 EXPENSIVE = {
     "textual": "60 ms",
     "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",
     "pathlib": "4 ms with `urllib`",
     "asyncio": "20 ms",
     "json": "2 ms",
-    "gputui.explain": "no process is attached yet",
+    "gputui.explain.advice": "no process is attached yet",
     "gputui.sources.demo": "only --demo needs it",
 }
 """Modules that the first figures do not need, with their cost or the reason."""
@@ -64,7 +64,7 @@ def test_the_first_figures_import_few_gputui_modules(fake_gpus: FakeGpus, code: 
     assert len([name for name in modules if name.startswith("gputui")]) <= limit
 
 
-@pytest.mark.parametrize("module", ["gputui.probe.server", "gputui.probe.step"])
+@pytest.mark.parametrize("module", ["gputui.probe.serving.server", "gputui.probe.serving.step"])
 def test_a_viewer_does_not_make_the_probe_import_threading(fake_gpus: FakeGpus, module: str) -> None:
     """Python takes the thread that first imports it for the main thread, and a program would not end as it should."""
     assert "threading" not in modules_of(f"import {module}", fake_gpus)

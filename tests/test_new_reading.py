@@ -15,16 +15,17 @@ from tests.conftest import ROOT, FakeGpus
 from tests.hanging import HANGS_S
 
 ADDITIONS = {
-    "model/device.py": (
+    "model/machine/device.py": (
         "    energy_j: Reading[float] = NOT_READ\n",
         "    default_limit_w: Reading[float] = NOT_READ\n",
     ),
-    "model/device_readings.py": (
+    "model/machine/device_readings.py": (
         '    DeviceReading("energy_j",',
         """    DeviceReading(
         "default_limit_w",
         Cadence.RARELY,
         WATTS,
+        A_POWER,
         rows=(ReadingRow(POWER, "default limit"),),
         graph=ReadingGraph("Default limit", top=attrgetter("power_limit_w")),
         column=OverviewColumn("Default", 8, from_width=90),
@@ -42,13 +43,13 @@ ADDITIONS = {
 
 DRAWN = """
 from gputui.model.history import History
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.nvml import NvmlSource
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
-from gputui.ui.drawing.device_page import draw_device_page
-from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow
-from gputui.ui.graph_history import record
+from gputui.ui.drawing.monitor.device_page import draw_device_page
+from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS, DeviceRow
+from gputui.explain.machine.record import record
 
 look = NvmlSource().read()
 history = History()

@@ -28,6 +28,7 @@ LIMITS = {"timeout", "timeout_s", "limit_s", "deadline"}
 
 EXCEPTIONS = {
     "hanging.py": "has the limit",
+    "archive/test_archive.py": "records an hour that ends now, as a report counts back from there",
     "blackbox/messages.py": "stamps a message with the time, as the probe does",
     "inject/test_loading.py": "puts the probe in at random moments of a program",
     "trust/test_nothing_is_lost.py": "compares the time of a reading with that of an event before it",

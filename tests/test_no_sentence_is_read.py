@@ -7,21 +7,21 @@ from importlib import import_module
 
 import pytest
 
-from gputui.explain import disconnects
 from gputui.explain.advice import findings
-from gputui.model.device import Device, DeviceLook, Lost
+from gputui.explain.moment import disconnects
+from gputui.model.attached.target import Disconnect, DisconnectKind
+from gputui.model.machine.device import Device, DeviceLook, Lost
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Problem, ProblemKind
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Disconnect, DisconnectKind
 from gputui.once.document import document
-from gputui.probe import budget
+from gputui.probe.pace import budget
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.story import Story
 from gputui.sources.nvml import errors
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.head import draw_ending
-from gputui.ui.drawing.devices import DeviceRow, draw_lost
 from gputui.ui.drawing.line import text_of
+from gputui.ui.drawing.monitor.devices import DeviceRow, draw_lost
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.recording.made import job
@@ -86,10 +86,12 @@ def test_a_probe_problem_is_marked_by_kind_if_a_look_helps() -> None:
 
 
 def test_a_finding_is_marked_by_a_flag_if_a_look_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gputui.explain.advice.stuck"), "LOOK_FIRST", FOREIGN)
-    fragmented = moment(segment(("live", 1), ("free", 199)))
+    stuck = import_module("gputui.explain.advice.allocator.stuck")
+    monkeypatch.setattr(stuck, "what_names", lambda _moment: FOREIGN)
+    on_request = (Problem(FOREIGN, ProblemKind.LOOK_ON_REQUEST),)
+    fragmented = replace(moment(segment(("live", 1), ("free", 199))), problems=on_request)
     device = fragmented.devices[0]
-    unnamed = replace(device, layout=replace(device.layout, names_time=0.0))
+    unnamed = replace(device, layout=replace(device.layout, is_searched=False))
     seen = {
         is_named: {finding.kind: finding for finding in findings(fragmented_now, 0)}["stuck"]
         for is_named, fragmented_now in ((True, fragmented), (False, replace(fragmented, devices=(unnamed,))))

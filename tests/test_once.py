@@ -9,13 +9,16 @@ from threading import Event
 import pytest
 from rich.cells import cell_len
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, Lost, MigPlace, PcieLink
-from gputui.model.host import Host, HostMemory, Space
-from gputui.model.process import Identity, Process, ProcessLook, ProcessState, Unattributed
-from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, Lost, MigPlace, PcieLink
+from gputui.model.machine.host import Host, HostMemory, Space
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import Identity, Process, ProcessLook, ProcessState, Unattributed
+from gputui.model.machine.profile_readings import PROFILED
+from gputui.model.machine.snapshot import Snapshot
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Reading
 from gputui.once.document import document
 from gputui.once.look import look, read_in_time
+from gputui.once.run import findings_of
 from gputui.once.table import Column, plain, table
 from gputui.output import columns_of
 from gputui.sources.demo import DemoSource
@@ -32,6 +35,10 @@ DEVICE = Device(
     bus_id="00000000:0F:00.0",
     memory=DeviceMemory(80 * GIB, 20 * GIB, 59 * GIB, 1 * GIB),
     gpu_utilization_percent=97,
+    sm_active_percent=89.06,
+    tensor_percent=38.0,
+    dram_percent=41.0,
+    profile_source="gpm",
     memory_utilization_percent=40,
     temperature_c=61,
     fan_percent=Absent("not supported by this device", AbsentKind.NOT_SUPPORTED),
@@ -54,6 +61,7 @@ PROCESS = Process(
     cpu_percent=99.04,
     rss_bytes=5 * GIB,
     has_probe=True,
+    owner=Owner(job="4711", step="0", environment="torch", unread="owned by ana: permission denied"),
 )
 HOST = Host(
     hostname="node7",
@@ -79,6 +87,27 @@ def with_process(process: Process) -> Snapshot:
     return SNAPSHOT._replace(processes=ProcessLook((process,)))
 
 
+@pytest.mark.parametrize("owner", [Owner(), Owner(unread="owned by ana: permission denied"), NOT_READ])
+def test_a_process_of_nobody_s_has_no_owner(owner: Reading[Owner]) -> None:
+    (device,) = document(with_process(PROCESS._replace(owner=owner)))["devices"]
+    assert device["processes"][0]["owner"] is None
+    assert device["problems"] == []
+
+
+def test_true_utilisation_that_is_not_measured_is_null_as_a_whole_with_the_reason() -> None:
+    reason = Absent("this GPU has no GPM", AbsentKind.NOT_SUPPORTED)
+    snapshot = with_device(**dict.fromkeys(PROFILED, reason))
+    (device,) = document(snapshot)["devices"]
+    assert device["profile"] is None
+    assert "profile: this GPU has no GPM" in device["problems"]
+    assert "GPM" not in plain(snapshot, 160, in_color=False)
+
+
+def test_the_table_has_a_column_of_jobs_where_a_process_is_in_one() -> None:
+    assert "4711.0" in plain(SNAPSHOT, 160, in_color=False)
+    assert "JOB" not in plain(with_process(PROCESS._replace(owner=Owner(environment="torch"))), 160, in_color=False)
+
+
 def test_the_document_has_exactly_the_documented_names() -> None:
     assert document(SNAPSHOT) == {
         "schema": "gputui.once/1",
@@ -101,6 +130,13 @@ def test_the_document_has_exactly_the_documented_names() -> None:
                 },
                 "gpu_utilization_percent": 97,
                 "memory_utilization_percent": 40,
+                "profile": {
+                    "sm_active_percent": 89.1,
+                    "sm_occupancy_percent": None,
+                    "tensor_percent": 38.0,
+                    "dram_percent": 41.0,
+                    "source": "gpm",
+                },
                 "temperature_c": 61,
                 "fan_percent": None,
                 "power_w": 512.3,
@@ -109,6 +145,7 @@ def test_the_document_has_exactly_the_documented_names() -> None:
                 "memory_clock_mhz": 2619,
                 "pstate": "P0",
                 "throttle_reasons": ("sw_power_cap",),
+                "throttled": {"power_percent": None, "thermal_percent": None},
                 "pcie": {"generation": 5, "width": 16, "tx_bytes_per_s": None, "rx_bytes_per_s": None},
                 "ecc_uncorrected": 0,
                 "unattributed_bytes": 1 * GIB,
@@ -124,6 +161,19 @@ def test_the_document_has_exactly_the_documented_names() -> None:
                         "started": 1795160000.0,
                         "command": "python train.py",
                         "probe": True,
+                        "owner": {
+                            "job": "4711",
+                            "step": "0",
+                            "namespace": None,
+                            "pod": None,
+                            "container": None,
+                            "container_runtime": None,
+                            "unit": None,
+                            "ray_job": None,
+                            "environment": "torch",
+                            "session": None,
+                            "job_source": None,
+                        },
                     }
                 ],
                 "problems": [],
@@ -134,8 +184,12 @@ def test_the_document_has_exactly_the_documented_names() -> None:
             "load": (0.5, 0.4, 0.3),
             "memory_total_bytes": 100 * GIB,
             "memory_used_bytes": 30 * GIB,
+            "memory_limit_bytes": None,
+            "memory_limit_used_bytes": None,
+            "processor_limit": None,
             "swap_used_bytes": 0,
         },
+        "findings": [],
         "problems": [],
     }
 
@@ -277,8 +331,8 @@ def test_the_table_shows_devices_host_processes_and_problems() -> None:
         "GPU NAME UTIL MEMORY TEMP POWER SM CLOCK FAN NOTES",
         "0 H100 80GB HBM3 97% 20.0 GiB / 80.0 GiB 61C - 1755 MHz - sw_power_cap",
         "host cpu 12% load 0.50 0.40 0.30 memory 30.0 GiB / 100 GiB swap 0 B / 8.0 GiB",
-        "GPU PID TYPE USER MEMORY SM CPU RSS TIME COMMAND",
-        "0 42 C ana 19.0 GiB 40% 99% 5.0G 2h31m train.py",
+        "GPU PID TYPE USER JOB MEMORY SM CPU RSS TIME COMMAND",
+        "0 42 C ana 4711.0 19.0 GiB 40% 99% 5.0G 2h31m train.py",
         "GPU 0: power_w: insufficient permissions",
         "GPU 0: 1.0 GiB unattributed: a process of another container",
     ]
@@ -319,3 +373,14 @@ def test_wide_letters_shift_no_column_and_no_line_is_wider_than_the_terminal() -
     for width in range(3, 60):
         assert max(map(cell_len, table(columns, WIDE, width))) <= width
         assert [columns_of(line) for line in lines] == [cell_len(line) for line in lines]
+
+
+def test_findings_are_in_the_document_and_printed_with_what_to_do() -> None:
+    snapshot = with_device(ecc_uncorrected=2)
+    snapshot = snapshot._replace(findings=findings_of(snapshot))
+    finding, _ = document(snapshot)["findings"]
+    assert list(finding) == ["kind", "weight", "device", "pid", "since", "title", "evidence", "remedy"]
+    assert (finding["kind"], finding["weight"], finding["device"], finding["pid"]) == ("ecc", "problem", 0, None)
+    assert finding["since"] == round(snapshot.time, 3)
+    text = plain(snapshot, 100, in_color=False)
+    assert "! GPU 0: 2 memory errors that ECC could not correct\n  > Programs that ran then" in text

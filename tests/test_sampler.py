@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gputui.model.device import DeviceLook, Driver
-from gputui.model.process import Identity
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.machine.device import DeviceLook, Driver
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sampler import Sampler
 from gputui.sources.machine import DemoMachine, DeviceThread
 from gputui.sources.signals import SignalRefused
@@ -173,6 +173,12 @@ class Source:
 
     def watch(self, keys: frozenset[str]) -> None:
         self.watched = keys
+
+    def watch_profiles(self) -> None:
+        self.reads_before_profiles = self.reads
+
+    def watch_faults(self) -> None:
+        """There are none."""
 
     def read(self) -> DeviceLook:
         self.reads += 1

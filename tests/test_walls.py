@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "gputui"
-FOREIGN = ("textual", "rich", "pynvml", "psutil", "torch")
+FOREIGN = ("textual", "rich", "pynvml", "psutil", "torch", "prometheus_client", "yaml")
 LINES_AT_MOST = 330
+FILES_AT_MOST = 12
+ROOMS = ("explain", "inject", "model", "probe", "settings", "ui/drawing")
 IN_ANY_PYTHON = [
     *sorted(PACKAGE.glob("pro[bt]*/**/*.py")),
     PACKAGE / "environment.py",
-    PACKAGE / "inject" / "bootstrap.py",
+    PACKAGE / "inject" / "ways" / "bootstrap.py",
 ]
 GENERICS = {
     *("dict", "list", "tuple", "set", "frozenset", "type", "deque", "Counter", "defaultdict", "OrderedDict", "partial"),
@@ -43,6 +45,17 @@ def test_an_import_loads_no_library(module: str) -> None:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_is_not_too_long(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LINES_AT_MOST
+
+
+def folders() -> list[Path]:
+    return [path.parent for room in ROOMS for path in sorted((PACKAGE / room).rglob("__init__.py"))]
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_folder_has_few_files_and_says_what_they_are_for(folder: Path) -> None:
+    files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= FILES_AT_MOST
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
 
 
 def test_no_module_has_a_catch_all_name() -> None:
@@ -77,12 +90,14 @@ def test_what_runs_in_somebody_elses_python_can_be_imported_by_3_8(path: Path) -
 
 
 OPENERS = {
-    "inject/foreign_files.py": "folders below the root of another process",
-    "inject/images.py": "/proc/PID/maps and mem, which the kernel makes",
-    "inject/process_facts.py": "/proc/PID and the namespaces in it, which the kernel makes",
-    "inject/payload.py": "gputui's own modules",
-    "inject/bootstrap.py": "runs in the program: its own script",
+    "inject/process/foreign_files.py": "folders below the root of another process",
+    "inject/process/images.py": "/proc/PID/maps and mem, which the kernel makes",
+    "inject/process/process_facts.py": "/proc/PID and the namespaces in it, which the kernel makes",
+    "inject/ways/payload.py": "gputui's own modules",
+    "inject/ways/bootstrap.py": "runs in the program: its own script",
     "sources/procfs.py": "/proc, which the kernel makes",
+    "sources/cgroups.py": "/proc/self and /sys/fs/cgroup, which the kernel makes",
+    "sources/owners/node_files.py": "folders of root's or that the user names; their files as regular files",
     "sources/probe/listing.py": "/proc/PID/uid_map, which the kernel makes",
     "sources/probe/main_thread_place.py": "/proc/PID/task, which the kernel makes",
     "sources/probe/client.py": "a socket that another module has checked",
@@ -91,6 +106,7 @@ OPENERS = {
     "sources/files/recording/recorder.py": "the file that the user names for a recording",
     "sources/files/black_box_folder.py": "the folder that the user names",
     "sources/rehearsal.py": "a file in a new folder of its own",
+    "sources/check_files.py": "the files that the user names for a baseline, and that CI names for a page",
 }
 """What may open or list files in these packages, and which: all others go through one of the first kind."""
 OPENING = {"open", "read_text", "read_bytes", "listdir", "scandir", "iterdir", "glob", "rglob", "unlink", "connect"}
@@ -98,12 +114,12 @@ OPENING = {"open", "read_text", "read_bytes", "listdir", "scandir", "iterdir", "
 
 def test_what_other_users_may_have_made_is_opened_in_one_place() -> None:
     found = set()
-    for path in (*PACKAGE.glob("inject/*.py"), *PACKAGE.glob("sources/**/*.py")):
+    for path in (*PACKAGE.glob("inject/**/*.py"), *PACKAGE.glob("sources/**/*.py")):
         name = str(path.relative_to(PACKAGE))
         for node in ast.walk(ast.parse(path.read_text())):
             called = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
             if called in OPENING:
                 found.add(name)
             is_root = isinstance(node, ast.Constant) and "/root" in str(node.value) and "/proc" not in name
-            assert not is_root or name == "inject/foreign_files.py", f"{name}: {ast.unparse(node)}"
+            assert not is_root or name == "inject/process/foreign_files.py", f"{name}: {ast.unparse(node)}"
     assert found == set(OPENERS)

@@ -150,4 +150,5 @@ KINDS: dict[str, Callable[[], None]] = {
     "sessions": sessions,
     "registry": registry,
 }
+print(KIND, flush=True)
 KINDS[KIND]()

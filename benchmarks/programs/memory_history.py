@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from gputui.probe.memory_history import _TRACE, KEPT_EVENTS
+from gputui.probe.allocator.memory_history import _TRACE, KEPT_EVENTS
 
 STEPS, LAYERS, WIDTH = 40, 24, 64
 model = torch.nn.Sequential(

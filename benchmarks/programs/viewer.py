@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from gputui.explain.owners import live_blocks, owners_of
-from gputui.model.target import Look
-from gputui.model.tensors import HOST, Category
+from gputui.explain.owners.owners import live_blocks, owners_of
+from gputui.model.attached.target import Look
+from gputui.model.attached.tensors import HOST, Category
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.listing import CannotAttachError, attach
 
@@ -85,6 +85,9 @@ def described(look: Look, asked: str) -> dict[str, object]:
         "has_tensors": any(storage.device != HOST for storage in storages),
         "named_bytes": named_bytes,
         "allocated_bytes": allocated_bytes,
+        "share_of_peak": max(
+            (d.allocated_bytes / max(d.peak_allocated_bytes, 1) for d in look.statistics), default=0.0
+        ),
         "problems": [getattr(problem, "text", problem) for problem in look.problems],  # older commits have strings
     }
 

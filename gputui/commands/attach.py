@@ -16,15 +16,16 @@ from gputui.commands.attach_report import report
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.attach_document import attach_document
-from gputui.inject.process_facts import workers_of
-from gputui.model.target import Look, Statistics
+from gputui.explain.documents.attach import attach_document
+from gputui.inject.process.process_facts import workers_of
+from gputui.model.attached.target import Look, Statistics
 from gputui.output import is_in_color, narrate, output_width, put
 from gputui.settings import Settings, add_flags, apply_flags
-from gputui.sources.files.recording.recorder import NO_KEEPER, FileRecorder, Keeper
+from gputui.sources.files.recording.recorder import FileRecorder
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import one_moment
+from gputui.sources.probe.recorder import NO_RECORDER, Recorder
 from gputui.sources.procfs import ProcFs
 
 INTERVAL_S = 1.0
@@ -93,7 +94,7 @@ def _record(pids: list[int], settings: Settings, path: str, *, as_json: bool) ->
             narrate(recorder.problem)
 
 
-def _show_screens(pids: list[int], settings: Settings, recorder: Keeper = NO_KEEPER) -> int:
+def _show_screens(pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
     """Open the monitor with the attach screens on top; fail before anything is drawn."""
     for pid in pids:
         listing.attach(pid).close()
@@ -142,7 +143,8 @@ def _once(pids: list[int], settings: Settings, *, as_json: bool) -> int:
     for place, pid in enumerate(pids):
         try:
             with listing.attach(pid) as client:
-                moment, hints = one_moment(client, machine), _hints(pid, client)
+                moment = one_moment(client, machine, settings.look_pause_s)
+                hints = _hints(pid, client)
         except GputuiError as error:
             narrate(str(error))
             statuses.append(error.exit_status)

@@ -9,22 +9,22 @@ from collections.abc import Callable, Collection
 from time import monotonic
 
 from gputui.commands import attach_lines as text
-from gputui.explain.attach_document import attach_document
-from gputui.explain.disconnects import sentence
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Attention
-from gputui.model.timeline import Timeline
+from gputui.explain.documents.attach import attach_document
+from gputui.explain.moment.disconnects import sentence
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Attention
 from gputui.output import has_reader, narrate, put
 from gputui.settings import Settings
-from gputui.sources.files.recording.recorder import NO_KEEPER, Keeper
 from gputui.sources.machine import LiveMachine
 from gputui.sources.probe.feed import feed_opener
+from gputui.sources.probe.recorder import NO_RECORDER, Recorder
 
 LOOK_INTERVAL_S = 1.0
 """Seconds between two looks at NVML and the host, and between two checks that standard output still has a reader."""
 
 
-def follow_in_lines(pids: list[int], settings: Settings, recorder: Keeper) -> int:
+def follow_in_lines(pids: list[int], settings: Settings, recorder: Recorder) -> int:
     """Print a line for each device and moment until the last process has ended."""
     introduced: set[int] = set()
 
@@ -38,7 +38,7 @@ def follow_in_lines(pids: list[int], settings: Settings, recorder: Keeper) -> in
     return _follow(pids, settings, show, recorder)
 
 
-def follow_in_documents(pids: list[int], settings: Settings, recorder: Keeper = NO_KEEPER) -> int:
+def follow_in_documents(pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
     """Print an attach document for each look, one on a line, until the last process or the reader has gone.
 
     Ctrl-C and a reader that closes the pipe are ordinary ways to end it, so the exit status is 0.
@@ -51,7 +51,7 @@ def follow_in_documents(pids: list[int], settings: Settings, recorder: Keeper = 
         timeline.add(moment)
         if moment.look_time and moment.look_time != printed.get(moment.pid):
             printed[moment.pid] = moment.look_time
-            document = attach_document(moment, timeline.points, timeline.moments)
+            document = attach_document(moment, timeline)
             put(json.dumps(document, allow_nan=False) + "\n")
 
     try:
@@ -85,7 +85,7 @@ class Mailbox:
         return moments.values()
 
 
-def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Keeper) -> int:
+def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Recorder) -> int:
     machine = LiveMachine()
     snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
     mailbox = Mailbox()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gputui.explain.release import predict_device
-from gputui.model.allocator import AllocatorStatistics
-from gputui.model.moment import TargetMoment
-from gputui.model.programs import program_of
-from gputui.model.target import Greeting, Look, Statistics
+from gputui.explain.memory.release import forecast, predict_device
+from gputui.model.attached.allocator import AllocatorStatistics
+from gputui.model.attached.analysis import Release
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Greeting, Look, Statistics
+from gputui.model.machine.programs import program_of
 from gputui.output import columns_of, padded
-from gputui.sources.probe.listing import ProbeInfo
+from gputui.sources.probe.told import ProbeInfo
 from gputui.units import format_bytes
 
 COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
@@ -39,14 +40,14 @@ def introduction(greeting: Greeting) -> str:
 
 def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
     """A line for each device on which the process holds memory now."""
-    lines = [_device(device, _releasable_bytes(device, look)) for device in statistics.devices if device.reserved_bytes]
+    lines = [_device(device, _release(device, look)) for device in statistics.devices if device.reserved_bytes]
     return _lines(pid, statistics.time, lines)
 
 
 def summary_of(moment: TargetMoment) -> str:
     """The same of a moment as the screens have it."""
     lines = [
-        _device(device.statistics, device.layout.release.releasable_bytes if device.layout else None)
+        _device(device.statistics, device.layout.release if device.layout else None)
         for device in moment.devices
         if device.statistics.reserved_bytes
     ]
@@ -58,21 +59,19 @@ def _lines(pid: int, when: float, lines: list[str]) -> str:
     return "".join(f"{moment}  {pid}  {line}\n" for line in lines or ["holds no GPU memory"])
 
 
-def _releasable_bytes(statistics: AllocatorStatistics, look: Look | None) -> int | None:
-    if look is None or look.map is None:
-        return None
-    return predict_device(look.map, statistics.device).releasable_bytes
+def _release(statistics: AllocatorStatistics, look: Look | None) -> Release | None:
+    return predict_device(look.map, statistics.device) if look and look.map else None
 
 
-def _device(statistics: AllocatorStatistics, releasable_bytes: int | None) -> str:
+def _device(statistics: AllocatorStatistics, release: Release | None) -> str:
     parts = [
         f"cuda:{statistics.device}",
         f"allocated {format_bytes(statistics.allocated_bytes)}",
         f"reserved {format_bytes(statistics.reserved_bytes)}",
         f"peak {format_bytes(statistics.peak_allocated_bytes)}",
     ]
-    if releasable_bytes is not None:
-        parts.append(f"empty_cache() would release {format_bytes(releasable_bytes)}")
+    if release is not None:
+        parts.append(f"empty_cache() would release {forecast(release)}")
     if statistics.num_alloc_retries or statistics.num_ooms:
         parts.append(f"retries {statistics.num_alloc_retries}, out of memory {statistics.num_ooms}")
     return "  ".join(parts)

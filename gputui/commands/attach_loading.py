@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from gputui.errors import GputuiError
-from gputui.inject.process_facts import ranks_of
+from gputui.inject.process.process_facts import ranks_of
 from gputui.output import narrate
 from gputui.sources.probe import listing, loading, never_programs
 from gputui.sources.probe.client import ProbeClient

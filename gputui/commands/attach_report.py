@@ -8,21 +8,23 @@ from collections.abc import Iterable, Sequence
 from gputui.commands.report_page import Page
 from gputui.commands.step_report import peak_report
 from gputui.explain.advice import findings_of
-from gputui.explain.advice.names import counted
+from gputui.explain.advice.situation import clock
+from gputui.explain.answer.verdict import HolderLine, Verdict, holders_at_top, look_holders, share_words, verdict
 from gputui.explain.failure.sections import Section, sections_of
-from gputui.explain.families import bytes_of, description, families
-from gputui.explain.owners import block_bytes, storage_bytes
-from gputui.explain.parts import Part, parts_of
+from gputui.explain.memory.parts import Part, parts_of
+from gputui.explain.moment.probe_state import at_top
+from gputui.explain.owners.families import bytes_of, description, families
+from gputui.explain.owners.names import counted
+from gputui.explain.owners.owners import block_bytes, storage_bytes
 from gputui.explain.step.step import step_of
-from gputui.explain.verdict import HolderLine, Verdict, look_holders, share_words, verdict
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
-from gputui.model.analysis import Owner
-from gputui.model.finding import Finding
-from gputui.model.moment import DeviceMoment, OpenedFile, TargetMoment
-from gputui.model.programs import program_of
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceMoment, OpenedFile, TargetMoment
+from gputui.model.attached.target import Greeting
+from gputui.model.attached.tensors import HOST, Category
+from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, value_of
-from gputui.model.target import Greeting
-from gputui.model.tensors import HOST, Category
 from gputui.output import RED, columns_of
 from gputui.units import format_bytes
 
@@ -44,24 +46,27 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     devices, findings = moment.held_devices, findings_of(moment)
     replayed = replayed_of(moment, findings)
     sections = _begin(page, moment, replayed[1] if replayed else None)
-    names = {device.index: f"cuda:{device.index}: " if len(devices) > 1 else "" for device in devices}
+    names = {device.index: f"cuda:{device.number}: " if len(devices) > 1 else "" for device in devices}
     answers = {device.index: _verdict(moment, device, findings) for device in devices}
     for index, answer in answers.items():
         if answer:
             page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
+            if answer.not_yet:
+                page.wrapped(f"{names[index]}{answer.not_yet}: the attach screens go on looking for it.", "")
     _summaries(page, devices, problems)
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     for device_name, finding in named[:1]:
         page.finding(device_name, finding)
     for section in sections:
         _failure(page, section)
-    for device in devices:
+    shown = at_top(moment) or moment
+    for device in shown.held_devices:
         _holders(page, device, answers[device.index])
-        _memory(page, device)
+        _memory(page, device, f", near the top of a step at {clock(shown.look_time)}" if shown is not moment else "")
         _peak(page, moment, device)
     _why(page, named)
-    for place in devices or (None,):
-        _tensors(page, moment, place)
+    for place in shown.held_devices or (None,):
+        _tensors(page, shown, place)
     _this_look(page, moment, problems if devices else ())
     return page.text
 
@@ -79,7 +84,7 @@ def _peak(page: Page, moment: TargetMoment, device: DeviceMoment) -> None:
     trace = next((trace for trace in moment.traces if trace.device == device.index), None)
     if trace is None or moment.look is None:
         return
-    page.section(f"The recorded trace of cuda:{device.index}")
+    page.section(f"The recorded trace of cuda:{device.number}")
     step = step_of(trace, moment.look) if len(trace) <= EVENTS_WORKED_OUT else None
     if step is None:
         page.wrapped(f"It has {len(trace):,} events: the Step screen shows its peak.", "  ")
@@ -138,7 +143,7 @@ def _summary(device: DeviceMoment, width: int) -> str:
     live = sum(part.bytes for key, part in parts.items() if key in LIVE)
     sizes = [(part.bytes, part.name) for key, part in parts.items() if key not in OUTSIDE_PROCESS | LIVE]
     used = _used_bytes(device)
-    text = f"cuda:{device.index}  {format_bytes(used or device.statistics.reserved_bytes)}"
+    text = f"cuda:{device.number}  {format_bytes(used or device.statistics.reserved_bytes)}"
     text += " used: " if used else " reserved: "
     separator = ""
     for size_bytes, name in sorted([(live, "tensors"), *sizes], reverse=True):
@@ -153,12 +158,13 @@ def _verdict(
     moment: TargetMoment, device: DeviceMoment, findings: Sequence[tuple[DeviceMoment, Finding]]
 ) -> Verdict | None:
     own = [finding for other, finding in findings if other.index == device.index]
-    return verdict(moment, device, (), (look_holders(moment, device),), own)
+    looks, top = (look_holders(moment, device),), holders_at_top(moment, device)
+    return verdict(moment, device, looks=looks, findings=own, top=top)
 
 
 def _holders(page: Page, device: DeviceMoment, answer: Verdict | None) -> None:
     if answer:
-        page.section(f"Largest holders on cuda:{device.index}, with their share {answer.whole}")
+        page.section(f"Largest holders on cuda:{device.number}, with their share {answer.whole}")
         for line in answer.holders:
             _holder(page, line)
 
@@ -175,12 +181,12 @@ def _holder(page: Page, line: HolderLine) -> None:
         page.line(f"{'':19}{notes.strip()}")
 
 
-def _memory(page: Page, device: DeviceMoment) -> None:
-    """The parts of a device's memory, as on the Memory screen."""
+def _memory(page: Page, device: DeviceMoment, when: str) -> None:
+    """The parts of a device's memory, as on the Memory screen; `when` says at which moment, unless that is now."""
     driver, counters = device.driver, device.statistics
     total, used = value_of(driver.device_total_bytes), _used_bytes(device)
     gpu = f", GPU {driver.nvml_index}" if driver.nvml_index is not None else ""
-    page.section(f"Memory of cuda:{device.index}{gpu}{f', {format_bytes(total)}' if total else ''}")
+    page.section(f"Memory of cuda:{device.index}{gpu}{f', {format_bytes(total)}' if total else ''}{when}")
     parts = parts_of(device)
     whole = used or counters.reserved_bytes
 
@@ -224,7 +230,7 @@ def _tensors(page: Page, moment: TargetMoment, device: DeviceMoment | None) -> N
         return
     named = sum(size_bytes for owner, size_bytes in members if owner.category not in NAMELESS)
     has_lines = not named and any(owner.name for owner, _ in members)
-    where = f"cuda:{device.index}" if device else "the host"
+    where = f"cuda:{device.number}" if device else "the host"
     known = "by the line that allocated it" if has_lines else f"{named / total:.1%} has a known owner"
     page.section(f"Tensors on {where}: {format_bytes(total)}, {known}")
     by_name = families(members)
@@ -280,9 +286,9 @@ def _unknown(device: DeviceMoment) -> list[str]:
     used, levels = device.driver.process_used_bytes, device.bridge
     outside = levels.outside_torch_bytes if levels else used
     if isinstance(used, Absent):
-        return [f"What the process uses on cuda:{device.index} is not known: {used.reason}."]
+        return [f"What the process uses on cuda:{device.number} is not known: {used.reason}."]
     if isinstance(outside, Absent):
-        return [f"What it holds outside PyTorch on cuda:{device.index} is not known: {outside.reason}."]
+        return [f"What it holds outside PyTorch on cuda:{device.number} is not known: {outside.reason}."]
     return []
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gputui.commands.parser import Parser
+from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import asked_words
-from gputui.explain.verdict import look_holders, verdict
-from gputui.model.failure import FailureAnalysis
+from gputui.model.attached.failure import FailureAnalysis
 from gputui.output import cut, output_width, put
 from gputui.settings import Settings
 from gputui.sources.files.black_box import BlackBox

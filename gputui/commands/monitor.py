@@ -16,9 +16,9 @@ from gputui.settings import Settings, add_flags, apply_flags
 from gputui.terminals import CANNOT_SHOW, draws_unicode
 
 if TYPE_CHECKING:
-    from gputui.model.snapshot import Snapshot
+    from gputui.model.machine.snapshot import Snapshot
     from gputui.sampler import Machine
-    from gputui.sources.files.recording.recorder import Keeper
+    from gputui.sources.probe.recorder import Recorder
     from gputui.ui.app import GputuiApp
     from gputui.ui.attach.targets import Feed, FeedMessage, OpenFeed
 
@@ -72,7 +72,7 @@ def open_monitor(
     *,
     demo: bool = False,
     pids: tuple[int, ...] = (),
-    recorder: Keeper | None = None,
+    recorder: Recorder | None = None,
     records_step: bool = False,
 ) -> int:
     """Open the monitor, with the attach screens of `pids` on top, and return the exit status.
@@ -87,10 +87,10 @@ def open_monitor(
     machine = DemoMachine() if demo else LiveMachine()  # the driver starts to answer while the rest is imported
 
     def open_feeds() -> OpenFeeds:
-        from gputui.sources.files.recording.recorder import NO_KEEPER
         from gputui.sources.probe.feed import feed_opener
+        from gputui.sources.probe.recorder import NO_RECORDER
 
-        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_KEEPER, settings.look_pause_s))
+        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_RECORDER, settings.look_pause_s))
 
     def prepare(app: GputuiApp) -> None:
         from gputui.commands.attach_loading import Loader
@@ -98,7 +98,7 @@ def open_monitor(
         app.attached.first_pids = pids
         app.attached.loader = None if demo or settings.readonly else Loader()
         if records_step:
-            from gputui.model.target import ActionName
+            from gputui.model.attached.target import ActionName
 
             app.attached.first_screen, app.attached.first_action = "step", ActionName.RECORD_STEP
         if recorder is not None:
@@ -144,7 +144,7 @@ def show(
     live: Callable[[], Machine] | None = None,
 ) -> int:
     """Look, draw the first frame, and only then spend the time to import the application."""
-    from gputui.model.snapshot import Attention
+    from gputui.model.machine.snapshot import Attention
     from gputui.sources.machine import DemoMachine
     from gputui.ui.backend.first_frame import show_first_frame
     from gputui.ui.drawing.appearance import appearance_of

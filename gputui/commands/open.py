@@ -14,14 +14,14 @@ from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
 from gputui.commands.parser import Parser
 from gputui.commands.progress import ReadingProgress
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.attach_document import attach_document
+from gputui.explain.documents.attach import attach_document
 from gputui.output import is_in_color, narrate, output_width, put
 from gputui.protocol.black_boxes import FIRST_WORDS
 from gputui.regular_files import open_regular
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
-    from gputui.model.moment import TargetMoment
+    from gputui.model.attached.moment import TargetMoment
     from gputui.ui.app import GputuiApp
 
 PIPE_COLUMNS = 80

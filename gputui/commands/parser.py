@@ -76,3 +76,14 @@ def pid_of(word: str) -> int:
         return int(word)
     cause = f"{word!r} is not a PID."
     raise UsageError(cause, "`gputui attach` lists the processes you can attach to.")
+
+
+def duration_of(option: str, word: str) -> float:
+    """The seconds that `word` is. Raises `UsageError` where it is no time, with the option that it is the value of."""
+    from gputui.settings.forms import WrongValueError, duration
+
+    try:
+        return duration(word)
+    except WrongValueError as error:
+        cause = f"{option} should be {error.expected}."
+        raise UsageError(cause) from None

@@ -13,7 +13,7 @@ from gputui.output import narrate, put
 from gputui.settings import Settings
 
 if TYPE_CHECKING:
-    from gputui.model.moment import TargetMoment
+    from gputui.model.attached.moment import TargetMoment
     from gputui.sources.files.recording.reader import Recording
     from gputui.ui.app import GputuiApp
 
@@ -36,7 +36,7 @@ def play(path: Path, settings: Settings) -> int:
 
 def print_lines(path: Path) -> int:
     """Print a line for each device and moment of a recording."""
-    from gputui.explain.disconnects import sentence
+    from gputui.explain.moment.disconnects import sentence
     from gputui.sources.files.recording.story import Story
 
     recording = _open(path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from gputui.model.finding import Finding, Weight
+from gputui.model.attached.finding import Finding
+from gputui.model.weight import Weight
 from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
 
 NARROWEST, WIDEST = 60, 100

@@ -8,9 +8,9 @@ from pathlib import Path
 from gputui.commands.attach_loading import attached
 from gputui.commands.parser import Parser, pid_of
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.limits import look_problems
-from gputui.explain.memory_viz import snapshot_file
-from gputui.model.target import Greeting, Look
+from gputui.explain.documents.memory_viz import snapshot_file
+from gputui.explain.moment.limits import look_problems
+from gputui.model.attached.target import Greeting, Look
 from gputui.output import narrate
 from gputui.settings import Settings
 from gputui.units import format_bytes

@@ -11,11 +11,11 @@ from gputui.commands.parser import Parser, pid_of
 from gputui.commands.snapshot import VIEWER, check_path
 from gputui.commands.step_report import step_report
 from gputui.errors import GputuiError, UsageError
-from gputui.explain.actions import ACTIONS
-from gputui.explain.step.snapshot_file import step_file
+from gputui.explain.documents.memory_viz import step_file
+from gputui.explain.moment.actions import ACTIONS
 from gputui.explain.step.step import step_of
-from gputui.model.target import ActionName
-from gputui.model.trace import RecordedTraces
+from gputui.model.attached.target import ActionName
+from gputui.model.attached.trace import RecordedTraces
 from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
 from gputui.sources.probe import listing

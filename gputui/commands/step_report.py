@@ -8,7 +8,7 @@ from gputui.explain.step.late import late_at_peak
 from gputui.explain.step.phases import Phase
 from gputui.explain.step.step import Grouping, Holders, Step
 from gputui.explain.step.summary import cost_words, extent, headline, largest_line
-from gputui.model.trace import RecordedTraces
+from gputui.model.attached.trace import RecordedTraces
 from gputui.output import cut
 from gputui.units import format_bytes
 
@@ -22,7 +22,9 @@ def step_report(step: Step, recorded: RecordedTraces, width: int) -> str:
     sentences = [_capital(headline(step)), _capital(largest_line(step)), _capital(extent(step))]
     sentences += filter(None, [cost_words(step, recorded)])
     sentences += [f"Lived longer than it had to: {late.words}" for late in late_at_peak(step)]
-    lines = [line for sentence in sentences for line in wrap(sentence, width, subsequent_indent="  ")]
+    lines = [
+        line for sentence in sentences for line in wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
     lines += ["", "Phases                events      peak   allocated at the end"]
     for run in step.phases_within():
         if run.phase is not Phase.UNKNOWN:

@@ -15,7 +15,9 @@ from gputui.commands.progress import WorkProgress
 from gputui.commands.step import recording_of
 from gputui.commands.whatif_report import whatif_report
 from gputui.errors import GputuiError, UsageError
+from gputui.explain.documents.whatif import whatif_document
 from gputui.explain.whatif.ahead import recorded_ahead
+from gputui.explain.whatif.allocator.settings import DEFAULTS, Device, with_settings
 from gputui.explain.whatif.by_hand import batch_label, batch_of, bytes_of
 from gputui.explain.whatif.cases import (
     Answer,
@@ -26,11 +28,9 @@ from gputui.explain.whatif.cases import (
     unchanged,
 )
 from gputui.explain.whatif.changes import BY_NAME, label_of, names_of
-from gputui.explain.whatif.document import whatif_document
-from gputui.explain.whatif.recorded import Recorded, devices_of, recorded_from, recorded_of
-from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
+from gputui.explain.whatif.replay.recorded import Recorded, devices_of, recorded_from, recorded_of
 from gputui.explain.whatif.words import problems_of
-from gputui.model.allocator import AllocatorSettings
+from gputui.model.attached.allocator import AllocatorSettings
 from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
 from gputui.sources.probe import listing

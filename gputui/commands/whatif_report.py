@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gputui.explain.whatif.cases import Answer, LargestBatch
 from gputui.explain.whatif.words import by_saving, headline, largest_words
@@ -27,12 +27,21 @@ def whatif_report(
 
 def _table(baseline: Answer, answers: Sequence[Answer], width: int) -> list[str]:
     """The recorded case, then the others: those that take least first, those that do not fit last."""
-    rows = [HEADINGS, *(_row(baseline, answer) for answer in (baseline, *by_saving(answers)))]
-    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * (len(HEADINGS) - 1)))
+    return table(
+        HEADINGS, (_row(baseline, answer) for answer in (baseline, *by_saving(answers))), width, to_left=(0, 4)
+    )
+
+
+def table(
+    headings: tuple[str, ...], body: Iterable[tuple[str, ...]], width: int, to_left: Sequence[int] = (0,)
+) -> list[str]:
+    """Lines of columns: those in `to_left` begin at the left, the others end at the right; the first is cut to fit."""
+    rows = [headings, *body]
+    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(headings))]
+    widths[0] = max(12, min(widths[0], width - sum(widths[1:]) - 2 * (len(headings) - 1)))
     return [
         "  ".join(
-            padded(cut(text, widths[column]), widths[column]) if column in (0, 4) else text.rjust(widths[column])
+            padded(cut(text, widths[column]), widths[column]) if column in to_left else text.rjust(widths[column])
             for column, text in enumerate(row)
         ).rstrip()
         for row in rows

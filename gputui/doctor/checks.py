@@ -175,8 +175,8 @@ Check = Callable[[Here], Iterator[Diagnosis]]
 
 def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
     """Whether the probe can be put into programs that were started without it."""
-    from gputui.inject.machine_code import MACHINES
-    from gputui.inject.process_facts import may_attach
+    from gputui.inject.process.process_facts import may_attach
+    from gputui.inject.ways.machine_code import MACHINES
 
     rule, remedy = may_attach()
     if platform.machine() not in MACHINES and shutil.which("gdb") is None:

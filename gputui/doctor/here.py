@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gputui.model.device import DeviceLook
-from gputui.model.process import ProcessLook
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.process import ProcessLook
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,19 @@
-"""Pure reasoning over the model: where the memory went, what `empty_cache()` would do, what changed, what to do."""
+"""Pure reasoning over the model: where the memory went, what `empty_cache()` would do, what changed, what to do.
+
+In: objects of `gputui.model`. Out: figures, sentences and documents. Each room may know
+those before it:
+
+owners      who holds a block, and how that is named
+memory      how much is where, to the byte; what is releasable and what is stuck
+tensors     the list of tensors, as the user wants it grouped, sorted and filtered
+step        a recorded step: its phases, its peak, and who was alive
+whatif      what other settings, batches or GPUs would have taken
+advice      findings, and what to do: a rule each; what counts as a leak is in `advice/leaks`
+failure     an out-of-memory error: what was asked for, who held the memory, what would have been enough
+moment      from a probe's messages to the moment that the screens show
+answer      what stands first on the screens: the verdict
+documents   all of it as JSON, or in PyTorch's form
+
+`machine` is about the machine: what is wrong with its devices, processes and host.
+`ranks` compares the processes of a job; `filtering` reads what the user types into a filter.
+"""

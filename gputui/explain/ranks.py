@@ -1,12 +1,15 @@
-"""The ranks of a job compared: which of them uses more or less memory than the others, and how much."""
+"""The ranks of a job compared: which uses more or less memory than the others, and what an odd one holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.explain.advice.held.holders import Holder
+from gputui.explain.owners.owners import bytes_by_module
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.reading import Absent, Reading
 from gputui.units import format_bytes
 
@@ -82,7 +85,7 @@ def _oddities(device: DeviceMoment, medians: dict[str, int]) -> tuple[Oddity, ..
 def sentence(rank: Rank, count: int) -> str:
     """Which rank of `count` is odd, and by how much, the largest difference first."""
     number = rank.moment.greeting.rank
-    subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.index}"
+    subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.number}"
     largest = sorted(rank.oddities, key=lambda oddity: -abs(oddity.bytes - oddity.median_bytes))
     first, *others = map(_difference, largest)
     rest = f" ({', '.join(others)})" if others else ""
@@ -92,3 +95,53 @@ def sentence(rank: Rank, count: int) -> str:
 def _difference(oddity: Oddity) -> str:
     difference = oddity.bytes - oddity.median_bytes
     return f"{format_bytes(abs(difference))} {'more' if difference > 0 else 'less'} {WORDS[oddity.name]}"
+
+
+DIFFERENCES_SHOWN = 3
+MODEL_PARTS = frozenset({"parameter", "gradient", "optimizer_state", "buffer"})
+
+Holders = Mapping[tuple[int, int], Sequence[Holder]]
+"""The holders on each rank that was looked at, by PID and device."""
+
+
+def surplus(rank: Rank, ranks: Sequence[Rank], holders: Holders) -> list[str]:
+    """Sentences on what a rank holds more than the median of the others, the largest difference first."""
+    own = holders.get(_key(rank))
+    others = [some for key, some in holders.items() if key != _key(rank)]
+    if own is None or not others:
+        return []
+    sizes = [Counter({holder.key: holder.bytes for holder in some}) for some in others]
+    differences = []
+    for holder in own:
+        usual = int(median(size[holder.key] for size in sizes))
+        if holder.bytes - usual > max(ODD_BYTES, ODD_SHARE * usual):
+            differences.append((holder.bytes - usual, usual, holder))
+    differences.sort(key=lambda difference: -difference[0])
+    return [_sentence(more, usual, holder, rank, ranks) for more, usual, holder in differences[:DIFFERENCES_SHOWN]]
+
+
+def _key(rank: Rank) -> tuple[int, int]:
+    return rank.moment.pid, rank.device.index
+
+
+def _sentence(more: int, usual: int, holder: Holder, rank: Rank, ranks: Sequence[Rank]) -> str:
+    others = f"the others have {format_bytes(usual)}" if usual else "the others have none"
+    return f"{format_bytes(more)} more in {holder.label}: {others}{_modules(holder, rank, ranks)}."
+
+
+def _modules(holder: Holder, rank: Rank, ranks: Sequence[Rank]) -> str:
+    """In which module of a model the difference is largest, "" outside models."""
+    if holder.key[0] not in MODEL_PARTS or rank.device.layout is None:
+        return ""
+    own = _by_module(rank.device.layout)
+    others = [_by_module(other.device.layout) for other in ranks if other is not rank and other.device.layout]
+    excess = {name: size - int(median(some[name] for some in others)) for name, size in own.items()} if others else {}
+    name = max(excess, key=lambda module: excess[module], default="")
+    return f", most of it in {name}" if name and excess[name] > 0 else ""
+
+
+def _by_module(layout: DeviceLayout) -> Counter[str]:
+    members = (
+        (blocker.owner, blocker.block.size_bytes) for segment in layout.release.segments for blocker in segment.blockers
+    )
+    return Counter({module: sum(sizes.values()) for module, sizes in bytes_by_module(members).items()})

@@ -1,7 +1,7 @@
 """Puts the probe into a running Python program. Linux, standard library only; knows nothing of the rest of gputui.
 
-`checks` looks at a process from outside and says what stands in the way. `loading` does it: by the remote debugging
-protocol of Python 3.14 and newer (`remote_debugging`), by a pending call that a helper process queues in the stopped
-main thread (`tracer_process`, `pending_call`), or, where there is no machine code for the processor, by gdb (`by_gdb`).
-All run `bootstrap.py` in the program, with the probe's modules from `payload`.
+`process` reads what can be known from outside; `refusals` are the reasons to leave it alone; `checks` asks both.
+`loading` does it, through one of the `ways`: the remote debugging protocol of Python 3.14 and newer, a pending call
+that a helper process (`tracer_process`) queues in the stopped main thread, or gdb, without machine code for the
+processor.
 """

@@ -6,15 +6,17 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from gputui.inject import by_gdb, interpreter, payload, process_facts, refusals, remote_debugging
-from gputui.inject.by_gdb import GdbPlan
-from gputui.inject.images import Memory
-from gputui.inject.interpreter import Interpreter
-from gputui.inject.machine_code import FUNCTIONS, MACHINES
-from gputui.inject.pending_call import Plan, is_alive
-from gputui.inject.process_facts import Facts
+from gputui.inject import refusals
+from gputui.inject.process import interpreter, process_facts
+from gputui.inject.process.images import Memory
+from gputui.inject.process.interpreter import Interpreter
+from gputui.inject.process.process_facts import Facts
 from gputui.inject.refusals import START_WITH_PROBE, Refused
-from gputui.inject.remote_debugging import Debugger, Disabled, NoInterpreterError
+from gputui.inject.ways import by_gdb, payload, remote_debugging
+from gputui.inject.ways.by_gdb import GdbPlan
+from gputui.inject.ways.machine_code import FUNCTIONS, MACHINES
+from gputui.inject.ways.pending_call import Plan, is_alive
+from gputui.inject.ways.remote_debugging import Debugger, Disabled, NoInterpreterError
 
 OLDEST = (3, 8)
 THE_PROGRAM = "pgrep -a -P {}   (lists what it has started: attach to the Python program)"

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from gputui.inject import process_facts, refusals, tracer_process
-from gputui.inject.by_gdb import GdbPlan
+from gputui.inject import refusals, tracer_process
 from gputui.inject.checks import Target
-from gputui.inject.images import Memory
-from gputui.inject.machine_code import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
-from gputui.inject.pending_call import Queued
+from gputui.inject.process import process_facts
+from gputui.inject.process.images import Memory
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.tracer_process import HelperError, ScriptHelper
+from gputui.inject.ways.by_gdb import GdbPlan
+from gputui.inject.ways.machine_code import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
+from gputui.inject.ways.pending_call import Queued
 
 _TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
 """Those that timers send: again and again, where other signals come once in a while."""

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gputui.inject.process_facts import CAP_SYS_PTRACE, YAMA_FILE, Facts
+from gputui.inject.process.process_facts import CAP_SYS_PTRACE, YAMA_FILE, Facts
 
 START_WITH_PROBE = "Start it with the probe next time: gputui run python train.py"
 AS_ROOT = "sudo gputui attach {pid}"

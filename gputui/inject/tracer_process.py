@@ -18,12 +18,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from gputui.inject import by_gdb, checks, payload, process_facts, remote_debugging
-from gputui.inject.by_gdb import GdbError, GdbPlan
-from gputui.inject.machine_code import MACHINES
-from gputui.inject.pending_call import Plan, Queued, StepError, queue
-from gputui.inject.ptrace import EndedError, TooLateError
+from gputui.inject import checks
+from gputui.inject.process import process_facts
 from gputui.inject.refusals import Refused
+from gputui.inject.ways import by_gdb, payload, remote_debugging
+from gputui.inject.ways.by_gdb import GdbError, GdbPlan
+from gputui.inject.ways.machine_code import MACHINES
+from gputui.inject.ways.pending_call import Plan, Queued, StepError, queue
+from gputui.inject.ways.ptrace import EndedError, TooLateError
 
 LIMIT_S = 10.0
 _OWN_LIMIT_S = 5.0

@@ -1,1 +1,5 @@
-"""Frozen dataclasses, in bytes and seconds: what a source returns, what a snapshot holds, what a screen shows."""
+"""Frozen dataclasses and named tuples, in bytes and seconds: what a source returns and a screen shows; no I/O.
+
+`machine`: devices, processes, the host; `attached`: a process with a probe. `reading`: a value, or absent with its
+reason; `history`: readings over time.
+"""

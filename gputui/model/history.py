@@ -11,6 +11,9 @@ SPANS_S = (2.0, 10.0, 60.0)
 
 POINTS = 360
 
+ALL_DEVICES, HOST = "all devices", "host"
+"""Owners of series that are neither a device nor a process."""
+
 
 class Series:
     """One reading over time, 8 bytes a point.

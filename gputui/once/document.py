@@ -3,6 +3,7 @@
 The shape is always the same: every name is there, and a missing value is null. `problems` has the reason ("power_w:
 insufficient permissions") unless the value is missing by nature: the device does not support the reading, a MIG
 instance has none of its own, or the reading is taken only while a screen shows it (PCIe rates take 20 ms a call).
+True utilisation, `profile`, is null as a whole where nothing of it is measured, always with the reason.
 `unattributed_bytes` is 0 where every used byte has its process, and null where that is not known. Problems of a device
 and of the processes on it are in the device's list; those of NVML, of the process list and of the host in the
 document's. Bytes are integers, percentages and watts have one decimal. A process's `cpu_percent` is the mean of its
@@ -14,22 +15,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from gputui.model.device import Device, DeviceUse
-from gputui.model.device_readings import READINGS
-from gputui.model.process import Identity, Process, ProcessState
+from gputui.model.machine.device import Device, DeviceUse
+from gputui.model.machine.device_readings import READINGS
+from gputui.model.machine.finding import MachineFinding
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import OTHER_NAMESPACES, Identity, Process, ProcessState
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, AbsentKind, Reading, value_of
-from gputui.model.snapshot import Snapshot
 
 T = TypeVar("T")
 
 SCHEMA = "gputui.once/1"
 
-_NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, ProcessState.ELSEWHERE, ProcessState.ZOMBIE)
+_NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, *OTHER_NAMESPACES, ProcessState.ZOMBIE)
 """In these states, the state is the reason for everything that is missing."""
 
 
-def document(snapshot: Snapshot) -> dict[str, Any]:
-    """The once document of `snapshot`, ready for `json.dumps`."""
+def document(snapshot: Snapshot, *, for_scripts: bool = True) -> dict[str, Any]:
+    """The once document of `snapshot`, ready for `json.dumps`.
+
+    Scripts are told why a GPU has no `profile`; people need not be told at each look that it is older than Hopper.
+    """
+    body = _body(snapshot)
+    for part, device in zip(body["devices"], snapshot.devices.devices, strict=True):
+        source = device.profile_source
+        if not for_scripts or part["profile"] or not isinstance(source, Absent):
+            continue
+        if source.kind is AbsentKind.NOT_SUPPORTED:  # other reasons are there already
+            part["problems"].append(f"profile: {source.reason}")
+    return body
+
+
+def findings_document(findings: Iterable[MachineFinding], devices: Iterable[Device]) -> list[dict[str, Any]]:
+    """Each finding with the index of its device; null where the device is gone, or it is about the host."""
+    indices = {device.key: device.index for device in devices}
+    return [
+        {
+            "kind": finding.kind,
+            "weight": finding.weight.value,
+            "device": indices.get(finding.device),
+            "pid": finding.process.pid if finding.process else None,
+            "since": round(finding.since, 3),
+            "title": f"{finding.where}: {finding.title}",
+            "evidence": list(finding.evidence),
+            "remedy": finding.remedy,
+        }
+        for finding in findings
+    ]
+
+
+def _body(snapshot: Snapshot) -> dict[str, Any]:
     values = _Values()
     processes = {process.pid: process for process in snapshot.processes.processes}
     unattributed = {part.device: part.used_bytes for part in snapshot.processes.unattributed}
@@ -45,6 +80,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
             for device in snapshot.devices.devices
         ],
         "host": _host(snapshot, values),
+        "findings": findings_document(snapshot.findings, snapshot.devices.devices),
         "problems": values.problems,
     }
 
@@ -76,12 +112,12 @@ def _device(
         "bus_id": device.bus_id or None,
         "mig": device.mig._asdict() if device.mig else None,
         **_readings(device, values),
-        "unattributed_bytes": None if isinstance(device.memory, Absent) else unattributed_bytes,
+        "unattributed_bytes": None if isinstance(device.memory, Absent) or device.unlisted else unattributed_bytes,
         "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
     }
     if device.lost is not None:  # one reason for everything that is missing, instead of the same one for each
         return body | {"problems": list(dict.fromkeys([device.lost.sentence, *device.problems]))}
-    return body | {"problems": [*device.problems, *values.problems]}
+    return body | {"problems": list(dict.fromkeys([*device.problems, *values.problems]))}
 
 
 def _readings(device: Device, values: _Values) -> dict[str, Any]:
@@ -96,6 +132,8 @@ def _readings(device: Device, values: _Values) -> dict[str, Any]:
                 place.setdefault(name, {}).update({part: getattr(value, part, None) for part in reading.document_parts})
             else:
                 place[name] = _tenths(value)
+    if not any(body["profile"].values()):
+        body["profile"] = None
     return body
 
 
@@ -117,7 +155,16 @@ def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[s
         "started": known.identity.started,
         "command": host_values.of(f"{name} command", known.command),
         "probe": known.has_probe,
+        "owner": _owner(host_values.of(f"{name} owner", known.owner)),
     }
+
+
+def _owner(owner: Owner | None) -> dict[str, str | None] | None:
+    """Null where nothing is known; why an environment is not read is said on the process screen, since it is usual."""
+    if owner is None or not owner.is_known:
+        return None
+    return {("container_runtime" if name == "runtime" else name): value for name, value in owner._asdict().items()
+            if name != "unread"}  # fmt: skip
 
 
 def _host(snapshot: Snapshot, values: _Values) -> dict[str, Any]:
@@ -129,5 +176,8 @@ def _host(snapshot: Snapshot, values: _Values) -> dict[str, Any]:
         "load": values.of("host load", host.load),
         "memory_total_bytes": memory.total_bytes if memory else None,
         "memory_used_bytes": memory.used_bytes if memory else None,
+        "memory_limit_bytes": host.memory_limit.total_bytes if host.memory_limit else None,
+        "memory_limit_used_bytes": host.memory_limit.used_bytes if host.memory_limit else None,
+        "processor_limit": host.processor_limit,
         "swap_used_bytes": swap.used_bytes if swap else None,
     }

@@ -7,10 +7,10 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Protocol
 
-from gputui.model.device import DeviceLook
-from gputui.model.host import Host
-from gputui.model.process import ProcessLook
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import ProcessLook
+from gputui.model.machine.snapshot import Snapshot
 
 DRIVER_LIMIT_S = 30.0
 """How long the driver may take; without persistence mode it initialises each board first, a second or two each."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from gputui.model.snapshot import Snapshot
+from gputui.explain.machine.record import record
+from gputui.explain.machine.watch import Watch
+from gputui.model.history import History
+from gputui.model.machine.finding import MachineFinding
+from gputui.model.machine.snapshot import Snapshot
 from gputui.once.look import look
 from gputui.output import is_in_color, output_width, put
 from gputui.settings import Settings
@@ -10,10 +14,14 @@ from gputui.settings import Settings
 WIDTH_OF_A_PIPE = 100
 """Columns where standard output is not a terminal and COLUMNS is not set."""
 
+_OWNERS_WITHIN_S = 1.0
+_PROFILE_WITHIN_S = 1.0
+
 
 def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     """Print one look; the exit status is 1 where NVML could not be read, and the rest is printed all the same."""
-    snapshot = _demo() if demo else read_machine()
+    snapshot = _demo() if demo else read_machine(with_profile=as_json)
+    snapshot = snapshot._replace(findings=findings_of(snapshot))
     if as_json:
         import json
 
@@ -27,13 +35,29 @@ def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     return 1 if snapshot.devices.problem else 0
 
 
-def read_machine() -> Snapshot:
-    """One look at this machine; a driver that does not answer is a problem of the snapshot."""
+def read_machine(*, with_profile: bool = False) -> Snapshot:
+    """One look at this machine; a driver that does not answer is a problem of the snapshot.
+
+    True utilisation is a mean over a tenth of a second, which only the document has the time for.
+    """
     from gputui.sources.host import HostSource
     from gputui.sources.nvml import NvmlSource
     from gputui.sources.processes import MeanShares, ProcessSource
 
-    return look(NvmlSource(), HostSource(counts_itself=False), ProcessSource(cpu=MeanShares()))
+    devices = NvmlSource()
+    devices.watch_faults()
+    if with_profile:
+        devices.watch_profiles(_PROFILE_WITHIN_S)
+    processes = ProcessSource(cpu=MeanShares())
+    processes.watch_owners(_OWNERS_WITHIN_S)
+    return look(devices, HostSource(counts_itself=False), processes)
+
+
+def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:
+    """What one look can tell; the rest needs time, and `gputui watch`."""
+    history = History()
+    record(history, snapshot)
+    return Watch(is_single_look=True).take(snapshot, history)
 
 
 def _demo() -> Snapshot:

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gputui.model.device import Device, DeviceMemory, DeviceUse
-from gputui.model.device_readings import READINGS
-from gputui.model.process import Process
-from gputui.model.programs import program_of
+from gputui.model.machine.device import Device, DeviceMemory, DeviceUse
+from gputui.model.machine.device_readings import READINGS
+from gputui.model.machine.finding import MachineFinding
+from gputui.model.machine.process import Process
+from gputui.model.machine.programs import program_of
+from gputui.model.machine.reading_declaration import DeviceReading
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, Reading, value_of
-from gputui.model.reading_declaration import DeviceReading
-from gputui.model.snapshot import Snapshot
+from gputui.model.weight import Weight
 from gputui.once.document import document
 from gputui.output import BOLD, NORMAL, YELLOW, columns_of, cut, padded
 from gputui.units import format_bytes, format_bytes_short, format_duration
@@ -35,11 +37,6 @@ class _Use(NamedTuple):
     use: DeviceUse
     process: Process | None
     now: float
-
-
-def _place(device: Device) -> str:
-    """The index, or for a MIG instance the one of its GPU and its own: 3.1."""
-    return f"{device.mig.parent}.{device.mig.gpu_instance}" if device.mig else str(device.index)
 
 
 def _number(reading: Reading[float], unit: str = "") -> str:
@@ -86,6 +83,11 @@ def _command(row: _Use) -> str:
     return program_of(command) if command else f"({row.process.state.value})"
 
 
+def _job(row: _Use) -> str:
+    owner = value_of(row.process.owner) if row.process else None
+    return (owner.name if owner else "") or "-"
+
+
 def _used(row: _Use) -> str:
     used = value_of(row.use.used_bytes)
     return "-" if used is None else format_bytes(used)
@@ -100,7 +102,7 @@ def _reading_text(reading: DeviceReading) -> Callable[[Device], str]:
 
 
 _DEVICE_COLUMNS = (
-    Column("GPU", _place),
+    Column("GPU", lambda device: device.label),
     Column("NAME", lambda device: device.name.removeprefix("NVIDIA "), is_text=True),
     Column("UTIL", lambda device: _number(device.gpu_utilization_percent, "%")),
     Column("MEMORY", _memory),
@@ -109,11 +111,14 @@ _DEVICE_COLUMNS = (
     *(Column(reading.once_title, _reading_text(reading)) for reading in READINGS if reading.once_title),
     Column("NOTES", lambda device: "lost" if device.lost else ", ".join(value_of(device.throttle_reasons) or ()), True),
 )
+_JOB_COLUMN = Column("JOB", _job, is_text=True)
+"""Left out where no process is in a job, pod, container or unit."""
 _PROCESS_COLUMNS = (
-    Column("GPU", lambda row: _place(row.device)),
+    Column("GPU", lambda row: row.device.label),
     Column("PID", lambda row: str(row.use.pid)),
     Column("TYPE", lambda row: row.use.kind, is_text=True),
     Column("USER", lambda row: _text(row.process.user) if row.process else "-", is_text=True),
+    _JOB_COLUMN,
     Column("MEMORY", _used),
     Column("SM", lambda row: _number(row.use.sm_percent, "%")),
     Column("CPU", _cpu),
@@ -128,12 +133,16 @@ def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
     width = max(width, _NARROWEST)
     bold, plain_again = (BOLD, NORMAL) if in_color else ("", "")
     lines = [f"{bold}{cut(_heading(snapshot), width)}{plain_again}"]
-    for columns, rows in ((_DEVICE_COLUMNS, snapshot.devices.devices), (_PROCESS_COLUMNS, _uses(snapshot))):
+    uses = _uses(snapshot)
+    has_jobs = any(_job(row) != "-" for row in uses)
+    process_columns = tuple(column for column in _PROCESS_COLUMNS if has_jobs or column is not _JOB_COLUMN)
+    for columns, rows in ((_DEVICE_COLUMNS, snapshot.devices.devices), (process_columns, uses)):
         if rows:
             head, *body = table(columns, rows, width)
             lines += ["", f"{bold}{head}{plain_again}", *body]
         if columns is _DEVICE_COLUMNS:
             lines += ["", cut(_host(snapshot), width)]
+    lines += findings_text(snapshot.findings, width)
     lines += _problems(snapshot, width, in_color=in_color)
     return "\n".join(lines) + "\n"
 
@@ -166,14 +175,18 @@ def _heading(snapshot: Snapshot) -> str:
 def _host(snapshot: Snapshot) -> str:
     host = snapshot.host
     load, memory, swap = value_of(host.load), value_of(host.memory), value_of(host.swap)
-    return "  ".join(
-        (
-            f"host  cpu {_number(host.cpu_percent, '%')}",
-            f"load {' '.join(f'{value:.2f}' for value in load)}" if load else "load -",
-            f"memory {format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}" if memory else "memory -",
-            f"swap {format_bytes(swap.used_bytes)} / {format_bytes(swap.total_bytes)}" if swap else "swap -",
-        )
-    )
+    limit = host.memory_limit
+    parts = [
+        f"host  cpu {_number(host.cpu_percent, '%')}",
+        f"load {' '.join(f'{value:.2f}' for value in load)}" if load else "load -",
+        f"memory {format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}" if memory else "memory -",
+        f"swap {format_bytes(swap.used_bytes)} / {format_bytes(swap.total_bytes)}" if swap else "swap -",
+    ]
+    if limit:
+        parts.insert(3, f"limit {format_bytes(limit.used_bytes)} / {format_bytes(limit.total_bytes)}")
+    if host.processor_limit:
+        parts.insert(1, f"limit {host.processor_limit:g} CPUs")
+    return "  ".join(parts)
 
 
 def _uses(snapshot: Snapshot) -> list[_Use]:
@@ -186,20 +199,39 @@ def _uses(snapshot: Snapshot) -> list[_Use]:
     ]
 
 
+def findings_text(findings: Iterable[MachineFinding], width: int) -> list[str]:
+    """Each finding with its remedy, the numbers behind it below."""
+    import textwrap
+
+    lines: list[str] = []
+    for finding in findings:
+        sign = "!" if finding.weight is Weight.PROBLEM else "*"
+        texts = [f"{sign} {finding.where}: {finding.title}", f"  > {finding.remedy}"]
+        texts += [f"    {sentence}" for sentence in finding.evidence]
+        lines.append("")
+        for text in texts:
+            indent = " " * (len(text) - len(text.lstrip(" >*!")))
+            lines += textwrap.wrap(_clean(text), width, subsequent_indent=indent, break_on_hyphens=False)
+    return lines
+
+
 def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
     """The problems of the once document, and the memory that no visible process accounts for, in one list."""
     import textwrap
 
-    body = document(snapshot)
-    places = {device.key: _place(device) for device in snapshot.devices.devices}
+    body = document(snapshot, for_scripts=False)
+    places = {device.key: device.label for device in snapshot.devices.devices}
+    told = {finding.device for finding in snapshot.findings if finding.kind == "unaccounted"}
     sentences = list(body["problems"])
     for device, part in zip(snapshot.devices.devices, body["devices"], strict=True):
-        sentences += [f"GPU {_place(device)}: {text}" for text in part["problems"]]
+        sentences += [f"GPU {device.label}: {text}" for text in part["problems"]]
     sentences += [
         f"GPU {places[part.device]}: {format_bytes(part.used_bytes)} unattributed: {part.cause}"
         for part in snapshot.processes.unattributed
+        if part.device not in told
     ]
-    lines = [line for text in sentences for line in textwrap.wrap(_clean(text), width, subsequent_indent="  ")]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)  # paths stay whole
+    lines = [line for text in sentences for line in wrapper.wrap(_clean(text))]
     start, end = (YELLOW, NORMAL) if in_color else ("", "")
     return ["", *(f"{start}{line}{end}" for line in lines)] if lines else []
 

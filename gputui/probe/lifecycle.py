@@ -9,12 +9,13 @@ from itertools import count
 from time import time
 
 from gputui import environment
-from gputui.probe import permission, sockets
-from gputui.probe.boundary import LIFE, PARTS, words_of
-from gputui.probe.descriptors import NotOursError
-from gputui.probe.originals import RLock, get_ident
+from gputui.probe import permission
+from gputui.probe.guards.boundary import LIFE, PARTS, words_of
+from gputui.probe.guards.descriptors import NotOursError
+from gputui.probe.guards.originals import RLock, get_ident
+from gputui.probe.guards.thread_numbers import note_first_thread, note_main_thread
 from gputui.probe.running import Running
-from gputui.probe.thread_numbers import note_first_thread, note_main_thread
+from gputui.probe.serving import sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ def _hook() -> None:
 def _arm_black_box() -> None:
     folder = os.environ.get(environment.BLACK_BOX)
     if folder:
-        from gputui.probe import blackbox
+        from gputui.probe.black_box import observer
 
-        blackbox.arm(os.path.abspath(folder))
+        observer.arm(os.path.abspath(folder))
 
 
 def before_fork() -> None:
@@ -203,7 +204,7 @@ def _close() -> None:
     for part in PARTS:
         part.reset()
     _forking.clear()
-    held_signals = sys.modules.get("gputui.probe.held_signals")
+    held_signals = sys.modules.get("gputui.probe.main_thread.held_signals")
     if held_signals is not None:
         held_signals.after_fork_in_child()
     if _running is not None:

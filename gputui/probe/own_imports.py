@@ -5,7 +5,7 @@ changes it. Where the program could find a file of its own by any name of the st
 imported are loaded once more for the probe, as `gputui.probe.standard.<name>`. Elsewhere both share them. Functions of
 `builtins` that the program has replaced are not called either.
 
-This text also runs in a program before anything can be imported there, `__future__` included: see `inject.bootstrap`.
+This text also runs in a program before anything can be imported there, `__future__` included: see `bootstrap`.
 """
 
 import builtins
@@ -114,6 +114,9 @@ class Importer:
             return self._own(name)
         found = sys.modules.get(COPIES + name) or sys.modules.get(name)
         if found is not None and self._is_standard(found, name):
+            spec: Any = found.__spec__
+            if getattr(spec, "_initializing", False):  # another thread is in the middle of importing it
+                _machinery._lock_unlock_module(spec.name)
             return found
         top = name.partition(".")[0]
         if top in sys.builtin_module_names or not self._is_in_library(top):
@@ -154,19 +157,19 @@ class Importer:
         spec._initializing = True
         sys.modules[name] = module
         typing = sys.modules.get("typing")
-        copy = sys.modules.get(f"{COPIES}typing")
+        is_typing = name == f"{COPIES}typing" and sys.version_info >= (3, 12)
         try:
-            if copy is not None:  # Python 3.12 and newer take it from there where a generic class is made
-                sys.modules["typing"] = copy
+            if is_typing:  # it makes generic classes, for which functions of C look up `typing` there
+                sys.modules["typing"] = module
             spec.loader.exec_module(module)
         except BaseException:  # whatever ends it: half a module may not stay, and the next import tries again
             sys.modules.pop(name, None)
             raise
         finally:
             spec._initializing = False
-            if copy is not None and typing is not None:
+            if is_typing and typing is not None:
                 sys.modules["typing"] = typing
-            elif copy is not None:
+            elif is_typing:
                 sys.modules.pop("typing", None)
         return sys.modules.get(name, module)
 
@@ -176,7 +179,13 @@ class Importer:
         loader: Any = getattr(parent.__spec__, "loader", None)
         if type(loader).__name__ == "GputuiImporter":  # of a probe that was put in
             return loader.find_spec(name)
-        return _path_finder.find_spec(name, list(parent.__path__))
+        folders = list(parent.__path__)
+        found = _path_finder.find_spec(name, folders)
+        if found is None:  # Python remembers a folder that could not be read once as an empty one
+            for folder in folders:
+                _forget_content(folder)
+            found = _path_finder.find_spec(name, folders)
+        return found
 
     def _is_standard(self, module: "object", name: str) -> bool:
         """Whether a module that was imported is Python's own, or of no name in the standard library."""
@@ -239,6 +248,15 @@ class Importer:
 def builtins_refusal() -> str:
     """Why the probe could not work here: it and the standard library would call the program; "" if it can."""
     return f"the program has replaced Python's own {', '.join(_not_pythons)}" if _not_pythons else ""
+
+
+def _forget_content(folder: str) -> None:
+    """Have Python read a folder again when it looks for a module there."""
+    finder = sys.path_importer_cache.get(folder, folder)
+    if finder is None:
+        del sys.path_importer_cache[folder]
+    elif finder is not folder:
+        finder.invalidate_caches()  # type: ignore[union-attr]
 
 
 def _absolute(name: str, variables: "Mapping[str, Any]", level: int) -> str:

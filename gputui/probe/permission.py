@@ -6,7 +6,7 @@ import os
 import sys
 
 from gputui import environment
-from gputui.probe import originals
+from gputui.probe.guards import originals
 from gputui.probe.own_imports import builtins_refusal
 
 

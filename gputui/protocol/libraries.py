@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 LIBRARIES = ("vllm.device_allocator.cumem", "torch_memory_saver", "nixl", "mooncake", "ucxx", "ucp", "uccl")
-"""A probe says which of them its program has imported; `gputui.explain.advice.expandable` says what follows."""
+"""A probe says which its program has imported; `gputui.explain.advice.allocator.expandable` says what follows."""

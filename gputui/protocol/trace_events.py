@@ -15,12 +15,12 @@ ACTIONS = (
     "snapshot",
     "oom",
 )
-"""PyTorch's names of the events (`TraceEntry::Action`), in the order of the numbers in `gputui.model.trace`."""
+"""PyTorch's names of events (`TraceEntry::Action`), in the order of their numbers in `gputui.model.attached.trace`."""
 
 NOT_PYTHON = re.compile(
-    r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|S|so[.\d]*))(:\d+)?|", re.ASCII
+    r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|o|a|S|so[.\d]*))(:\d+)?|", re.ASCII
 )
 """File names of C and C++ frames, which `stacks="all"` adds; "??" and "" stand for an unknown file.
 
-Newer versions of PyTorch name the library, or the interpreter's own program.
+Newer versions of PyTorch name the library, or the interpreter's own program; runtimes have frames of object files.
 """

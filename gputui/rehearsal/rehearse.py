@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import traceback
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,10 +26,10 @@ class _ProblemError(Exception):
         self.report = {"problem": kind, "words": words}
 
 
-def report_of(function: str, steps: int) -> dict[str, Any]:
+def report_of(function: str, arguments: dict[str, Any], steps: int) -> dict[str, Any]:
     """Run the steps of what "MODULE:FUNCTION" returns; the report, with a "problem" where they could not be run."""
     try:
-        return _rehearse(_function_in(function), steps)
+        return _rehearse(partial(_function_in(function), **arguments), steps)
     except _ProblemError as problem:
         return problem.report
 
@@ -63,7 +64,7 @@ def _failed(error: BaseException) -> _ProblemError:
 def _rehearse(function: Any, steps: int) -> dict[str, Any]:
     requests = Requests()
     workspaces = Workspaces(requests)
-    mode = DeviceMode(requests.see, workspaces.after)
+    mode = DeviceMode(requests.see, requests.begin, workspaces.after)
     try:
         with as_on_a_gpu(), mode:
             events = _run(function, steps, requests)
@@ -78,6 +79,10 @@ def _rehearse(function: Any, steps: int) -> dict[str, Any]:
         "categories": requests.categories,
         "modules": requests.modules,
         "element_bytes": requests.element_bytes,
+        "operations": requests.operations,
+        "operation_names": list(requests.operation_names.numbers),
+        "lines": requests.lines,
+        "places": list(requests.places.numbers),
         "marks": requests.marks,
         "values_read": mode.values_read,
         "largest_results": mode.largest_results,
@@ -103,7 +108,7 @@ def _run(function: Any, steps: int, requests: Requests) -> list[int]:
 
 
 def _name_model(model: Any, requests: Requests) -> None:
-    for parameter in model.parameters():
-        requests.name(parameter, "parameter")
-    for buffer in model.buffers():
-        requests.name(buffer, "buffer")
+    for path, parameter in model.named_parameters():
+        requests.name(parameter, "parameter", path.rpartition(".")[0])
+    for path, buffer in model.named_buffers():
+        requests.name(buffer, "buffer", path.rpartition(".")[0])

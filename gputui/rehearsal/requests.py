@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from typing import Any
 
+import torch
 from torch import Tensor
 
 UNKNOWN = "other"
+NOT_THE_PROGRAMS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (__file__, torch.__file__))
+"""Folders whose lines no request is put down to: this package's, and PyTorch's."""
+
+
+class Numbered:
+    """Values in the order in which they first came, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def of(self, value: Any) -> int:
+        """The number of a value."""
+        return self.numbers.setdefault(value, len(self.numbers))
 
 
 class Requests:
     """The requests and frees in order.
 
     `events` holds the number of a request where it is made, and -1 - number where it is freed; `sizes_bytes`,
-    `categories`, `modules` and `element_bytes` (0 for what is no floating point) are by that number.
+    `categories`, `modules`, `element_bytes` (0 for what is no floating point), `operations` and `lines` are by that
+    number. The last two are numbers in `operation_names` and `places` (pairs of file and line).
     """
 
     def __init__(self) -> None:
@@ -23,8 +40,13 @@ class Requests:
         self.categories: list[str] = []
         self.modules: list[str] = []
         self.element_bytes: list[int] = []
+        self.operations: list[int] = []
+        self.lines: list[int] = []
+        self.operation_names = Numbered()
+        self.places = Numbered()
         self.marks: list[tuple[int, str]] = []
         self.current_module = ""
+        self.current_operation = ""
         self.category = UNKNOWN
         self._live: dict[int, tuple[weakref.ref, int]] = {}  # type: ignore[type-arg]
 
@@ -32,6 +54,11 @@ class Requests:
         """Begin a part of the step, in which what is made is of a category unless it is named later."""
         self.marks.append((len(self.events), name))
         self.category = category
+
+    def begin(self, operation: Any) -> None:
+        """An operation of PyTorch's begins, which the next requests are put down to."""
+        packet = getattr(operation, "overloadpacket", operation)
+        self.current_operation = packet.__name__
 
     def add(self, size_bytes: int, category: str | None = None, *, element_bytes: int = 0) -> int:
         """A request that no tensor stands for, such as a workspace; returns its number."""
@@ -41,6 +68,8 @@ class Requests:
         self.categories.append(category or self.category)
         self.modules.append(self.current_module)
         self.element_bytes.append(element_bytes)
+        self.operations.append(self.operation_names.of(self.current_operation))
+        self.lines.append(self.places.of(_line()))
         return number
 
     def free(self, number: int) -> None:
@@ -74,9 +103,22 @@ class Requests:
 
         return end
 
-    def name(self, tensor: Any, category: str) -> None:
-        """Say what a tensor is."""
+    def name(self, tensor: Any, category: str, module: str | None = None) -> None:
+        """Say what a tensor is, and whose."""
         if isinstance(tensor, Tensor):
             known = self._live.get(tensor.untyped_storage()._cdata)
             if known is not None:
                 self.categories[known[1]] = category
+                if module is not None:
+                    self.modules[known[1]] = module
+
+
+def _line() -> tuple[str, int]:
+    """The innermost line of Python that is not PyTorch's, ("", 0) in a backward pass."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(NOT_THE_PROGRAMS):
+            return ("", 0) if file.startswith("<") else (file, frame.f_lineno)
+        frame = frame.f_back
+    return "", 0

@@ -1,4 +1,6 @@
-"""The program that runs in the user's Python: `python run.py MODULE:FUNCTION REPORT`; REPORT is a file for the answer.
+"""The program that runs in the user's Python: `python run.py MODULE:FUNCTION REPORT [ARGUMENTS]`.
+
+REPORT is a file for the answer, ARGUMENTS what the function is called with by name, as JSON.
 
 What the user's code prints goes to standard error.
 """
@@ -32,7 +34,8 @@ def _load_package() -> Any:
 
 def main() -> int:
     """Run the steps; the report is JSON, with "problem" in place of the rest where they could not be run."""
-    function, path = sys.argv[1:3]
+    function, path, *rest = sys.argv[1:]
+    arguments: dict[str, Any] = json.loads(rest[0]) if rest else {}
     sys.path[0] = os.getcwd()
     sys.stdout = sys.stderr
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -41,7 +44,7 @@ def main() -> int:
     except ImportError as error:
         report: dict[str, Any] = {"problem": "no_torch", "words": str(error)}
     else:
-        report = _load_package().report_of(function, STEPS)
+        report = _load_package().report_of(function, arguments, STEPS)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(report, file)
     return 0

@@ -78,16 +78,18 @@ class DeviceTensor(torch.Tensor):
 class DeviceMode(TorchDispatchMode):
     """Runs the operations on a GPU's tensors without data, and shows each result to `see`.
 
-    `after` is called with each operation, its arguments and its result.
+    `before` is called with each operation, `after` with it, its arguments and its result.
     """
 
     def __init__(
         self,
         see: Callable[[torch.Tensor], None],
+        before: Callable[[Any], None],
         after: Callable[[Any, Any, Any], None],
     ) -> None:
         super().__init__()
         self._see = see
+        self._before = before
         self._after = after
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
@@ -102,6 +104,7 @@ class DeviceMode(TorchDispatchMode):
             return func(*args, **kwargs)
         if device is not None and torch.device(device).type not in ON_DEVICE:
             return _to_host(args, kwargs) if is_here else func(*args, **kwargs)
+        self._before(func)
         special = SPECIAL.get(func)
         done = NotImplemented if special is None else special(self, *args, **kwargs)
         if done is not NotImplemented:

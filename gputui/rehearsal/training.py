@@ -116,7 +116,7 @@ def take_step(training: Training, batch: Any, requests: Requests) -> None:
     requests.mark("optimizer", "other")
     name_gradients(training.model, requests)
     training.optimizer.step()
-    name_states(training.optimizer, requests)
+    name_states(training.optimizer, training.model, requests)
     training.optimizer.zero_grad()
 
 
@@ -134,7 +134,8 @@ def modules_followed(model: Any, requests: Requests) -> Iterator[None]:
         requests.current_module = entered.pop()
 
     hooks = torch.nn.modules.module
-    handles = [hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)]
+    after = hooks.register_module_forward_hook(leave, always_call=True)  # a checkpoint ends its second pass early
+    handles = [hooks.register_module_forward_pre_hook(enter), after]
     try:
         yield
     finally:
@@ -143,13 +144,14 @@ def modules_followed(model: Any, requests: Requests) -> Iterator[None]:
 
 
 def name_gradients(model: Any, requests: Requests) -> None:
-    """Say which tensors are gradients."""
-    for parameter in model.parameters():
-        requests.name(parameter.grad, "gradient")
+    """Say which tensors are gradients, and of which module's parameters."""
+    for path, parameter in model.named_parameters():
+        requests.name(parameter.grad, "gradient", path.rpartition(".")[0])
 
 
-def name_states(optimizer: Any, requests: Requests) -> None:
-    """Say which tensors are states of the optimizer."""
-    for values in (getattr(optimizer, "state", None) or {}).values():
+def name_states(optimizer: Any, model: Any, requests: Requests) -> None:
+    """Say which tensors are states of the optimizer, and of which module's parameters."""
+    modules = {parameter: path.rpartition(".")[0] for path, parameter in model.named_parameters()}
+    for parameter, values in (getattr(optimizer, "state", None) or {}).items():
         for value in values.values() if isinstance(values, dict) else ():
-            requests.name(value, "optimizer_state")
+            requests.name(value, "optimizer_state", modules.get(parameter))

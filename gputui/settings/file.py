@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from gputui.errors import UsageError
 from gputui.regular_files import small_content
 
 _MOST_BYTES = 1 << 20
+EXAMPLE = 'A setting is a line such as: theme = "nord"'
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
 
@@ -60,20 +60,9 @@ def entries(path: str, *, is_named: bool) -> list[Entry]:
     except OSError as error:
         cause = f"The settings file {shown_path(path)} cannot be read: {error.strerror}."
         raise UsageError(cause, f"Make it readable, or name another in {CONFIG}.") from None
-    return list(_entries(_parsed(text, shown_path(path)), text, shown_path(path)))
+    from gputui.toml_text import parsed_toml
 
-
-def _parsed(text: str, path: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        cause = f"{path} is not TOML: {error}."
-        raise UsageError(cause, 'A setting is a line such as: theme = "nord"') from None
-    return document
+    return list(_entries(parsed_toml(text, shown_path(path), EXAMPLE), text, shown_path(path)))
 
 
 def _entries(document: dict[str, Any], text: str, path: str) -> Iterator[Entry]:

@@ -15,12 +15,14 @@ Form = Callable[[object], Any]
 
 SHORTEST_INTERVAL_S = 0.1
 LONGEST_INTERVAL_S = 3600.0
+LEAST_DURATION_S = 1.0
+LONGEST_DURATION_S = 365 * 86400.0
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.1
 """As in `gputui.protocol.pauses`, which is not imported here, before the first figures are shown."""
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-_SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0}
+_SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
 
 
 class WrongValueError(ValueError):
@@ -36,6 +38,11 @@ def seconds(raw: object) -> float:
     """A time: a number of seconds, or text with a unit such as "500ms", "2s", "1min"."""
     expected = "a time from 0.1 to 3600 seconds, such as 2 or 500ms"
     return _time_between(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S, raw, expected)
+
+
+def duration(raw: object) -> float:
+    """How long something lasts, in seconds, such as "90s", "30min", "8h", "7d"."""
+    return _time_between(LEAST_DURATION_S, LONGEST_DURATION_S, raw, "a time from 1s to 365d, such as 30min or 8h")
 
 
 def pause(raw: object) -> float | None:

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    from gputui.settings.settings import Settings
-
-
-class KeyChange(NamedTuple):
-    """`action` gets `keys` in place of its own; `origin` is the file and line, for an error about it."""
-
-    action: str
-    keys: tuple[str, ...]
-    origin: str
+from gputui.settings.settings import KeyChange, Settings
 
 
 def keymap(

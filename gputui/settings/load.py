@@ -10,8 +10,7 @@ from gputui.environment import CONFIG
 from gputui.errors import UsageError, did_you_mean
 from gputui.settings.file import Entry, entries, settings_path
 from gputui.settings.forms import WrongValueError
-from gputui.settings.keys import KeyChange
-from gputui.settings.settings import DEFAULTS, Settings
+from gputui.settings.settings import DEFAULTS, KeyChange, Settings
 from gputui.settings.table import BY_NAME, SETTINGS, Setting
 
 _KEYS_TABLE = "keys"

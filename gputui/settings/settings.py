@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gputui.settings.keys import KeyChange
-
 THEMES = (
     "terminal", "textual-dark", "textual-light", "nord", "gruvbox", "catppuccin-mocha", "catppuccin-macchiato",
     "catppuccin-frappe", "catppuccin-latte", "dracula", "tokyo-night", "monokai", "flexoki", "solarized-dark",
@@ -16,8 +14,16 @@ COLORS = ("auto", "none", "16", "256", "truecolor")
 GRAPHS = ("utilization", "memory", "power", "temperature")
 SORTS = ("device", "memory", "sm", "pid", "user", "cpu", "rss", "time", "command")
 PROCESS_COLUMNS = (
-    "device", "pid", "user", "type", "memory", "share", "sm", "cpu", "rss", "workers", "time", "rank", "command",
+    "device", "pid", "user", "job", "type", "memory", "share", "sm", "cpu", "rss", "workers", "time", "rank", "command",
 )  # fmt: skip
+
+
+class KeyChange(NamedTuple):
+    """`action` gets `keys` in place of its own; `origin` is the file and line, for an error about it."""
+
+    action: str
+    keys: tuple[str, ...]
+    origin: str
 
 
 class Settings(NamedTuple):
@@ -54,7 +60,9 @@ class Settings(NamedTuple):
     """Reverse the order of the process list."""
 
     columns: tuple[str, ...] = PROCESS_COLUMNS
-    """The columns of the process list, from left to right; a narrow terminal drops those on the right."""
+    """The columns of the process list, from left to right; a narrow terminal drops those on the right.
+
+    `job` is shown where a process is in a job, pod, container or unit."""
 
     warm_percent: int = 50
     """From this percentage of utilisation, memory or processor time on, a value has the warm colour."""

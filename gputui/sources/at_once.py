@@ -11,22 +11,30 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def at_once(work: Callable[[T], R], items: Sequence[T], deadline: float) -> list[R | None]:
+def at_once(
+    work: Callable[[T], R], items: Sequence[T], deadline: float, at_a_time: int | None = None
+) -> list[R | None]:
     """What `work` returns for each, done in a thread for each; None for those that have not ended at the deadline.
 
-    Such a thread is left behind: the kernel may wait for another user's file system, and no signal but SIGKILL ends
-    that. Raises the first error of the others.
+    With `at_a_time` there are no more threads than that, which take one item after the other until the deadline. A
+    thread that has not ended is left behind: the kernel may wait for another user's file system, and no signal but
+    SIGKILL ends that. Raises the first error of the others.
     """
     results: list[R | None] = [None] * len(items)
     errors: list[Exception] = []
 
-    def run(place: int) -> None:
-        try:
-            results[place] = work(items[place])
-        except Exception as error:  # noqa: BLE001 - raised below
-            errors.append(error)
+    places = iter(range(len(items)))
 
-    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(items))]
+    def run() -> None:
+        for place in places:
+            if at_a_time is not None and time.monotonic() > deadline:
+                return
+            try:
+                results[place] = work(items[place])
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in items[:at_a_time]]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gputui.model.host import Host, HostMemory, Space
+from gputui.model.machine.host import Host, HostMemory, Space
 from gputui.model.reading import Absent, Reading
+from gputui.sources.cgroups import CgroupLimits
 from gputui.sources.procfs import SECOND_LOOK
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class HostSource:
         self._sys, self._clock = os.fspath(sys), clock
         self._cpu = _CpuMeter(own_s=None if counts_itself else time.process_time)
         self._disks, self._links = _Meter(), _Meter()
+        self._limits = CgroupLimits(sys=sys, clock=clock)
         self._is_hardware: dict[str, bool] = {}
         # psutil warns where /proc lacks a field, and the warning would be written over the screen.
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
@@ -81,6 +83,8 @@ class HostSource:
             network_send_bytes_per_s=sent,
             # psutil has only the time of the boot, in whole seconds; this clock counts since then.
             uptime_s=time.clock_gettime(time.CLOCK_BOOTTIME),
+            memory_limit=self._limits.memory(),
+            processor_limit=self._limits.processors(),
         )
 
     def _whole_disks(self, disks: Mapping[str, sdiskio]) -> dict[str, _Traffic]:
@@ -159,7 +163,7 @@ def _try(read: Callable[[], T]) -> Reading[T]:
         return read()
     except OSError as error:
         return Absent(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (NotImplementedError, ValueError, LookupError) as error:
+    except (NotImplementedError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Absent(f"psutil: {error}")
 
 

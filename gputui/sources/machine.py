@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from gputui.model.device import DeviceLook
-from gputui.model.process import Identity
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.probe.presence import ProbePresence
@@ -40,6 +40,8 @@ class LiveMachine:
             self._devices.request(attention.devices)
         host = self._host.read()
         devices, age_s = self._devices.result(min(PATIENCE_S, interval_s))
+        if self._number == 1:  # nothing delays the first picture
+            self._processes.watch_owners()
         self._number += 1
         return Snapshot(
             time=time.time(),
@@ -99,11 +101,15 @@ class DeviceThread:
         self._requested.set()
 
     def _run(self) -> None:
-        source = self._open_source()
+        source, has_more = self._open_source(), False
         while not self._is_closed:
             self._requested.wait()
             if not self._is_closed:
                 source.watch(self._watched)
+                if self._looked_at is not None and not has_more:  # nothing delays the first picture
+                    source.watch_profiles()
+                    source.watch_faults()
+                    has_more = True
                 self._look = source.read()
                 self._looked_at = self._clock()
                 self._requested.clear()

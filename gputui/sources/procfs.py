@@ -147,6 +147,10 @@ class ProcFs:
         entries = parse_environment(_whole_entries(self._file(pid, "environ", DETAIL_BYTES + 1)))
         return {os.fsdecode(name): os.fsdecode(value) for name, value in entries}
 
+    def control_groups(self, pid: int) -> str:
+        """The paths of a process's control groups, a line for each hierarchy; of too many, the first."""
+        return self._file(pid, "cgroup", _CHUNK_BYTES).decode(errors="replace")
+
     def rollup(self, pid: int) -> Rollup | None:
         """Memory with shared pages divided up; None for a process that has ended. The kernel walks every page."""
         return self._parsed(pid, "smaps_rollup", parse_rollup)

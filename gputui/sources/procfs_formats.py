@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gputui.model.process import ProcessState
+from gputui.model.machine.process import ProcessState
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -30,7 +30,10 @@ _DRIVER_VERSION = re.compile(r"Kernel Module.*?\s(\d+(?:\.\d+)+)")
 
 
 class Stat(NamedTuple):
-    """/proc/PID/stat: `started` is in epoch seconds, `cpu_s` the user and system time of all its threads."""
+    """/proc/PID/stat: `started` is in epoch seconds, `cpu_s` the user and system time of all its threads.
+
+    `group_pid` is the PID of the leader of its process group, which may have ended.
+    """
 
     pid: int
     name: str
@@ -40,6 +43,7 @@ class Stat(NamedTuple):
     threads: int
     started: float
     rss_bytes: int
+    group_pid: int = 0
 
     @property
     def state(self) -> ProcessState:
@@ -104,6 +108,7 @@ def parse_stat(pid: int, data: bytes, boot_time: float) -> Stat:
         threads=int(fields[17]),
         started=boot_time + int(fields[19]) / TICKS_PER_S,
         rss_bytes=int(fields[21]) * PAGE_BYTES,
+        group_pid=int(fields[2]),
     )
 
 

@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from gputui.errors import GputuiError, UsageError, did_you_mean
-from gputui.model.rehearsal import Rehearsal
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.trace import Rehearsal
+from gputui.own_descriptors import of_child
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rehearsal", "run.py")
 FORMS = "model, optimizer, batch; with a loss function behind them; model, batch; or a function that takes one step"
@@ -28,8 +31,17 @@ def default_python() -> str:
     return shutil.which("python") or shutil.which("python3") or sys.executable
 
 
-def rehearse(function: str, python: str | None = None) -> Rehearsal:
-    """What a step of the training that "MODULE:FUNCTION" returns asks for. Raises GputuiError with the reason."""
+def rehearse(
+    function: str,
+    python: str | None = None,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    paths: Sequence[str] = (),
+) -> Rehearsal:
+    """What a step of the training that "MODULE:FUNCTION" returns asks for. Raises GputuiError with the reason.
+
+    The function is called with the arguments by name; they must be values that JSON has. `paths` are folders in which
+    its module is looked for beside the working folder.
+    """
     module, _, name = function.partition(":")
     if not (module and name.isidentifier()):
         cause = f"{function!r} names no function."
@@ -37,7 +49,7 @@ def rehearse(function: str, python: str | None = None) -> Rehearsal:
     chosen = python or default_python()
     with TemporaryDirectory(prefix="gputui-") as folder:
         path = os.path.join(folder, "report.json")
-        status = _run([chosen, _PROGRAM, function, path], chosen)
+        status = _run([chosen, _PROGRAM, function, path, json.dumps(dict(arguments), default=str)], chosen, paths)
         try:
             with open(path, "rb") as file:
                 report = json.load(file)
@@ -47,9 +59,13 @@ def rehearse(function: str, python: str | None = None) -> Rehearsal:
     return rehearsal_of(report, function, chosen)
 
 
-def _run(command: list[str], python: str) -> int:
+def _run(command: list[str], python: str, paths: Sequence[str]) -> int:
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
+    outputs = of_child(sys.stdout), of_child(sys.stderr)
     try:
-        return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode
+        return subprocess.run(
+            command, check=False, stdin=subprocess.DEVNULL, stdout=outputs[0], stderr=outputs[1], env=variables
+        ).returncode
     except OSError as error:
         cause = f"{python} cannot be run: {error.strerror}."
         raise GputuiError(cause, "Name another interpreter with --python PATH.") from None
@@ -97,6 +113,14 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
 }
 
 
+def _line(file: str, line: int) -> CallSite | None:
+    """A line of the program; its file relative to the working folder where it lies below it."""
+    if not file:
+        return None
+    relative = os.path.relpath(file)
+    return CallSite(file if relative.startswith("..") else relative, line, "")
+
+
 def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsal:
     """What a report says. Raises GputuiError where it says that there is none."""
     if "problem" in report:
@@ -108,6 +132,8 @@ def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsa
         tuple(report["categories"]),
         tuple(report["modules"]),
         bytes(report["element_bytes"]),
+        tuple(map(report["operation_names"].__getitem__, report["operations"])),
+        tuple(map([_line(*place) for place in report["places"]].__getitem__, report["lines"])),
         tuple((int(event), str(name)) for event, name in report["marks"]),
         int(report["values_read"]),
         {str(name): int(count) for name, count in report["largest_results"].items()},

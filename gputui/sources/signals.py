@@ -6,7 +6,7 @@ import os
 import signal
 
 from gputui.errors import GputuiError
-from gputui.model.process import Identity, ProcessState
+from gputui.model.machine.process import Identity, ProcessState
 from gputui.model.reading import Absent, Reading
 from gputui.sources.processes.descriptions import user
 from gputui.sources.procfs import ProcFs

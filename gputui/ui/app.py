@@ -13,9 +13,9 @@ from textual.screen import Screen
 
 from gputui.errors import GputuiError
 from gputui.model.history import History
-from gputui.model.process import Identity
-from gputui.model.signals import NUMBERS
-from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
+from gputui.model.machine.process import Identity
+from gputui.model.machine.signals import NUMBERS
+from gputui.model.machine.snapshot import NOTHING_YET, Attention, Snapshot
 from gputui.sampler import Machine, Sampler
 from gputui.settings import Settings, keymap
 from gputui.ui.attach.attached import Attached
@@ -26,12 +26,14 @@ from gputui.ui.dialogs.confirm import Confirm
 from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.appearance import appearance_of
 from gputui.ui.drawing.line import printable
-from gputui.ui.drawing.process_rows import View
-from gputui.ui.drawing.status import MonitorState
+from gputui.ui.drawing.monitor.process_rows import View
+from gputui.ui.drawing.monitor.status import MonitorState
+from gputui.ui.intervals import neighbour
 from gputui.ui.messages import NoticeGiven, ProbeLoaded, SnapshotTaken, StepBuilt, TimelineTaken, TreeBuilt
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
+from gputui.ui.screens.findings import FindingsScreen
 from gputui.ui.screens.help import HelpScreen, default_keys, scopes
 from gputui.ui.screens.overview import Overview
 from gputui.ui.themes import THEMES
@@ -39,8 +41,6 @@ from gputui.ui.worlds import Demonstration, World
 
 if TYPE_CHECKING:
     from gputui.ui.monitor import Monitor
-
-INTERVALS_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class GputuiApp(TerminalApp):
@@ -149,7 +149,7 @@ class GputuiApp(TerminalApp):
         """Keep the snapshot, and have the screen on top draw it."""
         if not self._world.take(message.snapshot):
             return
-        self.snapshot = message.snapshot
+        self.snapshot = self._world.snapshot
         self.attend()
         self._update_screen(MonitorScreen)
 
@@ -236,6 +236,10 @@ class GputuiApp(TerminalApp):
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
 
+    def action_findings(self) -> None:
+        """Show what is wrong with this machine."""
+        self.push_screen(FindingsScreen())
+
     def action_pause(self) -> None:
         """Stop reading, or resume."""
         self.state = self.state._replace(is_paused=not self.state.is_paused)
@@ -244,11 +248,7 @@ class GputuiApp(TerminalApp):
 
     def action_interval(self, steps: int) -> None:
         """Go to the next longer interval (1) or the next shorter one (-1)."""
-        now_s = self.snapshot.interval_s
-        candidates = [interval_s for interval_s in INTERVALS_S if (interval_s - now_s) * steps > 0]
-        if not candidates:
-            return
-        next_s = min(candidates, key=lambda interval_s: abs(interval_s - now_s))
+        next_s = neighbour(self.snapshot.interval_s, steps)
         self.snapshot = self.snapshot._replace(interval_s=next_s)
         self._sampler.set_interval(next_s)
         self._update_screen(MonitorScreen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.binding import Binding, BindingType
 from textual.keys import Keys, key_to_character
 
@@ -75,6 +77,14 @@ APP_BINDINGS: list[BindingType] = [
 
 ZOOM_BINDING = Binding("z", "zoom", "Zoom", show=False, id="graph.zoom", tooltip="seconds per cell of the graphs")
 """Of every screen with graphs."""
+
+FINDINGS_BINDING = Binding(
+    "w", "app.findings", "Findings", id="app.findings", tooltip="what is wrong with this machine"
+)
+"""Of the overview."""
+
+HIDDEN_FINDINGS_BINDING = replace(FINDINGS_BINDING, show=False)
+"""Of the screens of a device and of a process, whose own keys take the line."""
 
 COPY_BINDINGS: list[BindingType] = [
     Binding("y", "copy_identity", "Copy", show=False, id="copy.identity", tooltip="copy the PID, or the device's UUID"),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from gputui.explain.tensor_request import Tree
-from gputui.model.snapshot import Snapshot
-from gputui.model.timeline import Timeline
+from gputui.explain.tensors.request import Tree
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Snapshot
 
 
 @dataclass

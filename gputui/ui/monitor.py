@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gputui.model.history import History
-from gputui.model.process import Identity
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Snapshot
 from gputui.settings import Settings
 from gputui.ui.attach.attached import Attached
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.process_rows import View
-from gputui.ui.drawing.status import MonitorState
+from gputui.ui.drawing.monitor.process_rows import View
+from gputui.ui.drawing.monitor.status import MonitorState
 
 
 class Monitor(Protocol):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from gputui.explain.machine.record import record
+from gputui.explain.machine.watch import Watch
 from gputui.model.history import History
-from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.model.machine.snapshot import NOTHING_YET, Snapshot
 from gputui.sampler import Machine
-from gputui.ui.drawing.process_rows import View
-from gputui.ui.drawing.status import MonitorState
-from gputui.ui.graph_history import record
+from gputui.ui.drawing.monitor.process_rows import View
+from gputui.ui.drawing.monitor.status import MonitorState
 
 if TYPE_CHECKING:
     from gputui.ui.attach.attached import Attached
@@ -38,6 +39,7 @@ class World:
     view: View
     state: MonitorState
     history: History = field(default_factory=History)
+    watch: Watch = field(default_factory=Watch)
     snapshot: Snapshot = NOTHING_YET
     is_demo: bool | None = None
     attached: Attached = field(init=False)
@@ -49,7 +51,7 @@ class World:
         if snapshot.is_demo != self.is_demo or snapshot.number < self.snapshot.number:
             return False
         record(self.history, snapshot)
-        self.snapshot = snapshot
+        self.snapshot = snapshot._replace(findings=self.watch.take(snapshot, self.history))
         return True
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from gputui.sources.probe.client import ProbeClient
 from tests import hanging
 from tests.forkserver import Forked
 from tests.hanging import HANGS_S
-from tests.torches import REPOSITORY
+from tests.torches import FORKED_AFTER, REPOSITORY
 
 PACKAGE = REPOSITORY / "gputui"
 
@@ -145,10 +145,12 @@ class Python:
         )
         return self._child(start, variables)
 
-    def fork(self, source: str | Path, *arguments: str, **variables: str) -> Child:
-        """Run a script, or source text, in a process forked after the import of PyTorch: see `tests.forkserver`."""
+    def fork(
+        self, source: str | Path, *arguments: str, modules: tuple[str, ...] = FORKED_AFTER, **variables: str
+    ) -> Child:
+        """Run a script, or source text, in a process forked after the import of modules: see `tests.forkserver`."""
         script = str(source) if isinstance(source, Path) else self._script(source)
-        return self._child(partial(Forked, self.path, [script, *arguments], ("torch", "torch._dynamo")), variables)
+        return self._child(partial(Forked, self.path, [script, *arguments], modules), variables)
 
     def _script(self, source: str) -> str:
         script = self.folder / "train.py"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gputui.explain.answers import Answer, Answers
-from gputui.explain.parts import OUTER, parts_of
-from gputui.model.finding import Finding
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.timeline import Timeline
+from gputui.explain.answer.answers import Answer, Answers
+from gputui.explain.memory.parts import OUTER, parts_of
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import wait_until

@@ -13,7 +13,10 @@ from jupyter_client.connect import write_connection_file
 
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import LIMIT_S, Child, Python
+from tests.torches import FORKED_AFTER
 
+LAUNCHER = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
+"""What `ipykernel_launcher` does."""
 FIRST_CELL = "import gputui.probe, torch, torch._dynamo; torch.set_num_threads(1)"
 
 
@@ -31,7 +34,7 @@ class Kernel:
 
     def __init__(self, python: Python) -> None:
         connection, _ = write_connection_file(str(python.folder / "kernel.json"), transport="ipc", ip=_socket_prefix())
-        self._child: Child = python.run([python.path, "-m", "ipykernel_launcher", "-f", connection])
+        self._child: Child = python.fork(LAUNCHER, "-f", connection, modules=(*FORKED_AFTER, "ipykernel.kernelapp"))
         self._client = BlockingKernelClient(connection_file=connection)
         self._client.load_connection_file()
         self._client.start_channels(hb=False)  # a busy machine may miss a heartbeat, which counts as death

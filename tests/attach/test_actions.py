@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.actions import outcome_of, predicted_bytes, returned_bytes
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import ActionName, ActionResult, Recorder
-from gputui.probe.budget import RECORDS
+from gputui.explain.memory.release import predict_device
+from gputui.explain.moment.actions import outcome_of, returned_bytes
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import ActionName, ActionResult, Recorder
+from gputui.model.machine.snapshot import Snapshot
+from gputui.probe.pace.budget import RECORDS
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
@@ -69,11 +70,11 @@ def test_empty_cache_releases_the_predicted_bytes_exactly(torch_python: Python, 
             return
         after = driver_bytes(torch_python, child)
         look = client.look()
-    predicted = [predicted_bytes(result.map, device) for device in range(2)]
+    predicted = [predict_device(result.map, device).releasable_bytes for device in range(2)]
     assert min(predicted) >= 12 * MIB
     assert [returned_bytes(device) for device in result.devices] == predicted
     assert [one - other for one, other in zip(before, after, strict=True)] == predicted
-    assert [predicted_bytes(look.map, device) for device in range(2)] == [0, 0]
+    assert [predict_device(look.map, device).releasable_bytes for device in range(2)] == [0, 0]
     assert [device.allocated_before_bytes for device in result.devices] == [
         device.allocated_after_bytes for device in result.devices
     ]

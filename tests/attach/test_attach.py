@@ -80,6 +80,10 @@ def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, vi
     document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
     expected = {"1,0": [1, 0], "{1}": [1], "{0}": [0]}[visible]
     assert [device["nvml_index"] for device in document["devices"]] == expected
+    printed = attach(str(child.pid), "--once", environment=variables)[1]
+    differing = [(index, gpu) for index, gpu in enumerate(expected) if index != gpu]
+    assert all(f"cuda:{index} (GPU {gpu})" in printed for index, gpu in differing), printed
+    assert ("(GPU" in printed) == bool(differing)
 
 
 def test_the_list_names_the_processes_with_a_probe(python: Python) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 
-from gputui.model.moment import TargetMoment
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Look, Statistics
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Look, Statistics
-from gputui.probe.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
-from gputui.probe.look_stops import MAX_PARTS, LookUnderWay
-from gputui.probe.requests import read_request
+from gputui.probe.looks.stops import STOPS_OF_AUTOMATIC, STOPS_ON_REQUEST, LookUnderWay
+from gputui.probe.pace.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
+from gputui.probe.serving.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
@@ -62,6 +61,11 @@ def test_one_slow_first_map_does_not_end_automatic_maps():
     assert budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
     budget.learn_map(1_000, 100.0, 25.0, by_clock_ms=100.0)
     assert not budget.plan("walk", 1_000, 25.0, is_urgent=False).has_map
+
+
+def test_a_map_that_one_call_may_take_is_taken_in_a_stop_of_its_own():
+    plan = Budget().plan("walk", 100_000, 25.0, is_urgent=False, uncut_ms=100.0)
+    assert (plan.has_map, plan.is_map_apart, plan.problems) == (True, True, ())
 
 
 def test_one_slow_map_among_others_does_not_end_automatic_maps():
@@ -113,47 +117,32 @@ def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], p
     assert read_request({"type": "look", **fields})[1].pause_ms == pause_ms
 
 
-def part_of(*, is_brief: bool) -> dict[str, Any]:
-    """A stop's look with an inventory for which there was too little time."""
-    return {"inventory": {"is_complete": False, "is_brief": is_brief, "has_all_owned": True}}
-
-
-@pytest.mark.parametrize(
-    ("when", "may_be_brief", "is_brief", "goes_on"),
-    [
-        ("changed", True, False, True),
-        ("changed", True, True, False),
-        ("changed", False, False, False),
-        ("now", False, False, True),
-    ],
-    ids=["whole", "brief", "no brief one may follow", "on request"],
-)
-def test_a_brief_stop_follows_a_whole_one_that_lacked_time(
-    *, when: str, may_be_brief: bool, is_brief: bool, goes_on: bool
-):
+@pytest.mark.parametrize(("when", "stops"), [("changed", STOPS_OF_AUTOMATIC), ("now", STOPS_ON_REQUEST)])
+def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stops: int):
     taking = LookUnderWay(read_request({"type": "look", "when": when})[1])
-    taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
-    assert taking.goes_on_after(part_of(is_brief=is_brief), may_be_brief=may_be_brief) is goes_on
-    assert taking.is_brief_next is (goes_on and when == "changed")
-    if goes_on and when == "changed":
+    unfinished = {"inventory": {"is_complete": False}}
+    for _ in range(stops):
         taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
-        assert not taking.goes_on_after(part_of(is_brief=False), may_be_brief=True)
+    taking.stops -= 1
+    assert taking.goes_on_after(unfinished)
+    taking.stops += 1
+    assert not taking.goes_on_after(unfinished)
 
 
-def automatic_look(client: ProbeClient) -> Look:
-    client.ask_look(when="changed")
+def automatic_look(client: ProbeClient, pause_s: float | None = None) -> Look:
+    client.ask_look(when="changed", pause_s=pause_s)
     while not isinstance(message := client.receive(LIMIT_S), Look):
         assert isinstance(message, Statistics)
     return message
 
 
 IN_PARTS = """
-    from gputui.probe import inventory
+    from gputui.probe.inventory import inventory
     original, parts, steps = inventory.take_inventory, [], 0
 
     def incomplete(*arguments):
         parts.append(steps)
-        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0, "has_all_owned": True}
+        return original(*arguments) | {"is_complete": len(parts) % {parts} == 0}
 
     inventory.take_inventory = incomplete
     import os
@@ -165,7 +154,7 @@ IN_PARTS = """
 """
 
 
-@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, MAX_PARTS)])
+@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, STOPS_ON_REQUEST)])
 def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
     child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)), **DRIVEN)
     device = child.expect("ready")
@@ -181,18 +170,18 @@ def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts
     assert look.problems == ()
 
 
-def test_an_automatic_look_has_one_part_and_the_next_goes_on(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2"), **DRIVEN)
+def test_an_automatic_look_has_two_parts_and_the_next_goes_on(torch_python: Python) -> None:
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "3"), **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         looks = [automatic_look(client) for _ in range(2)]
         (torch_python.folder / "done").touch()
-        assert child.expect("parts").split() == ["2", "2"]
+        assert child.expect("parts").split() == ["3", "3"]
     assert [look.inventory.is_complete for look in looks] == [False, True]
 
 
 def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "2").replace("step()\n", "pass\n"), **DRIVEN)
+    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "3").replace("step()\n", "pass\n"), **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         assert [automatic_look(client).inventory.is_complete for _ in range(2)] == [False, True]
@@ -201,7 +190,7 @@ def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_pyth
 EXPENSIVE_MAP = """
     from _thread import get_ident
     from time import thread_time
-    from gputui.probe import {module}
+    from gputui.probe.allocator import {module}
     original, main_thread = {module}.{function}, get_ident()
 
     def expensive(*arguments, **keywords):
@@ -217,13 +206,17 @@ EXPENSIVE_TO_TAKE = EXPENSIVE_MAP.format(module="allocator", function="take_map"
 EXPENSIVE_TO_DESCRIBE = EXPENSIVE_MAP.format(module="blockmap", function="describe_map", is_in_the_main_thread=False)
 
 
-def test_an_expensive_map_is_left_out_of_automatic_looks_and_the_tensors_are_not(torch_python: Python) -> None:
+def test_an_expensive_map_is_left_out_only_where_stops_must_be_short_and_the_tensors_are_not(
+    torch_python: Python,
+) -> None:
     child = torch_python.fork(TRAINING + EXPENSIVE_TO_TAKE + FOR_EVER, **DRIVEN)
     device = child.expect("ready")
     with child.attach() as client:
         first, second = client.look(), client.look()
-        automatic = automatic_look(client)
+        usual = automatic_look(client)
+        automatic = automatic_look(client, pause_s=0.02)
         assert client.statistics().automatic == "walk"
+    assert (usual.map is not None) == (device == "cuda")
     assert (first.map is not None) == (second.map is not None) == (device == "cuda")
     assert automatic.map is None
     assert "model.0.weight" in {storage.owner for storage in automatic.inventory.storages}
@@ -233,7 +226,7 @@ def test_an_expensive_map_is_left_out_of_automatic_looks_and_the_tensors_are_not
 
 def test_a_map_that_takes_most_of_a_stop_has_one_of_its_own(torch_python: Python) -> None:
     apart = (
-        "    from gputui.probe import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
+        "    from gputui.probe.pace import budget\n    budget.EXPECTED_MAP_MS = (99.0, 0.0)\n"
         "    budget.Budget.learn_map = lambda *_, **__: None\n"
     )
     child = torch_python.fork(TRAINING + apart + ASLEEP, **DRIVEN)
@@ -265,12 +258,12 @@ RECORDING = """
 
 RECORDS_BEFORE_THE_LOOK = """
     import threading, time
-    from gputui.probe import looks
+    from gputui.probe.looks import looks
     asked, gate = threading.Event(), threading.Lock()
     begin = looks.LookRunner.begin
 
-    def begin_and_tell(runner, request):
-        begin(runner, request)
+    def begin_and_tell(runner, request, **keywords):
+        begin(runner, request, **keywords)
         asked.set()
 
     looks.LookRunner.begin = begin_and_tell

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gputui.explain.advice import findings
-from gputui.model.finding import Finding
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.timeline import Timeline
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
 from tests.attach.children import DRIVEN, Child, Python, wait_until
@@ -50,7 +50,7 @@ def _leak(child: Child, name: str, looks: int) -> Finding | None:
         timeline.add(moment)
         if moment.look_time and moment.look_time not in look_times:
             look_times.add(moment.look_time)
-            by_kind = {f.kind: f for f in findings(moment, 0, timeline.points, timeline.moments)}
+            by_kind = {f.kind: f for f in findings(moment, 0, timeline)}
             leaks.extend([by_kind["leak"]] if "leak" in by_kind else [])
 
     def is_over() -> bool:
@@ -67,6 +67,12 @@ def _leak(child: Child, name: str, looks: int) -> Finding | None:
 TO_HOST = ".cpu() instead of "
 HABITS = {
     "outputs": ("outputs", " elements, ", "Append output.cpu() instead of output", "outputs.append(output())"),
+    "rows": (
+        "rows",
+        " elements, ",
+        "Append row.clone() instead of row: these are views of ",
+        "rows.append(output()[7]",
+    ),
     "losses": ("losses", " graphs, ", "Append loss.item() instead of loss: that would free ", "losses.append(loss())"),
     "cache": ("cache", " elements, ", "Delete the entries of cache", "cache.update({step: output()})"),
     "buffer": ("buffer", " elements, ", "When it is full, it takes ", "buffer.append((output(), "),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
 from gputui.sources.probe.listing import CannotAttachError

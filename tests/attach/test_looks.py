@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gputui.model.attached.target import Look, Mark, Statistics
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import Problem
-from gputui.model.target import Look, Mark, Statistics
-from gputui.model.tensors import Category
 from tests.attach.children import DRIVEN, LIMIT_S, Python, wait_until, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE
@@ -20,7 +20,7 @@ LOOKS_LEAVE_AT_MOST = 250
 """References that the probe may hold in texts of freed storages; a leak of one a look would be 500."""
 
 BROKEN = """
-    from gputui.probe import inventory
+    from gputui.probe.inventory import inventory
     inventory.take_inventory = lambda *_: 1 / 0
 """
 
@@ -139,7 +139,7 @@ def test_an_exception_from_a_signal_handler_reaches_the_program(torch_python: Py
         TRAINING
         + """
     import signal
-    from gputui.probe import inventory
+    from gputui.probe.inventory import inventory
 
     def out_of_time(number, frame):
         raise TimeoutError("mine")
@@ -170,7 +170,7 @@ def test_an_exception_from_a_signal_handler_reaches_the_program(torch_python: Py
 def test_an_exception_inside_a_look_does_not_reach_the_program(torch_python: Python) -> None:
     child = torch_python.fork(
         TRAINING
-        + "    from gputui.probe import inventory\n    inventory.take_inventory = lambda *_: 1 / 0\n"
+        + "    from gputui.probe.inventory import inventory\n    inventory.take_inventory = lambda *_: 1 / 0\n"
         + FOR_EVER
     )
     child.expect("ready")

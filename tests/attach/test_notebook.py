@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gputui.explain.advice.keepers import CURES, FORGET_OUTPUTS
-from gputui.model.target import Look
-from gputui.model.tensors import Keeper, Storage
+from gputui.explain.advice.held.keepers import CURES, FORGET_OUTPUTS
+from gputui.model.attached.target import Look
+from gputui.model.attached.tensors import Keeper, Storage
 from gputui.units import MIB
 from tests import torches
 from tests.attach.children import LIMIT_S, Python
@@ -206,8 +206,9 @@ def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: K
     assert {"net.weight", "sgd.state[net.weight].momentum_buffer"} < owners(kernel)
     kernel.interrupt()
     assert kernel.finish(request).exception == "KeyboardInterrupt"
-    kept = next(filter(None, (large(look(kernel)) for _ in range(LOOKS))), {})
-    assert {storage.keeper for storage in kept.values()} == {Keeper.NOTEBOOK_EXCEPTION}
+    looks = (large(look(kernel)) for _ in range(LOOKS))
+    keepers = {Keeper.NOTEBOOK_EXCEPTION}
+    kept = next((found for found in looks if {storage.keeper for storage in found.values()} == keepers), {})
     names = {owner.partition(" (exception of cell 3, cell 2:")[0] for owner in kept}
     assert {"net.weight", "net.weight.grad", "sgd.state[net.weight].momentum_buffer", "out"} < names
     kernel.run(CURES[Keeper.NOTEBOOK_EXCEPTION].partition("cell: ")[2])

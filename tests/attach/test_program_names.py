@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gputui.sources.probe import listing, loading
-from tests.attach.children import Child, Python, words_of_gputui
+from tests.attach.children import LIMIT_S, Child, Python, words_of_gputui
 
 PROGRAM = """
     import builtins, sys, torch
@@ -59,7 +59,7 @@ def test_what_has_a_name_of_the_standard_library_is_the_programs(
     if way == "put in":
         loading.put_probe_in(child.pid, lambda _sentence: None)
     with listing.attach(child.pid) as client:
-        look = client.look("scan")
+        look = client.look("scan", wait_s=LIMIT_S)
     assert look.inventory is not None
     assert not look.problems
     names = {storage.owner for storage in look.inventory.storages}
@@ -127,3 +127,25 @@ def test_a_script_with_files_by_such_names_beside_it_gets_a_probe(python: Python
     child.expect("end")
     assert (child.ended(), child.errors) == (0, "")
     assert not [path.name for path in python.folder.rglob("ran-*")]
+
+
+WATCHING = """
+    import posix, sys
+    print("ready", flush=True)
+    seen = set()
+    while "stop" not in posix.listdir("."):
+        seen.add(getattr(sys.modules.get("typing"), "__name__", None))
+    print("seen", *seen, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="C code of Python 3.12 needs the copy there for a moment")
+def test_a_program_that_imports_meanwhile_never_finds_a_module_of_the_probe(python: Python) -> None:
+    (python.folder / "this.py").write_text(RUNS)
+    child = python.start(WATCHING, PYTHONPATH="")
+    child.expect("ready")
+    loading.put_probe_in(child.pid, lambda _sentence: None)
+    with listing.attach(child.pid) as client:
+        client.look()
+    (python.folder / "stop").write_text("")
+    assert child.expect("seen") == "None"

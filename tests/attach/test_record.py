@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.disconnects import sentence
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Disconnect, DisconnectKind
+from gputui.explain.moment.disconnects import sentence
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Disconnect, DisconnectKind
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.files.recording.index import NoRecordingError
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.recorder import FileRecorder

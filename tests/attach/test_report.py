@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gputui.commands.attach_report import report
-from gputui.model.moment import TargetMoment
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import Problem
-from gputui.model.tensors import Category
 from gputui.units import GIB, MIB
 from tests import torches
 from tests.attach.children import Python
@@ -45,7 +45,7 @@ def test_the_report_of_a_training_loop_fits_a_log_file(torch_python: Python) -> 
     assert max(map(len, output.splitlines())) <= 80
     first, second = output.splitlines()[:2]
     summary = next(line for line in output.splitlines() if line.startswith("cuda:0  "))
-    assert first.startswith(f"{child.pid}  rank 3 of 8  process.py")
+    assert first.startswith(f"{child.pid}  rank 3 of 8  ")
     assert re.search(r"The program paused for [\d.]+ ms; the probe used [\d.]+ ms of processor time\.", output)
     assert "Host memory: " in output
     if device == "cpu":
@@ -91,7 +91,8 @@ def two_devices() -> TargetMoment:
     made = moment(row(*WEIGHTS, *CACHES, free=80), used_mib=400)
     (first,) = made.devices
     full = replace(first.statistics, device=1, reserved_bytes=64 * MIB, num_ooms=2)
-    second = replace(first, index=1, statistics=full, layout=None, room=None)
+    driver = replace(first.driver, nvml_index=1)
+    second = replace(first, index=1, statistics=full, layout=None, room=None, driver=driver)
     return replace(made, devices=(first, second))
 
 

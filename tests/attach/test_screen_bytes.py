@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
 from tests.attach.children import Python, wait_until

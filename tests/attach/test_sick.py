@@ -1,6 +1,6 @@
 """Real programs with one sickness each: the answer names the holder and the remedy; cured, they get no such finding.
 
-Fragmentation is in `test_why.py`, and the recordings of these programs are in `tests/explain/test_examples.py`.
+Fragmentation is in `test_why.py`, and the recordings of these programs are in `tests/explain/answer/test_examples.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.answers import Answer
-from gputui.model.finding import Weight
+from gputui.explain.answer.answers import Answer
+from gputui.model.weight import Weight
 from tests import torches
 from tests.attach.children import DRIVEN, Python
 from tests.attach.following import MOMENTS_AT_MOST, follow, of_kind, words

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.answers import Answer
-from gputui.model.finding import Weight
+from gputui.explain.answer.answers import Answer
+from gputui.model.weight import Weight
 from tests import torches
 from tests.attach.children import Python
 from tests.attach.following import follow, of_kind, words

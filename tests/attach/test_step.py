@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from gputui import cli
-from gputui.explain.owners import block_bytes, bytes_by_category, owners_of
+from gputui.explain.owners.owners import block_bytes, bytes_by_category, owners_of
 from gputui.explain.step.kinds import Kind
 from gputui.explain.step.phases import Phase
 from gputui.explain.step.step import Grouping, Step, step_of
-from gputui.model.target import ActionName, Recorder
-from gputui.model.tensors import Category
-from gputui.model.trace import ALLOC, FREE_REQUESTED, RecordedTraces, Trace
-from gputui.probe.ring import ring_length
+from gputui.model.attached.target import ActionName, Recorder
+from gputui.model.attached.tensors import Category
+from gputui.model.attached.trace import ALLOC, FREE_REQUESTED, RecordedTraces, Trace
+from gputui.probe.serving.ring import ring_length
 from gputui.units import GIB
 from tests.attach.children import Child, Python
 
@@ -206,7 +206,7 @@ def test_the_ring_is_as_long_as_can_be_read_in_time(without_ms, with_ms, counts,
 
 def test_on_a_slow_machine_fewer_events_are_recorded_and_still_a_whole_step(torch_python: Python) -> None:
     slow = """
-    from gputui.probe import step as recorder
+    from gputui.probe.serving import step as recorder
     length, recorder.AT_LEAST_S = recorder.ring_length, 1.0
     recorder.ring_length = lambda without_s, with_s, counts: length(0.004, 0.014, [1000])
     """
@@ -296,6 +296,7 @@ def test_the_command_prints_the_peak_and_writes_pytorchs_format(torch_python: Py
     events = written["device_traces"][0]
     assert {"alloc", "free_requested", "free_completed"} <= {event["action"] for event in events}
     assert any(frame["filename"].endswith("train.py") for event in events for frame in event["frames"])
+    assert all(event["user_metadata"] for event in events if event["action"] == "alloc")
     assert cli.main([*arguments, "--yes"]) == 2
     assert "overwrites nothing" in capsys.readouterr().err
 

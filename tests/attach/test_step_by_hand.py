@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.owners import block_bytes
+from gputui.explain.owners.owners import block_bytes
 from gputui.explain.step.kinds import Kind
 from gputui.explain.step.step import Step
-from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.tensors import Category
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.tensors import Category
 from gputui.sources.files.black_box import read
 from tests.attach.children import Python
 from tests.attach.test_step import LOOP, PROGRAMS, recorded_step
 
 BY_HAND = """
-    from gputui.probe import blackbox_file, blackbox_look, step as recorder
+    from gputui.probe.black_box import files, error_look
+    from gputui.probe.serving import step as recorder
     from torch.nn.modules.module import register_module_forward_hook
-    blackbox_look.READING_MS = 20_000.0
+    error_look.READING_MS = 20_000.0
     recorder.BEFORE_S, recorder.AT_LEAST_S = 0.1, 0.5
     levels, wanted = [], None
 
     def note(*_):
         levels.append(torch.cuda.memory_allocated())
         if len(levels) - 1 == wanted:
-            look = blackbox_look.Look(torch, blackbox_look.Request(0, 1, 1, 1), 1)
-            blackbox_file.write("by-hand", "look", 1, look.messages())
+            look = error_look.Look(torch, error_look.Request(0, 1, 1, 1), 1)
+            files.write("by-hand", "look", 1, look.messages())
 
     def watch(module, inputs, output):
         note()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from tests.attach.children import Python, wait_until
 from tests.scale import SCALE

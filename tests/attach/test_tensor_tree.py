@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gputui.explain.probe_state import layouts_of
-from gputui.explain.tensor_tree import GROUPINGS, branch_keys, by_module, host_blocks, host_node, live_blocks, rows_of
-from gputui.model.tensors import HOST
+from gputui.explain.moment.probe_state import layouts_of
+from gputui.explain.tensors.tree import GROUPINGS, branch_keys, by_module, host_blocks, host_node, live_blocks, rows_of
+from gputui.model.attached.tensors import HOST
 from tests.attach.children import Python
 
 LOOKS = 10

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Look, Statistics
-from gputui.model.tensors import Category
-from gputui.probe.inventory_run import IN_BACKWARD
-from gputui.probe.torch_reader import BACKWARD_ENDANGERED
+from gputui.model.attached.target import Look, Statistics
+from gputui.model.attached.tensors import Category
+from gputui.model.machine.snapshot import Snapshot
+from gputui.probe.inventory.run import IN_BACKWARD
+from gputui.probe.looks.torch_reader import BACKWARD_ENDANGERED
+from gputui.sources.probe import feed
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import one_moment
 from tests.attach.children import DRIVEN, LIMIT_S, Python
@@ -200,6 +201,29 @@ def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(cu
         assert device.layout.by_category[Category.UNATTRIBUTED] < HIDDEN_BYTES
 
 
+DEEP = """
+    nested = inside = {}
+    for level in range(12):
+        inside[level] = inside = {}
+    inside["kept"] = [torch.ones(300, 1000, device=device) for _ in range(8)]
+    del inside
+    print("hidden", flush=True)
+    input()
+"""
+
+
+def test_one_look_goes_on_until_all_that_can_be_found_has_a_name(
+    cuda_python: Python, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "NAMES_WAIT_S", LIMIT_S)  # on a busy machine, looks take longer
+    child = cuda_python.fork(TRAINING + DEEP)
+    child.expect("hidden")
+    with child.attach() as client:
+        moment = one_moment(client, Snapshot())
+    assert sum(name.startswith("nested[0]") for name in names(moment.look)) == 8, names(moment.look)
+    assert moment.devices[0].layout.not_yet_bytes == 0
+
+
 TRAINS_IN_A_THREAD = """
     import threading
 
@@ -229,7 +253,7 @@ def test_the_main_thread_is_used_again_once_it_is_back(torch_python: Python) -> 
         TRAINING
         + """
     from _thread import get_ident
-    from gputui.probe import inventory
+    from gputui.probe.inventory import inventory
     original, threads = inventory.take_inventory, []
 
     def noted(*arguments):
@@ -276,7 +300,7 @@ def test_tensors_of_a_program_in_a_long_call_are_named(torch_python: Python) -> 
 
 
 BACKWARD = """
-    from gputui.probe import looks, torch_reader
+    from gputui.probe.looks import looks, torch_reader
     looks.IN_BACKWARD_S = {patience_s}
     if {is_older}:
         torch_reader.can_read_saved = lambda torch: False
@@ -339,7 +363,7 @@ def test_a_look_during_which_the_main_thread_moves_is_taken_again(torch_python: 
         TRAINING
         + """
     import os, threading, time
-    from gputui.probe import inventory
+    from gputui.probe.inventory import inventory
     original, calls, turns, gate = inventory.take_inventory, 0, 0, threading.Semaphore(0)
 
     def waking(*arguments):
@@ -371,8 +395,9 @@ def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Pyth
         TRAINING
         + """
     from _thread import get_ident
-    from gputui.probe import inventory, mainthread, mainthread_call
-    original, mainthread_call.LOST_AFTER_S, threads = mainthread.PendingCall.__bool__, 0.1, []
+    from gputui.probe.inventory import inventory
+    from gputui.probe.main_thread import pending_call, calls
+    original, calls.LOST_AFTER_S, threads = pending_call.PendingCall.__bool__, 0.1, []
     take, main = inventory.take_inventory, get_ident()
 
     def lost(call, losses=[]):
@@ -385,7 +410,7 @@ def test_a_call_that_a_signal_handler_lost_is_asked_for_again(torch_python: Pyth
         threads.append(get_ident())
         return take(*arguments)
 
-    inventory.take_inventory, mainthread.PendingCall.__bool__ = noted, lost
+    inventory.take_inventory, pending_call.PendingCall.__bool__ = noted, lost
     import os
     while main not in threads:
         try:
@@ -433,12 +458,12 @@ def test_the_main_thread_is_found_in_a_forked_process(torch_python: Python) -> N
         TRAINING
         + """
     import threading, time
-    from gputui.probe import mainthread_state
+    from gputui.probe.main_thread import activity
 
     def watch():
-        while not mainthread_state.is_waiting():
+        while not activity.is_waiting():
             time.sleep(0.001)
-        one = mainthread_state.Watch()
+        one = activity.Watch()
         print("moved", one.has_moved(), flush=True)
         while not one.has_moved():
             time.sleep(0.001)

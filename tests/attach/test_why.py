@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from gputui.explain.advice import findings
+from gputui.explain.advice.program import training
 from gputui.explain.advice.situation import saved_bytes
 from gputui.explain.advice.thresholds import FORWARD_BYTES, FORWARD_LOOKS
-from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
-from gputui.model.analysis import DriverFacts
-from gputui.model.finding import Finding, Weight
-from gputui.model.moment import HostMoment, TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.timeline import Timeline
+from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import HostMoment, TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.snapshot import Snapshot
+from gputui.model.weight import Weight
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.feed import TargetFeed
 from tests import torches
@@ -64,7 +66,7 @@ class Watched:
     def findings(self) -> Findings:
         latest = self.timeline.latest
         assert latest is not None
-        latest_findings = findings(latest, 0, self.timeline.points, self.timeline.moments)
+        latest_findings = findings(latest, 0, self.timeline)
         return {finding.kind: finding for finding in latest_findings}
 
     def forward_passes(self) -> int:
@@ -147,7 +149,8 @@ def test_emptying_the_cache_at_every_step_is_found_as_churn(watch) -> None:
     assert "torch.cuda.empty_cache() out of the training loop" in churn.remedy
 
 
-def test_evaluation_without_no_grad_is_found(watch) -> None:
+def test_evaluation_without_no_grad_is_found(watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "UNUSED_GRAPH_SPAN_S", 0.1)
     saved = watch("evaluate").until(lambda by_kind: "unused_graph" in by_kind)["unused_graph"]
     assert "torch.no_grad()" in saved.remedy
     assert saved.bytes > 256 << 20

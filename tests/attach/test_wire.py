@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.target import ActionResult, Greeting, Look, Statistics
+from gputui.model.attached.target import ActionResult, Greeting, Look, Statistics
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
@@ -24,7 +24,7 @@ from tests.attach.wire import HELLO, connected, frame
 from tests.hanging import POLL_S, Limit
 
 WAITING = "import gputui.probe\nprint('ready', gputui.probe.status(), flush=True)\ninput()"
-IMPATIENT = "from gputui.probe import connection\nconnection.PATIENCE_S = 0.5\n" + WAITING
+IMPATIENT = "from gputui.probe.serving import connection\nconnection.PATIENCE_S = 0.5\n" + WAITING
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gputui.model.tensors import Category
+from gputui.model.attached.tensors import Category
 from gputui.sources.files.black_box import BlackBox
 from gputui.units import GIB, MIB
 from tests.blackbox.conftest import PROGRAMS, Failed

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gputui.model.target import Look
-from gputui.probe import blackbox_file
+from gputui.model.attached.target import Look
+from gputui.probe.black_box import files
 from gputui.sources.files.recording.records import plain
 from gputui.units import MIB
 from tests.explain.moments import GREETING, Tensor, moment, row
@@ -60,4 +60,4 @@ def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 def write(folder: Path, number: int = 1, program: str = "train", **changes: Any) -> Path:
     """Write a black box as the probe does."""
-    return Path(blackbox_file.write(str(folder), program, number, messages(**changes)))
+    return Path(files.write(str(folder), program, number, messages(**changes)))

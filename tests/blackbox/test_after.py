@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.probe.blackbox_after import FRAMES_AT_MOST, memory_error_in
+from gputui.probe.black_box.unreported import FRAMES_AT_MOST, memory_error_in
 
 TEXTS = {
     "cuBLAS": ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "cuBLAS", 0),

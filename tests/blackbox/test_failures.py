@@ -8,9 +8,9 @@ import pytest
 
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import headline, place_sentences
-from gputui.model.failure import Phase
+from gputui.model.attached.failure import Phase
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import value_of
-from gputui.model.tensors import Category
 from gputui.sources.files.black_box import read
 from gputui.units import GIB, MIB
 from tests.attach.children import words_of_gputui

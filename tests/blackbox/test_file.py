@@ -15,9 +15,9 @@ import pytest
 from gputui import environment
 from gputui.commands.black_box import run as run_listing
 from gputui.errors import GputuiError
-from gputui.model.target import DisconnectKind
-from gputui.model.tensors import Category, Container
-from gputui.probe import blackbox_file
+from gputui.model.attached.target import DisconnectKind
+from gputui.model.attached.tensors import Category, Container
+from gputui.probe.black_box import files
 from gputui.protocol import black_boxes, frames
 from gputui.sources.files import black_box
 from gputui.sources.files.black_box import NoBlackBoxError, read
@@ -42,9 +42,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 def test_the_end_of_the_program_is_added_to_its_last_box(tmp_path: Path) -> None:
     path = write(tmp_path)
-    blackbox_file.append(
-        str(path), {"type": "ended", "is_exit": True, "error": "OutOfMemoryError: CUDA out of memory."}
-    )
+    files.append(str(path), {"type": "ended", "is_exit": True, "error": "OutOfMemoryError: CUDA out of memory."})
     box = read(path)
     assert box.failure.message == "OutOfMemoryError: CUDA out of memory."
     assert box.moment.ended is not None
@@ -88,7 +86,7 @@ def test_what_a_killed_process_left_unfinished_goes_after_an_hour(tmp_path: Path
 
 def test_a_file_that_cannot_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(black_boxes, "BYTES_AT_MOST", 100)
-    with pytest.raises(blackbox_file.NotKeptError, match="keeps at most 100"):
+    with pytest.raises(files.NotKeptError, match="keeps at most 100"):
         write(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -218,7 +216,7 @@ def test_the_listing_names_the_likely_holder_of_memory_without_a_name(
     samples = Container(7, "samples", "train.py:9 in step", "", "list", 264)
     held = replace(held, inventory=replace(held.inventory, containers=(samples,)))
     parts = [*messages()[:-1], {"type": "look", **by_columns(plain(held))}]
-    blackbox_file.write(str(tmp_path), "train", 1, parts)
+    files.write(str(tmp_path), "train", 1, parts)
     assert run_listing(["--dir", str(tmp_path)]) == 0
     assert "; most likely samples held 2.0 GiB of " in capsys.readouterr().out
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.failure.analysis import analysis_of
-from gputui.model.failure import Phase
-from gputui.probe.inventory_run import SAVED_UNKNOWN
+from gputui.model.attached.failure import Phase
+from gputui.probe.inventory.run import SAVED_UNKNOWN
 from gputui.sources.files.black_box import BlackBox
 from tests.blackbox.checks import (
     LAST_LINE,

@@ -10,9 +10,9 @@ import pytest
 from gputui.commands import whatif
 from gputui.explain.whatif.advice import DEFAULT_EXPANDABLE
 from gputui.explain.whatif.cases import Known, answer, unchanged
-from gputui.explain.whatif.recorded import recorded_of
-from gputui.model.target import ActionName, Recorder
-from gputui.model.trace import OUT_OF_MEMORY
+from gputui.explain.whatif.replay.recorded import recorded_of
+from gputui.model.attached.target import ActionName, Recorder
+from gputui.model.attached.trace import OUT_OF_MEMORY
 from gputui.units import MIB
 from tests.attach.children import Python
 from tests.blackbox.conftest import PROGRAMS, Failed, ended

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.probe.blackbox import NOTHING_TO_START_WITH
+from gputui.probe.black_box.observer import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
 from tests.attach.children import Python, words_of_gputui
 from tests.blackbox.checks import LAST_LINE, check_sums
@@ -85,13 +85,13 @@ def test_a_forked_child_writes_nothing_for_its_parent(cuda_python: Python, tmp_p
 def test_an_interrupt_during_the_look_reaches_the_program(cuda_python: Python, tmp_path: Path) -> None:
     source = """
         import os, signal, torch, gputui.probe
-        from gputui.probe import blackbox_look
+        from gputui.probe.black_box import error_look
         torch.zeros(1, device="cuda")
-        reading = blackbox_look.device_statistics
+        reading = error_look.device_statistics
         def interrupted(*arguments):
             os.kill(os.getpid(), signal.SIGINT)
             return reading(*arguments)
-        blackbox_look.device_statistics = interrupted
+        error_look.device_statistics = interrupted
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             torch.empty(1 << 40, device="cuda")
@@ -107,7 +107,7 @@ def test_without_the_variable_nothing_is_registered(cuda_python: Python, tmp_pat
     source = """
         import sys, torch, gputui.probe
         torch.zeros(1, device="cuda")
-        print("gputui.probe.blackbox" in sys.modules, len(torch.cuda._queued_calls), flush=True)
+        print("gputui.probe.black_box.observer" in sys.modules, len(torch.cuda._queued_calls), flush=True)
     """
     before = ended(cuda_python.fork(source), tmp_path / "kept").output
     armed = ended(cuda_python.fork(source, GPUTUI_BLACK_BOX=str(tmp_path / "kept")), tmp_path / "kept").output
@@ -133,8 +133,9 @@ def test_a_program_that_imports_pytorch_later_is_noticed(cuda_python: Python, tm
 def test_what_the_graph_tells_is_worked_out_beside_the_program(cuda_python: Python, tmp_path: Path) -> None:
     source = """
         import _thread, torch, gputui.probe
-        from gputui.probe import blackbox, blackbox_look, torch_reader
-        blackbox.STOP_S, blackbox_look.READING_MS, calls = 60.0, 20_000.0, []
+        from gputui.probe.black_box import observer, error_look
+        from gputui.probe.looks import torch_reader
+        observer.STOP_S, error_look.READING_MS, calls = 60.0, 20_000.0, []
         assign = torch_reader.assign_modules
         def noted(*arguments):
             calls.append(_thread.get_ident())

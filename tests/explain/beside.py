@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gputui.model.analysis import Visitor
-from gputui.model.moment import HostMoment
-from gputui.model.tensors import HOST, Category, Storage
+from gputui.model.attached.analysis import Visitor
+from gputui.model.attached.moment import HostMoment
+from gputui.model.attached.tensors import HOST, Category, Storage
 from gputui.units import GIB, MIB
 from tests.explain.maps import pool, segment
 from tests.explain.moments import Story, moment, story

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gputui.explain.probe_state import layouts_of
-from gputui.model.allocator import Block, BlockState, CallSite
-from gputui.model.moment import DeviceLayout
-from gputui.model.target import Cost, Look
-from gputui.model.tensors import HOST, Category, Inventory, Storage
+from gputui.explain.moment.probe_state import layouts_of
+from gputui.model.attached.allocator import Block, BlockState, CallSite
+from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.target import Cost, Look
+from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -34,12 +34,20 @@ def with_lines(layout: DeviceLayout, *lines: int) -> DeviceLayout:
     return replace(layout, release=replace(layout.release, segments=tuple(segments)))
 
 
-def laid_out(*tensors: tuple[str, Category, float], slack: int = 0, nameless: Iterable[float] = ()) -> DeviceLayout:
-    """A device with these tensors, sizes in MiB, and unattributed blocks of the sizes in `nameless`."""
+def laid_out(
+    *tensors: tuple[str, Category, float], slack: int = 0, nameless: Iterable[float] = (), shown: int = 0
+) -> DeviceLayout:
+    """A device with these tensors, sizes in MiB, and unattributed blocks of the sizes in `nameless`.
+
+    `shown`: how many bytes of each storage its tensor shows; 0 for all of them.
+    """
     storages, blocks, address = [], [], BASE
     for name, category, mib in tensors:
         size = int(mib * MIB)
-        storages.append(Storage(0, address, size - slack, category, name, "Tensor", (size // 4,), "float32"))
+        views = {"views": ((0, shown),)} if shown else {}
+        storages.append(
+            Storage(0, address, size - slack, category, name, "Tensor", ((shown or size) // 4,), "float32", **views)
+        )
         blocks.append(("live", mib))
         address += size
     made = layout(segment(*blocks, *(("live", mib) for mib in nameless), ("free", 2), slack=slack))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.model.allocator import (
+from gputui.model.attached.allocator import (
     AllocatorMap,
     AllocatorSettings,
     AllocatorStatistics,
@@ -36,8 +36,8 @@ def segment(
     return Segment(device, address, at - address, stream, is_small, is_expandable, pool_id, tuple(made))
 
 
-def pool(pool_id: tuple[int, int], holder: str, device: int = 0) -> PrivatePool:
-    return PrivatePool(device, pool_id, not holder, holder)
+def pool(pool_id: tuple[int, int], holder: str, device: int = 0, *, is_sure: bool = True) -> PrivatePool:
+    return PrivatePool(device, pool_id, not holder, holder, is_sure)
 
 
 def settings(**changes: object) -> AllocatorSettings:
@@ -45,10 +45,11 @@ def settings(**changes: object) -> AllocatorSettings:
     return AllocatorSettings(**usual | {"values": ()} | changes)
 
 
-def layout(*segments: Segment, pools=(), routed=(), page: int = 20 * MIB, problems=(), **changes) -> AllocatorMap:
-    return AllocatorMap(
-        segments, tuple(pools), tuple(routed), settings(large_page_bytes=page, **changes), tuple(problems)
-    )
+def layout(
+    *segments: Segment, pools=(), routed=(), page: int = 20 * MIB, problems=(), unsure=(), **changes
+) -> AllocatorMap:
+    how = settings(large_page_bytes=page, **changes)
+    return AllocatorMap(segments, tuple(pools), tuple(routed), how, tuple(problems), tuple(unsure))
 
 
 def statistics(made: AllocatorMap, device: int = 0, **changes: int) -> AllocatorStatistics:

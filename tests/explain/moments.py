@@ -8,15 +8,16 @@ from itertools import cycle
 from zlib import crc32
 
 from gputui.explain.advice import findings
-from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
-from gputui.model.allocator import Segment
-from gputui.model.analysis import DriverFacts
-from gputui.model.finding import Finding
-from gputui.model.moment import CounterPoint, HostMoment, TargetMoment
-from gputui.model.process import Workers
+from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
+from gputui.model.attached.allocator import Segment
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import HostMoment, TargetMoment
+from gputui.model.attached.target import Cost, Greeting, Look, Mark, TorchDevice
+from gputui.model.attached.tensors import Category, Container, Inventory, Keeper, Storage
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.process import Workers
 from gputui.model.reading import NOT_READ, Reading
-from gputui.model.target import Cost, Greeting, Look, Mark, TorchDevice
-from gputui.model.tensors import Category, Container, Inventory, Keeper, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -34,6 +35,10 @@ class Tensor:
     dtype: str = "float32"
     keeper: Keeper = Keeper.NONE
     kept_by: str = ""
+    first: int = 0
+    """The first of two dimensions, 0 where it has one."""
+    shown_mib: float = 0
+    """What its tensors show of it, where that is a small part."""
 
 
 def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
@@ -42,11 +47,14 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
     made, storages, at = segment(*blocks, address=address), [], address
     for tensor in tensors:
         size = int(tensor.mib * MIB)
+        count = size // (4 if tensor.dtype == "float32" else 2)
         storages.append(
             Storage(
                 device=0, address=at, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
-                shape=(size // (4 if tensor.dtype == "float32" else 2),), dtype=tensor.dtype, saved_by=tensor.saved_by,
+                shape=(tensor.first, count // tensor.first) if tensor.first else (count,), dtype=tensor.dtype,
+                saved_by=tensor.saved_by,
                 keeper=tensor.keeper, kept_by=tensor.kept_by,
+                views=((0, int(tensor.shown_mib * MIB)),) if tensor.shown_mib else (),
             )
         )  # fmt: skip
         at += size
@@ -115,9 +123,9 @@ class Story:
     utilization_percent: Reading[float] = NOT_READ
 
     def findings(self) -> dict[str, Finding]:
-        points = [CounterPoint(past.time, tuple(device.statistics for device in past.devices)) for past in self.moments]
+        timeline = Timeline(*sorted(self.moments, key=lambda one: one.time))
         result = findings(
-            self.moments[-1], 0, points, self.moments,
+            self.moments[-1], 0, timeline,
             workers=self.workers, utilization_percent=self.utilization_percent,
         )  # fmt: skip
         return {finding.kind: finding for finding in result}

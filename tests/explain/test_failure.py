@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.attach_document import attach_document
+from gputui.explain.documents.attach import attach_document
 from gputui.explain.failure.analysis import analysis_of
-from gputui.explain.failure.phase import phase_of
+from gputui.explain.failure.phase import as_activations, phase_of
 from gputui.explain.failure.remedies import RULES
-from gputui.explain.failure.running_pass import as_activations
 from gputui.explain.failure.sections import sections_of
-from gputui.model.allocator import CallSite
-from gputui.model.failure import Failure, Phase
-from gputui.model.moment import TargetMoment
-from gputui.model.tensors import Category, Keeper
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.failure import Failure, Phase
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.tensors import Category, Keeper
 from gputui.units import GIB, MIB
 from tests.explain.moments import Story, Tensor, moment, row
 

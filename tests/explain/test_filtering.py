@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from gputui.errors import UsageError
 from gputui.explain.filtering import DURATION, SIZE, Predicate, compared_fields
 from gputui.explain.filtering import parse_filter as parse_for
-from gputui.model.process import Identity
+from gputui.model.machine.process import Identity
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.process_fields import PROCESS_FIELDS
-from gputui.ui.drawing.process_rows import View, process_rows_of
-from gputui.ui.drawing.processes import PROCESS_TABLE_COLUMNS
+from gputui.ui.drawing.monitor.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.monitor.process_rows import View, process_rows_of
+from gputui.ui.drawing.monitor.processes import PROCESS_TABLE_COLUMNS
 from tests.ui import scenes
 
 ROWS = process_rows_of(scenes.node(), View(), Appearance())

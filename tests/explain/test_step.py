@@ -16,9 +16,9 @@ from gputui.explain.step.phases import Phase, phase_of_stack
 from gputui.explain.step.step import Grouping, Step, step_of
 from gputui.explain.step.summary import cost_words, extent, headline
 from gputui.explain.step.timeline import BEFORE, timeline_of
-from gputui.model.allocator import CallSite
-from gputui.model.tensors import Category
-from gputui.model.trace import FREE_REQUESTED, Trace
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.tensors import Category
+from gputui.model.attached.trace import FREE_REQUESTED, Trace
 from gputui.units import MIB
 from tests.explain.traces import STACKS, Recording
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
-from gputui.explain.rounding import rounded_bytes
-from gputui.model.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
-from gputui.model.target import Cost, Look
-from gputui.model.tensors import Category, Inventory, Storage
-from gputui.model.trace import ACTIONS, RecordedTraces, RecordingCost, Trace
+from gputui.explain.memory.rounding import rounded_bytes
+from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
+from gputui.model.attached.target import Cost, Look
+from gputui.model.attached.tensors import Category, Inventory, Storage
+from gputui.model.attached.trace import ACTIONS, RecordedTraces, RecordingCost, Trace
 from gputui.units import GIB, MIB
 from tests.explain.maps import statistics
 

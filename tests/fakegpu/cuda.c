@@ -4,15 +4,10 @@
  * is read back from a device is zeros. So PyTorch's own allocator, autograd and optimizers run as they are.
  *
  * Preload it (LD_PRELOAD), with its folder on LD_LIBRARY_PATH for those who open libcuda.so.1 by name.
- *   FAKEGPU_EVENT_LAG_MS  how long an event stays unfinished after it was recorded (0)
- *   FAKEGPU_MALLOC_US     time that cudaMalloc, cudaFree and cuMemCreate take (0) */
+ *   FAKEGPU_MALLOC_US     time that cudaMalloc, cudaFree and cuMemCreate take (0)
+ * What takes time on the device is in streams.c. */
 #define _GNU_SOURCE
-#define __CUDART_API_VERSION_INTERNAL 1
-#include "state.h"
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#undef cudaGetDeviceProperties
-#undef cudaStreamGetCaptureInfo
+#include "cuda.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define GRAIN (2ull << 20)
@@ -35,10 +29,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int current;
 static __thread cudaError_t last;
 static fg_proc *me;
+static int dummy;
 
-static cudaError_t fail(cudaError_t e) { if (e) last = e; return e; }
+cudaError_t fg_fail(cudaError_t e) { if (e) last = e; return e; }
+int fg_current(void) { return current; }
 static void pause_us(const char *name) { const char *v = getenv(name); if (v && atoi(v)) usleep(atoi(v)); }
-static double now_ms(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec * 1e-6; }
 
 /* ---- which devices this process sees: CUDA_VISIBLE_DEVICES holds indices and (shortened) UUIDs ---- */
 static int visible[FG_MAX_DEV], visible_count;
@@ -142,9 +137,9 @@ static int release(uint64_t p) {
 }
 
 /* ---- devices ---- */
-cudaError_t cudaGetDeviceCount(int *n) { *n = fg_open() ? count() : 0; return fail(*n ? cudaSuccess : cudaErrorNoDevice); }
+cudaError_t cudaGetDeviceCount(int *n) { *n = fg_open() ? count() : 0; return fg_fail(*n ? cudaSuccess : cudaErrorNoDevice); }
 cudaError_t cudaGetDevice(int *d) { *d = current; return cudaSuccess; }
-cudaError_t cudaSetDevice(int d) { if (d < 0 || d >= count()) return fail(cudaErrorInvalidDevice); current = d; pthread_mutex_lock(&lock); context(d); pthread_mutex_unlock(&lock); return cudaSuccess; }
+cudaError_t cudaSetDevice(int d) { if (d < 0 || d >= count()) return fg_fail(cudaErrorInvalidDevice); current = d; pthread_mutex_lock(&lock); context(d); pthread_mutex_unlock(&lock); return cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int *v) { *v = fg_open() ? fg_open()->cuda_version : 0; return cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *v) { *v = CUDART_VERSION; return cudaSuccess; }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d) {
@@ -178,9 +173,17 @@ cudaError_t cudaDeviceGetPCIBusId(char *b, int n, int d) { snprintf(b, n, "%s", 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lo, int *hi) { *lo = 0; *hi = -5; return cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int *v, int a, int b) { *v = 1; return cudaSuccess; }
 cudaError_t cudaDeviceEnablePeerAccess(int d, unsigned f) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize(void) { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize(void) { return fg_device_waits(current); }
 const char *cudaGetErrorName(cudaError_t e) { return e == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : e ? "cudaErrorUnknown" : "cudaSuccess"; }
-const char *cudaGetErrorString(cudaError_t e) { return e == cudaErrorMemoryAllocation ? "out of memory" : e ? "unknown error" : "no error"; }
+const char *cudaGetErrorString(cudaError_t e) {
+  switch (e) {
+    case cudaSuccess: return "no error";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+    default: return "unknown error";
+  }
+}
 cudaError_t cudaGetLastError(void) { cudaError_t e = last; last = cudaSuccess; return e; }
 cudaError_t cudaPeekAtLastError(void) { return last; }
 
@@ -193,7 +196,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
   if (take(current, size) && !(at = reserve(current, size, size))) give(current, size);
   pthread_mutex_unlock(&lock);
   *p = (void *)at;
-  return fail(at ? cudaSuccess : cudaErrorMemoryAllocation);
+  return fg_fail(at ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *p) {
   pause_us("FAKEGPU_MALLOC_US");
@@ -201,7 +204,7 @@ cudaError_t cudaFree(void *p) {
   pthread_mutex_lock(&lock);
   int ok = release((uint64_t)p);
   pthread_mutex_unlock(&lock);
-  return fail(ok ? cudaSuccess : cudaErrorInvalidValue);
+  return fg_fail(ok ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaMemGetInfo(size_t *f, size_t *t) {
   pthread_mutex_lock(&lock); context(current); pthread_mutex_unlock(&lock);
@@ -209,8 +212,7 @@ cudaError_t cudaMemGetInfo(size_t *f, size_t *t) {
 }
 cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) { return cudaMalloc(p, n); }
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s) { return cudaFree(p); }
-static int pool_dummy;
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *p, int d) { *p = (cudaMemPool_t)&pool_dummy; return cudaSuccess; }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *p, int d) { *p = (cudaMemPool_t)&dummy; return cudaSuccess; }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t p, enum cudaMemPoolAttr a, void *v) { *(uint64_t *)v = 0; return cudaSuccess; }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t p, enum cudaMemPoolAttr a, void *v) { return cudaSuccess; }
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t p, const struct cudaMemAccessDesc *d, size_t n) { return cudaSuccess; }
@@ -218,7 +220,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t p, size_t n) { return cudaSuccess; }
 
 static struct { uint64_t start, size; } host[4096];
 cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags) {
-  if (posix_memalign(p, 4096, n ? n : 1)) return fail(cudaErrorMemoryAllocation);
+  if (posix_memalign(p, 4096, n ? n : 1)) return fg_fail(cudaErrorMemoryAllocation);
   pthread_mutex_lock(&lock);
   for (int i = 0; i < 4096; i++) if (!host[i].start) { host[i].start = (uint64_t)*p; host[i].size = n; break; }
   pthread_mutex_unlock(&lock);
@@ -233,103 +235,39 @@ cudaError_t cudaHostRegister(void *p, size_t n, unsigned f) {
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void *p) { forget(p); return cudaSuccess; }
+static int is_pinned(const void *p) {
+  for (int i = 0; i < 4096; i++) if (host[i].start && (uint64_t)p >= host[i].start && (uint64_t)p < host[i].start + host[i].size) return 1;
+  return 0;
+}
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p) {
   int d = device_of((uint64_t)p);
   memset(a, 0, sizeof *a);
   a->type = d >= 0 ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
   a->device = d;
   if (d >= 0) a->devicePointer = (void *)p;
-  else for (int i = 0; i < 4096; i++)
-    if (host[i].start && (uint64_t)p >= host[i].start && (uint64_t)p < host[i].start + host[i].size) { a->type = cudaMemoryTypeHost; a->device = 0; a->hostPointer = a->devicePointer = (void *)p; }
+  else if (is_pinned(p)) { a->type = cudaMemoryTypeHost; a->device = 0; a->hostPointer = a->devicePointer = (void *)p; }
   return cudaSuccess;
 }
-static cudaError_t copy(void *to, const void *from, size_t n) {
-  if (device_of((uint64_t)to) >= 0) return cudaSuccess;
-  if (device_of((uint64_t)from) >= 0) memset(to, 0, n); else memmove(to, from, n);
+/* The host waits for a copy from or to memory that is not pinned: a driver stages it. */
+static cudaError_t copy(void *to, const void *from, size_t n, cudaStream_t s, int waits) {
+  int is_to = device_of((uint64_t)to) >= 0, is_from = device_of((uint64_t)from) >= 0;
+  if (!is_to) { if (is_from) memset(to, 0, n); else memmove(to, from, n); }
+  if (is_to || is_from) fg_copied(s, is_to && is_from ? 0 : n);
+  if (waits || (is_to != is_from && !is_pinned(is_to ? from : to))) return fg_stream_waits(s);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind k) { return copy(to, from, n); }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind k, cudaStream_t s) { return copy(to, from, n); }
-cudaError_t cudaMemcpyPeerAsync(void *to, int a, const void *from, int b, size_t n, cudaStream_t s) { return cudaSuccess; }
+cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind k) { return copy(to, from, n, NULL, 1); }
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind k, cudaStream_t s) { return copy(to, from, n, s, 0); }
+cudaError_t cudaMemcpyPeerAsync(void *to, int a, const void *from, int b, size_t n, cudaStream_t s) { fg_copied(s, n); return cudaSuccess; }
 cudaError_t cudaMemcpyToSymbol(const void *s, const void *p, size_t n, size_t o, enum cudaMemcpyKind k) { return cudaSuccess; }
 cudaError_t cudaGetSymbolAddress(void **p, const void *s) { *p = (void *)s; return cudaSuccess; }
 cudaError_t cudaMemset(void *p, int v, size_t n) { if (device_of((uint64_t)p) < 0) memset(p, v, n); return cudaSuccess; }
-cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s) { return cudaMemset(p, v, n); }
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *h, void *p) { return fail(cudaErrorNotSupported); }
-cudaError_t cudaIpcOpenMemHandle(void **p, cudaIpcMemHandle_t h, unsigned f) { return fail(cudaErrorNotSupported); }
-cudaError_t cudaIpcCloseMemHandle(void *p) { return fail(cudaErrorNotSupported); }
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *h, cudaEvent_t e) { return fail(cudaErrorNotSupported); }
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *e, cudaIpcEventHandle_t h) { return fail(cudaErrorNotSupported); }
-
-/* ---- streams, events, graphs ---- */
-typedef struct { unsigned long long capture; } stream;
-typedef struct { double done_at; } event;
-static unsigned long long captures;
-static double lag(void) { const char *v = getenv("FAKEGPU_EVENT_LAG_MS"); return v ? atof(v) : 0; }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f, int p) { *s = calloc(1, sizeof(stream)); return cudaSuccess; }
-cudaError_t cudaStreamCreate(cudaStream_t *s) { return cudaStreamCreateWithPriority(s, 0, 0); }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned f) { return cudaStreamCreateWithPriority(s, f, 0); }
-cudaError_t cudaStreamDestroy(cudaStream_t s) { free(s); return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t s) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t s) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned f) { return cudaSuccess; }
-cudaError_t cudaStreamGetPriority(cudaStream_t s, int *p) { *p = 0; return cudaSuccess; }
-cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t f, void *u, unsigned x) { f(s, cudaSuccess, u); return cudaSuccess; }
-cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t f, void *u) { f(u); return cudaSuccess; }
-static stream *captured(cudaStream_t s) { return (uintptr_t)s > 4 ? (stream *)s : NULL; }
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) { if (captured(s)) captured(s)->capture = ++captures; return cudaSuccess; }
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) { if (captured(s)) captured(s)->capture = 0; *g = (cudaGraph_t)&pool_dummy; return cudaSuccess; }
-cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) { *c = captured(s) && captured(s)->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone; return cudaSuccess; }
-static void capture_info(cudaStream_t s, enum cudaStreamCaptureStatus *c, unsigned long long *id, cudaGraph_t *g, const cudaGraphNode_t **deps, size_t *n) {
-  cudaStreamIsCapturing(s, c);
-  if (id) *id = captured(s) ? captured(s)->capture : 0;
-  if (g) *g = (cudaGraph_t)&pool_dummy;
-  if (deps) *deps = NULL;
-  if (n) *n = 0;
-}
-#if CUDART_VERSION >= 13000 /* one name, whose arguments changed; 12 has it as _v2 */
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCaptureStatus *c, unsigned long long *id, cudaGraph_t *g, const cudaGraphNode_t **deps, const cudaGraphEdgeData **edges, size_t *n) { capture_info(s, c, id, g, deps, n); if (edges) *edges = NULL; return cudaSuccess; }
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t a, cudaGraphNode_t *d, cudaGraphEdgeData *e, size_t *n) { *n = 0; return cudaSuccess; }
-#else
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCaptureStatus *c, unsigned long long *id) { capture_info(s, c, id, NULL, NULL, NULL); return cudaSuccess; }
-cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t s, enum cudaStreamCaptureStatus *c, unsigned long long *id, cudaGraph_t *g, const cudaGraphNode_t **deps, size_t *n) { capture_info(s, c, id, g, deps, n); return cudaSuccess; }
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t a, cudaGraphNode_t *d, size_t *n) { *n = 0; return cudaSuccess; }
-#endif
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *m) { *m = cudaStreamCaptureModeRelaxed; return cudaSuccess; }
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long f) { *e = (cudaGraphExec_t)&pool_dummy; return cudaSuccess; }
-cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size_t *n) { *n = 1; return cudaSuccess; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s) { return cudaSuccess; }
-cudaError_t cudaGraphDestroy(cudaGraph_t g) { return cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e) { return cudaSuccess; }
-cudaError_t cudaGraphDebugDotPrint(cudaGraph_t g, const char *p, unsigned f) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned f) { *e = calloc(1, sizeof(event)); return cudaSuccess; }
-cudaError_t cudaEventCreate(cudaEvent_t *e) { return cudaEventCreateWithFlags(e, 0); }
-cudaError_t cudaEventDestroy(cudaEvent_t e) { free(e); return cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) { ((event *)e)->done_at = now_ms() + lag(); return cudaSuccess; }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) { return cudaEventRecord(e, s); }
-cudaError_t cudaEventQuery(cudaEvent_t e) { return now_ms() < ((event *)e)->done_at ? fail(cudaErrorNotReady) : cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t e) { double left = ((event *)e)->done_at - now_ms(); if (left > 0) usleep(left * 1e3); return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) { *ms = ((event *)b)->done_at - ((event *)a)->done_at; return cudaSuccess; }
-
-/* ---- kernels: registered, launched, never run ---- */
-static int module_dummy;
-void **__cudaRegisterFatBinary(void *f) { static void *handle[1]; return handle; }
-void __cudaRegisterFatBinaryEnd(void **h) {}
-void __cudaUnregisterFatBinary(void **h) {}
-void __cudaRegisterFunction(void **h, const char *f, char *n, const char *m, int t, void *a, void *b, void *c, void *d, int *e) {}
-void __cudaRegisterVar(void **h, char *a, char *b, const char *c, int d, size_t e, int f, int g) {}
-static __thread struct { dim3 grid, block; size_t shared; void *stream; } launch;
-unsigned __cudaPushCallConfiguration(dim3 g, dim3 b, size_t n, void *s) { launch.grid = g; launch.block = b; launch.shared = n; launch.stream = s; return 0; }
-cudaError_t __cudaPopCallConfiguration(dim3 *g, dim3 *b, size_t *n, void *s) { *g = launch.grid; *b = launch.block; *n = launch.shared; *(void **)s = launch.stream; return cudaSuccess; }
-cudaError_t __cudaGetKernel(cudaKernel_t *k, const void *f) { *k = (cudaKernel_t)f; return cudaSuccess; }
-cudaError_t __cudaLaunchKernel(cudaKernel_t k, dim3 g, dim3 b, void **a, size_t n, cudaStream_t s) { return cudaSuccess; }
-cudaError_t cudaLaunchKernel(const void *k, dim3 g, dim3 b, void **a, size_t n, cudaStream_t s) { return cudaSuccess; }
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **a) { return cudaSuccess; }
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f) { memset(a, 0, sizeof *a); a->maxThreadsPerBlock = 1024; a->numRegs = 32; a->ptxVersion = a->binaryVersion = 90; a->maxDynamicSharedSizeBytes = 227 << 10; return cudaSuccess; }
-cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute a, int v) { return cudaSuccess; }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *f, int b, size_t s, unsigned x) { *n = 2; return cudaSuccess; }
-cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
-cudaError_t cudaProfilerStop(void) { return cudaSuccess; }
+cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s) { fg_launched(s); return cudaMemset(p, v, n); }
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *h, void *p) { return fg_fail(cudaErrorNotSupported); }
+cudaError_t cudaIpcOpenMemHandle(void **p, cudaIpcMemHandle_t h, unsigned f) { return fg_fail(cudaErrorNotSupported); }
+cudaError_t cudaIpcCloseMemHandle(void *p) { return fg_fail(cudaErrorNotSupported); }
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *h, cudaEvent_t e) { return fg_fail(cudaErrorNotSupported); }
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *e, cudaIpcEventHandle_t h) { return fg_fail(cudaErrorNotSupported); }
 
 /* ---- the driver: virtual memory management for expandable segments, and what else is looked up ---- */
 
@@ -340,8 +278,8 @@ CUresult cuDeviceGet(CUdevice *d, int i) { *d = i; return CUDA_SUCCESS; }
 CUresult cuDeviceGetName(char *n, int k, CUdevice d) { snprintf(n, k, "%s", device(d)->name); return CUDA_SUCCESS; }
 CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d) { *v = attribute(a); return CUDA_SUCCESS; }
 CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned *f, int *active) { *f = 0; *active = arena[d].base != 0; return CUDA_SUCCESS; }
-CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = (CUcontext)&module_dummy; return CUDA_SUCCESS; }
-CUresult cuCtxGetCurrent(CUcontext *c) { *c = (CUcontext)&module_dummy; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = (CUcontext)&dummy; return CUDA_SUCCESS; }
+CUresult cuCtxGetCurrent(CUcontext *c) { *c = (CUcontext)&dummy; return CUDA_SUCCESS; }
 CUresult cuCtxSetCurrent(CUcontext c) { return CUDA_SUCCESS; }
 CUresult cuGetErrorString(CUresult r, const char **s) { *s = r ? "fake driver error" : "no error"; return CUDA_SUCCESS; }
 CUresult cuPointerGetAttribute(void *v, CUpointer_attribute a, CUdeviceptr p) { *(uint64_t *)v = 0; return CUDA_SUCCESS; }

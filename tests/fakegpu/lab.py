@@ -13,15 +13,15 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import c_char, c_int32, c_uint32, c_uint64
+from ctypes import c_char, c_int32, c_int64, c_uint32, c_uint64
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MAGIC, VERSION = 0x55504746, 6
-DEVICES, PROCESSES, FAULTS, CALLS = 32, 8192, 32, 192
+MAGIC, VERSION = 0x55504746, 9
+DEVICES, PROCESSES, FAULTS, ANSWERS, CALLS = 32, 8192, 32, 16, 192
 MIB = 1 << 20
 
-GHOST, GRAPHICS, NO_MEMORY, MPS, COMPUTE, IDLE = 1, 2, 4, 8, 16, 32
+GHOST, GRAPHICS, NO_MEMORY, MPS, COMPUTE, IDLE, NO_PID = 1, 2, 4, 8, 16, 32, 64
 """Flags of a process: see `state.h`."""
 
 TEXTS = ("name", "uuid", "bus_id")
@@ -48,6 +48,14 @@ class Device(ctypes.Structure):
         *[(name, c_uint32) for name in ("remap_pending", "remap_failed", "retired_single", "retired_double")],
         *[(name, c_uint32) for name in ("nvlinks", "nvlinks_active")],
         *[(name, c_uint64) for name in ("nvlink_tx", "nvlink_rx", "ecc_corrected")],
+        ("sample_age_us", c_int64),
+        ("sampled_at_us", c_uint64),
+        *[(name, c_uint32) for name in ("gpm", "gpm_graphics", "gpm_sm", "gpm_occupancy")],
+        *[(name, c_uint32) for name in ("gpm_integer", "gpm_tensor", "gpm_dram", "gpm_fp64", "gpm_fp32", "gpm_fp16")],
+        *[(name, c_uint32) for name in ("gpm_pcie_tx", "gpm_pcie_rx", "gpm_nvlink_rx", "gpm_nvlink_tx")],
+        *[(name, c_uint32) for name in ("recovery_action", "xid_count")],
+        ("xids", c_uint32 * 8),
+        *[(name, c_uint64) for name in ("slowed_until_us", "slowed_power_ns", "slowed_thermal_ns")],
     ]
 
 
@@ -61,6 +69,10 @@ class Fault(ctypes.Structure):
     ]
 
 
+class Answer(ctypes.Structure):
+    _fields_ = [("function", c_char * 64), ("device", c_int32), ("pad", c_uint32), ("number", c_uint64)]
+
+
 class Call(ctypes.Structure):
     _fields_ = [("function", c_char * 64), ("count", c_uint64)]
 
@@ -72,6 +84,7 @@ class State(ctypes.Structure):
         *[(name, c_uint32) for name in ("procs", "pad")],
         ("dev", Device * DEVICES),
         ("fault", Fault * FAULTS),
+        ("answer", Answer * ANSWERS),
         ("call", Call * CALLS),
         ("proc", Process * PROCESSES),
     ]
@@ -88,6 +101,9 @@ SLOW_US = {
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 500,
     "nvmlDeviceGetTemperature": 50,
     "nvmlDeviceGetClockInfo": 50,
+    "nvmlDeviceGetViolationStatus": 700,
+    "nvmlGpmSampleGet": 1000,
+    "nvmlGpmMetricsGet": 2500,
 }
 """Durations of NVML's slow calls on a real GPU, in µs, rounded."""
 
@@ -116,6 +132,7 @@ class Lab:
         memory_gib: float = 79.65,
         fan: int = 0,
         nvlinks: int | None = None,
+        gpm: bool = False,
         seed: int = 0,
     ) -> None:
         """Create `gpus` devices, with the last divided into `mig` instances; this replaces the previous state.
@@ -140,10 +157,12 @@ class Lab:
             d.pcie_gen, d.pcie_width, d.pcie_tx, d.pcie_rx = 5, 16, 120, 80
             d.pstate, d.persistence, d.throttle, d.animate = 0, 1, 1, animate
             d.nvlinks = d.nvlinks_active = links
+            d.gpm = gpm
             if busy:
                 d.util, d.mem_util, d.temperature, d.power = 93 - i % 5, 47, 64 + i % 4, 540000
                 d.mem_temperature, d.sm_clock, d.throttle = 72 + i % 4, 1755, 4
                 d.pcie_tx, d.pcie_rx = 1_400_000, 2_100_000
+                _work(d, i)
         for k in range(mig):
             self._cut(gpus - 1, gpus + k, k + 1, rng)
         for fault, (function, delay_us) in zip(state.fault, SLOW_US.items() if real_delays else ()):
@@ -155,17 +174,32 @@ class Lab:
         whole.mig, part.parent, part.gi, part.ci = 1, parent, gpu_instance, 0
         part.name, part.total, part.reserved = whole.name + b" MIG 1g.10gb", whole.total // 8, 16 * MIB
         part.uuid, part.bus_id, part.context = _uuid(b"MIG", rng), whole.bus_id, 300 * MIB
+        part.gpm = whole.gpm
+        if whole.util:
+            _work(part, place)
 
     def set(self, device: int, **values: int | str) -> None:
         """Change what `device` reports, by the field names of `Device`. MIG instances follow the whole devices."""
         for key, value in values.items():
             setattr(self.state.dev[device], key, value.encode() if key in TEXTS else int(value))
 
+    def xid(self, device: int, number: int) -> None:
+        """Have the driver report an error of `device` to whoever waits for events."""
+        d = self.state.dev[device]
+        d.xids[d.xid_count % len(d.xids)] = number
+        d.xid_count += 1
+
     def fault(self, function: str, *, error: int = 0, device: int = -1, delay_us: int = 0) -> None:
         """Make `function` (a trailing * matches any ending) fail or be slow, on one device or on all (-1)."""
         f = next(f for f in self.state.fault if not f.function)
         f.device, f.error, f.delay_us = device, error, delay_us
         f.function = function.encode()
+
+    def answer(self, function: str, number: int, *, device: int = -1) -> None:
+        """Make `function`, or a part such as `nvmlDeviceGetMemoryInfo_v2.used`, answer `number` instead of the right one."""
+        a = next(a for a in self.state.answer if not a.function)
+        a.device, a.number = device, number
+        a.function = function.encode()
 
     def ghost(
         self, count: int = 1, *, device: int | None = None, mib: int | None = None, flags: int = 0, pid: int = 4100000
@@ -199,10 +233,11 @@ class Lab:
         p.flags, p.pid = flags, pid
 
     def clear(self, *what: str) -> None:
-        """Delete faults, processes or calls; all of them if none is named."""
+        """Delete faults, answers, processes or calls; all of them if none is named."""
         state = self.state
         sizes = {
             "faults": (state.fault, ctypes.sizeof(state.fault)),
+            "answers": (state.answer, ctypes.sizeof(state.answer)),
             "processes": (state.proc, ctypes.sizeof(Process) * state.procs),  # others would only fill the file's hole
             "calls": (state.call, ctypes.sizeof(state.call)),
         }
@@ -222,6 +257,14 @@ class Lab:
         return {"FAKEGPU_STATE": str(self.path), "LD_LIBRARY_PATH": ":".join(path for path in paths if path)}
 
 
+def _work(d: Device, place: int) -> None:
+    """What GPM says of a device that trains a model in bfloat16, as on a real board."""
+    d.gpm_graphics, d.gpm_sm, d.gpm_occupancy = 980, 890 - 30 * (place % 5), 350
+    d.gpm_integer, d.gpm_tensor, d.gpm_dram = 160, 380 - 20 * (place % 5), 410
+    d.gpm_fp64, d.gpm_fp32, d.gpm_fp16 = 0, 30, 1
+    d.gpm_pcie_tx, d.gpm_pcie_rx, d.gpm_nvlink_rx, d.gpm_nvlink_tx = 1400, 2100, 40_000, 41_000
+
+
 def _uuid(kind: bytes, rng: random.Random) -> bytes:
     return kind + b"-%08x-%04x-%04x-%04x-%012x" % tuple(rng.getrandbits(bits) for bits in (32, 16, 16, 16, 48))
 
@@ -238,9 +281,12 @@ def build(folder: Path, torch_python: str | None = None) -> None:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _compile(folder / "libnvidia-ml.so.1", ["nvml.c", "state.c"], ["-lm", "-Wl,-Bsymbolic"])
+        _compile(folder / "libfaults.so", ["faults.c"], ["-ldl", "-lpthread"])
+        (folder / "stubs").mkdir(exist_ok=True)
+        _compile(folder / "stubs/libnvidia-ml.so.1", ["stub.c"], [])
         if torch_python:
             include = [f"-I{path}" for path in _cuda_headers(torch_python)]
-            _compile(folder / "libcuda.so.1", ["cuda.c", "stubs.c", "state.c"], ["-ldl", "-lpthread", *include])
+            _compile(folder / "libcuda.so.1", ["cuda.c", "streams.c", "stubs.c", "state.c"], ["-ldl", "-lpthread", *include])
 
 
 def without(library: Path, function: str, copy: Path) -> Path:

@@ -19,6 +19,7 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
 typedef struct { uint64_t total, free, used; } memory_info;
 typedef struct { unsigned version; uint64_t total, reserved, free, used; } memory_info_v2;
 typedef struct { unsigned gpu, memory; } utilization;
+typedef struct { uint64_t reference, violation; } violation_time; /* us, ns */
 typedef struct { unsigned version; int sensor, temperature; } temperature_info;
 typedef struct { unsigned pid; uint64_t memory; unsigned gi, ci; } proc_info;
 typedef struct { unsigned pid; uint64_t memory; unsigned gi, ci; uint64_t protected_memory; } proc_detail;
@@ -53,9 +54,16 @@ static nvmlReturn_t fault(const char *function, int index) {
   }
   return OK;
 }
+/* A library that writes to descriptors 1 and 2 whenever it is called, where $FAKEGPU_CHATTER is set. */
+static void chatter(void) {
+  const char *words = getenv("FAKEGPU_CHATTER");
+  if (words) { dprintf(1, "%s\n", words); dprintf(2, "%s\n", words); }
+}
+
 static nvmlReturn_t enter(const char *function, nvmlDevice_t dev) {
   fg_state *s = fg_open();
   count(function);
+  chatter();
   if (!s) return DRIVER_NOT_LOADED;
   int index = dev ? (int)(dev - s->dev) : -1;
   nvmlReturn_t r = fault(function, index);
@@ -68,6 +76,19 @@ static nvmlReturn_t enter(const char *function, nvmlDevice_t dev) {
 /* What is measured for a whole device has no value for a MIG instance. */
 #define ENTER_WHOLE(dev) do { ENTER(dev); if ((dev)->parent >= 0) return NOT_SUPPORTED; } while (0)
 #define S (fg_open())
+
+/* The number that the state puts in the place of the right one, if any: a driver that answers with nonsense. */
+static uint64_t said(const char *function, const char *part, nvmlDevice_t d, uint64_t right) {
+  fg_state *s = fg_open();
+  char name[96];
+  snprintf(name, sizeof name, "%s%s", function, part);
+  for (int i = 0; s && i < FG_MAX_ANSWER; i++)
+    if (s->answer[i].function[0] && !strcmp(s->answer[i].function, name) && (s->answer[i].device < 0 || s->dev + s->answer[i].device == d))
+      return s->answer[i].number;
+  return right;
+}
+#define SAY(number) said(__func__, "", d, number)
+#define SAY_PART(part, number) said(__func__, part, d, number)
 
 static double now(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
 
@@ -122,7 +143,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned n) {
   FILE *f = fopen(path, "r"); if (!f) return NOT_FOUND;
   size_t k = fread(name, 1, n - 1, f); name[k] = 0; fclose(f); return OK;
 }
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *n) { ENTER(NULL); *n = S->devices; return OK; }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *n) { ENTER(NULL); *n = said(__func__, "", NULL, S->devices); return OK; }
 nvmlReturn_t nvmlDeviceGetCount(unsigned *n) { return nvmlDeviceGetCount_v2(n); }
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t *d) {
   ENTER(NULL);
@@ -145,8 +166,8 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *b, nvmlDevice_t *d) {
   return NOT_FOUND;
 }
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *b, nvmlDevice_t *d) { return nvmlDeviceGetHandleByPciBusId_v2(b, d); }
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = d - S->dev; return OK; }
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = d - S->dev; return OK; }
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(d - S->dev); return OK; }
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(d - S->dev); return OK; }
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *v, unsigned n) { ENTER(d); return text(v, n, d->name); }
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *v, unsigned n) { ENTER(d); return text(v, n, d->uuid); }
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t d, char *v, unsigned n) { ENTER(d); char s[32]; snprintf(s, sizeof s, "16542230%05d", (int)(d - S->dev)); return text(v, n, s); }
@@ -164,60 +185,62 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t d, pci_info *p) { return nvmlDevi
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, memory_info *m) {
   ENTER(d);
   uint64_t u = used(d) + d->reserved;
-  m->total = d->total; m->used = u > d->total ? d->total : u; m->free = d->total - m->used;
+  m->total = SAY_PART(".total", d->total); m->used = SAY_PART(".used", u > d->total ? d->total : u);
+  m->free = SAY_PART(".free", d->total - (u > d->total ? d->total : u));
   return OK;
 }
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, memory_info_v2 *m) {
   ENTER(d);
   if (m->version != 0x02000028) return MISMATCH;
   uint64_t u = used(d);
-  m->total = d->total; m->reserved = d->reserved; m->used = u > d->total - d->reserved ? d->total - d->reserved : u;
-  m->free = d->total - d->reserved - m->used;
+  if (u > d->total - d->reserved) u = d->total - d->reserved;
+  m->total = SAY_PART(".total", d->total); m->reserved = SAY_PART(".reserved", d->reserved);
+  m->used = SAY_PART(".used", u); m->free = SAY_PART(".free", d->total - d->reserved - u);
   return OK;
 }
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, memory_info *m) {
-  ENTER(d); m->total = 131072ull << 20; m->used = 1ull << 20; m->free = m->total - m->used; return OK;
+  ENTER(d); m->total = SAY_PART(".total", 131072ull << 20); m->used = SAY_PART(".used", 1ull << 20); m->free = m->total - m->used; return OK;
 }
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, utilization *u) {
   ENTER(d); if (d->mig || d->parent >= 0) return NOT_SUPPORTED;
-  u->gpu = live(d, d->util, .3, 100); u->memory = live(d, d->mem_util, .3, 100); return OK;
+  u->gpu = SAY_PART(".gpu", live(d, d->util, .3, 100)); u->memory = SAY_PART(".memory", live(d, d->mem_util, .3, 100)); return OK;
 }
-nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t d, unsigned *v, unsigned *us) { ENTER_WHOLE(d); *v = d->enc; *us = 167000; return OK; }
-nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t d, unsigned *v, unsigned *us) { ENTER_WHOLE(d); *v = d->dec; *us = 167000; return OK; }
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigned *v) { ENTER_WHOLE(d); if (sensor) return INVALID; *v = live(d, d->temperature, .1, 95); return OK; }
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t d, unsigned *v, unsigned *us) { ENTER_WHOLE(d); *v = SAY(d->enc); *us = 167000; return OK; }
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t d, unsigned *v, unsigned *us) { ENTER_WHOLE(d); *v = SAY(d->dec); *us = 167000; return OK; }
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigned *v) { ENTER_WHOLE(d); if (sensor) return INVALID; *v = SAY(live(d, d->temperature, .1, 95)); return OK; }
 nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t d, temperature_info *t) {
   ENTER_WHOLE(d); if (t->version != 0x100000C) return MISMATCH; t->temperature = live(d, d->temperature, .1, 95); return OK;
 }
-nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = kind == 0 ? 92 : kind == 1 ? 89 : 87; return OK; }
-nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); if (!d->fan) return NOT_SUPPORTED; *v = live(d, d->fan, .1, 100); return OK; }
+nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = SAY(kind == 0 ? 92 : kind == 1 ? 89 : 87); return OK; }
+nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); if (!d->fan) return NOT_SUPPORTED; *v = SAY(live(d, d->fan, .1, 100)); return OK; }
 nvmlReturn_t nvmlDeviceGetFanSpeed_v2(nvmlDevice_t d, unsigned fan, unsigned *v) { (void)fan; return nvmlDeviceGetFanSpeed(d, v); }
-nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->fan ? 2 : 0; return OK; }
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = live(d, d->power, .2, d->power_limit); return OK; }
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->power_limit; return OK; }
-nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->power_limit; return OK; }
-nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->max_power; return OK; }
-nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = energy(d); return OK; }
-nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = kind == 2 ? d->mem_clock : live(d, d->sm_clock, .05, d->max_sm_clock); return OK; }
-nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = kind == 2 ? d->max_mem_clock : d->max_sm_clock; return OK; }
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->pcie_gen; return OK; }
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->pcie_width; return OK; }
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->pcie_gen; return OK; }
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = d->pcie_width; return OK; }
-nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, int counter, unsigned *v) { ENTER_WHOLE(d); *v = live(d, counter ? d->pcie_rx : d->pcie_tx, .5, ~0u); return OK; }
-nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t d, int *v) { ENTER_WHOLE(d); *v = d->pstate; return OK; }
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t d, int *v) { ENTER(d); *v = d->persistence; return OK; }
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, int *v) { ENTER(d); *v = d->compute_mode; return OK; }
+nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->fan ? 2 : 0); return OK; }
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(live(d, d->power, .2, d->power_limit)); return OK; }
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->power_limit); return OK; }
+nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->power_limit); return OK; }
+nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->max_power); return OK; }
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = SAY(energy(d)); return OK; }
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = SAY(kind == 2 ? d->mem_clock : live(d, d->sm_clock, .05, d->max_sm_clock)); return OK; }
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, int kind, unsigned *v) { ENTER_WHOLE(d); *v = SAY(kind == 2 ? d->max_mem_clock : d->max_sm_clock); return OK; }
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->pcie_gen); return OK; }
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->pcie_width); return OK; }
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->pcie_gen); return OK; }
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t d, unsigned *v) { ENTER_WHOLE(d); *v = SAY(d->pcie_width); return OK; }
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, int counter, unsigned *v) { ENTER_WHOLE(d); *v = SAY(live(d, counter ? d->pcie_rx : d->pcie_tx, .5, ~0u)); return OK; }
+nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t d, int *v) { ENTER_WHOLE(d); *v = SAY(d->pstate); return OK; }
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t d, int *v) { ENTER(d); *v = SAY(d->persistence); return OK; }
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, int *v) { ENTER(d); *v = SAY(d->compute_mode); return OK; }
 nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t d, int *v, int *pending) { (void)v; (void)pending; ENTER(d); return NOT_SUPPORTED; }
 nvmlReturn_t nvmlDeviceGetDriverModel_v2(nvmlDevice_t d, int *v, int *pending) { (void)v; (void)pending; ENTER(d); return NOT_SUPPORTED; }
-nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t d, int *v) { ENTER(d); *v = d->display; return OK; }
-nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t d, int *v) { ENTER(d); *v = d->display; return OK; }
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int *minor) { ENTER(d); *major = 9; *minor = 0; return OK; }
-nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = 9; return OK; }
-nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = 16896; return OK; }
-nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = 5120; return OK; }
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *v, unsigned *pending) { ENTER(d); *v = *pending = d->mig; return OK; }
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = d->mig ? 7 : 0; return OK; }
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = d->parent >= 0; return OK; }
+nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t d, int *v) { ENTER(d); *v = SAY(d->display); return OK; }
+nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t d, int *v) { ENTER(d); *v = SAY(d->display); return OK; }
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int *minor) { ENTER(d); *major = SAY(9); *minor = 0; return OK; }
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(9); return OK; }
+nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(16896); return OK; }
+nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(5120); return OK; }
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *v, unsigned *pending) { ENTER(d); *v = SAY(d->mig); *pending = d->mig; return OK; }
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(d->mig ? 7 : 0); return OK; }
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t d, unsigned *v) { ENTER(d); *v = SAY(d->parent >= 0); return OK; }
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned wanted, nvmlDevice_t *out) {
   ENTER(d);
   for (int k = 0; k < FG_MAX_DEV; k++)
@@ -225,13 +248,18 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned wanted
   return NOT_FOUND;
 }
 nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t d, nvmlDevice_t *out) { ENTER(d); if (d->parent < 0) return INVALID; *out = &S->dev[d->parent]; return OK; }
-nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t d, unsigned *v) { ENTER(d); if (d->parent < 0) return NOT_SUPPORTED; *v = d->gi; return OK; }
-nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t d, unsigned *v) { ENTER(d); if (d->parent < 0) return NOT_SUPPORTED; *v = d->ci; return OK; }
-nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = d->throttle; return OK; }
-nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = d->throttle; return OK; }
-nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t d, uint64_t *v) { ENTER(d); *v = 0x1ff; return OK; }
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t d, unsigned *v) { ENTER(d); if (d->parent < 0) return NOT_SUPPORTED; *v = SAY(d->gi); return OK; }
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t d, unsigned *v) { ENTER(d); if (d->parent < 0) return NOT_SUPPORTED; *v = SAY(d->ci); return OK; }
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = SAY(d->throttle); return OK; }
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t d, uint64_t *v) { ENTER_WHOLE(d); *v = SAY(d->throttle); return OK; }
+nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, int policy, violation_time *v) {
+  ENTER_WHOLE(d); if (policy > 1) return NOT_SUPPORTED;
+  v->reference = d->slowed_until_us ? d->slowed_until_us : d->animate ? (uint64_t)(now() * 1e6) : 0;
+  v->violation = SAY(policy ? d->slowed_thermal_ns : d->slowed_power_ns); return OK;
+}
+nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t d, uint64_t *v) { ENTER(d); *v = SAY(0x1ff); return OK; }
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, int *cur, int *pending) { ENTER_WHOLE(d); *cur = *pending = 1; return OK; }
-nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, int type, int counter, uint64_t *v) { (void)counter; ENTER_WHOLE(d); *v = type ? d->ecc_uncorrected : d->ecc_corrected; return OK; }
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, int type, int counter, uint64_t *v) { (void)counter; ENTER_WHOLE(d); *v = SAY(type ? d->ecc_uncorrected : d->ecc_corrected); return OK; }
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned link, int *v) {
   ENTER_WHOLE(d); if (link >= d->nvlinks) return d->nvlinks ? INVALID : NOT_SUPPORTED; *v = link < d->nvlinks_active; return OK;
 }
@@ -239,12 +267,12 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned link, int *v) {
 static uint64_t nvlink(nvmlDevice_t d, uint64_t base, double kib_per_s) { return base + (d->animate ? (uint64_t)(fmod(now(), 1e6) * kib_per_s) : 0); }
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failed) {
   ENTER_WHOLE(d);
-  *correctable = d->remapped_correctable; *uncorrectable = d->remapped_uncorrectable;
-  *pending = d->remap_pending; *failed = d->remap_failed; return OK;
+  *correctable = SAY_PART(".correctable", d->remapped_correctable); *uncorrectable = d->remapped_uncorrectable;
+  *pending = SAY_PART(".pending", d->remap_pending); *failed = d->remap_failed; return OK;
 }
 nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t d, int cause, unsigned *n, uint64_t *pages) {
   ENTER_WHOLE(d);
-  unsigned there = cause ? d->retired_double : d->retired_single, room = *n;
+  unsigned there = SAY(cause ? d->retired_double : d->retired_single), room = *n;
   for (unsigned i = 0; pages && i < there && i < room; i++) pages[i] = 0x1000ull * (i + 1);
   *n = there;
   return there > room ? INSUFFICIENT_SIZE : OK;
@@ -260,10 +288,14 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, field_value *f) {
       case 91: f[i].value.u = d->nvlinks; break;
       case 138: f[i].type = 3; f[i].value.ull = nvlink(d, d->nvlink_tx, 50e9 / 1024); break;
       case 139: f[i].type = 3; f[i].value.ull = nvlink(d, d->nvlink_rx, 40e9 / 1024); break;
+      case 230: f[i].value.u = d->recovery_action; break;
       case 185: case 186: f[i].value.u = live(d, d->power, .2, d->power_limit); break;
       default: f[i].ret = NOT_SUPPORTED;
     }
     if ((f[i].field == 138 || f[i].field == 139) && !d->nvlinks) f[i].ret = NOT_SUPPORTED;
+    char part[8];
+    snprintf(part, sizeof part, ".%u", f[i].field);
+    f[i].value.ull = SAY_PART(part, f[i].type == 1 ? f[i].value.u : f[i].value.ull);
     char one[40]; /* a fault of one field alone: nvmlDeviceGetFieldValues.82 */
     snprintf(one, sizeof one, "%s.%u", __func__, f[i].field);
     nvmlReturn_t r = fault(one, d - S->dev);
@@ -286,12 +318,14 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned *n, proc_info *out, unsig
       fg_dev *at = &S->dev[k];
       if (!p->used[k] || (k != index && !(at->total && at->parent == index))) continue;
       int whole = at->parent < 0;
-      if (out && found < room) out[found] = (proc_info){p->pid, p->flags & FG_NO_MEMORY ? ~0ull : p->used[k], whole ? ~0u : at->gi, whole ? ~0u : at->ci};
+      unsigned pid = p->flags & FG_NO_PID ? 0 : p->pid;
+      uint64_t memory = p->flags & FG_NO_MEMORY ? ~0ull : said("nvmlDeviceGetRunningProcesses", ".used", d, p->used[k]);
+      if (out && found < room) out[found] = (proc_info){pid, memory, whole ? ~0u : at->gi, whole ? ~0u : at->ci};
       found++;
     }
   }
-  *n = found;
-  return found > room ? INSUFFICIENT_SIZE : OK;
+  *n = said("nvmlDeviceGetRunningProcesses", "", d, found);
+  return *n > room ? INSUFFICIENT_SIZE : OK;
 }
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_COMPUTE); }
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d, unsigned *n, proc_info *out) { ENTER(d); return processes(d, n, out, FG_GRAPHICS); }
@@ -314,25 +348,114 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, proc_sample *out, u
   if (d->mig) return NOT_SUPPORTED;
   unsigned found = 0, room = *n;
   int index = d - S->dev;
-  (void)since;
   for (unsigned i = 0; i < S->procs; i++) {
     fg_proc *p = &S->proc[i];
-    if (!alive(p) || !p->used[index] || p->flags & FG_IDLE) continue;
-    if (out && found < room) out[found] = (proc_sample){p->pid, (uint64_t)(now() * 1e6), live(d, p->sm[index], .3, 100), live(d, p->sm[index] / 2, .3, 100), 0, 0};
+    uint64_t time = (uint64_t)(now() * 1e6) - d->sample_age_us;
+    if (d->sampled_at_us) time = d->sampled_at_us; /* and never again */
+    if (!alive(p) || !p->used[index] || p->flags & FG_IDLE || time <= since) continue;
+    if (out && found < room) out[found] = (proc_sample){p->flags & FG_NO_PID ? 0 : p->pid, time, live(d, p->sm[index], .3, 100), live(d, p->sm[index] / 2, .3, 100), 0, 0};
     found++;
   }
   *n = found;
   return !found ? NOT_FOUND : !out || found > room ? INSUFFICIENT_SIZE : OK;
 }
-/* The first version of the process list, which PyTorch's out-of-memory message asks for. */
+/* The first version of the lists, in drivers before 450; PyTorch's out-of-memory message asks for it. */
 typedef struct { unsigned pid; uint64_t memory; } proc_info_v1;
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t d, unsigned *n, proc_info_v1 *out) {
-  ENTER(d);
+static nvmlReturn_t processes_v1(nvmlDevice_t d, unsigned *n, proc_info_v1 *out, unsigned kind) {
   proc_info found[FG_MAX_PROC]; unsigned k = FG_MAX_PROC, room = *n;
-  processes(d, &k, found, FG_COMPUTE);
+  processes(d, &k, found, kind);
   for (unsigned i = 0; out && i < k && i < room; i++) out[i] = (proc_info_v1){found[i].pid, found[i].memory};
   *n = k;
   return k > room ? INSUFFICIENT_SIZE : OK;
 }
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t d, unsigned *n, proc_info_v1 *out) { ENTER(d); return processes_v1(d, n, out, FG_COMPUTE); }
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t d, unsigned *n, proc_info_v1 *out) { ENTER(d); return processes_v1(d, n, out, FG_GRAPHICS); }
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t d, unsigned *n, proc_info_v1 *out) { ENTER(d); return processes_v1(d, n, out, FG_MPS); }
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t d, unsigned link, int *v) { ENTER(d); (void)link; (void)v; return NOT_SUPPORTED; }
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned link, pci_info *v) { ENTER(d); (void)link; (void)v; return NOT_SUPPORTED; }
+
+/* GPM: what a device's counters say between two samples; here, the mean of what the state held at both. */
+typedef struct { double at; nvmlDevice_t device; uint32_t value[14]; } gpm_sample;
+typedef struct { unsigned id, ret; double value; const char *names[3]; } gpm_metric;
+typedef struct { unsigned version, n; gpm_sample *first, *second; gpm_metric metric[]; } gpm_metrics;
+typedef struct { unsigned version, supported; } gpm_support;
+static const struct { unsigned id; size_t field; } GPM[] = {
+  {1, offsetof(fg_dev, gpm_graphics)}, {2, offsetof(fg_dev, gpm_sm)}, {3, offsetof(fg_dev, gpm_occupancy)},
+  {4, offsetof(fg_dev, gpm_integer)}, {5, offsetof(fg_dev, gpm_tensor)}, {10, offsetof(fg_dev, gpm_dram)},
+  {11, offsetof(fg_dev, gpm_fp64)}, {12, offsetof(fg_dev, gpm_fp32)}, {13, offsetof(fg_dev, gpm_fp16)},
+  {20, offsetof(fg_dev, gpm_pcie_tx)}, {21, offsetof(fg_dev, gpm_pcie_rx)},
+  {60, offsetof(fg_dev, gpm_nvlink_rx)}, {61, offsetof(fg_dev, gpm_nvlink_tx)},
+};
+enum { GPM_METRICS = sizeof GPM / sizeof *GPM };
+
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, gpm_support *s) {
+  ENTER(d); if (s->version != 1) return MISMATCH; s->supported = SAY(d->gpm); return OK;
+}
+nvmlReturn_t nvmlGpmSampleAlloc(gpm_sample **s) { ENTER(NULL); *s = calloc(1, sizeof **s); return OK; }
+nvmlReturn_t nvmlGpmSampleFree(gpm_sample *s) { ENTER(NULL); free(s); return OK; }
+static nvmlReturn_t sample(nvmlDevice_t d, gpm_sample *s) {
+  if (!d->gpm) return NOT_SUPPORTED;
+  s->at = now(); s->device = d;
+  for (int i = 0; i < GPM_METRICS; i++) {
+    uint32_t value = *(uint32_t *)((char *)d + GPM[i].field);
+    s->value[i] = value == FG_NO_METRIC ? value : live(d, value, .3, GPM[i].id < 20 ? 1000 : ~0u);
+  }
+  return OK;
+}
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, gpm_sample *s) { ENTER(d); return d->parent >= 0 ? INVALID : sample(d, s); }
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned gi, gpm_sample *s) {
+  ENTER(d);
+  for (int i = 0; i < FG_MAX_DEV; i++)
+    if (S->dev[i].total && S->dev[i].parent == d - S->dev && S->dev[i].gi == gi) return sample(&S->dev[i], s);
+  return INVALID;
+}
+nvmlReturn_t nvmlGpmMetricsGet(gpm_metrics *g) {
+  ENTER(NULL);
+  if (g->version != 1) return MISMATCH;
+  if (!g->n || !g->first || !g->second || g->first->device != g->second->device || g->second->at <= g->first->at) return INVALID;
+  nvmlDevice_t d = g->second->device;
+  for (unsigned k = 0; k < g->n; k++) {
+    gpm_metric *m = &g->metric[k];
+    m->ret = NOT_SUPPORTED; m->value = 0;
+    for (int i = 0; i < GPM_METRICS; i++)
+      if (GPM[i].id == m->id && g->second->value[i] != FG_NO_METRIC && g->first->value[i] != FG_NO_METRIC) {
+        double mean = (g->first->value[i] + (double)g->second->value[i]) / 2;
+        char part[8];
+        snprintf(part, sizeof part, ".%u", m->id);
+        m->ret = OK; m->value = m->id < 20 ? SAY_PART(part, (uint64_t)mean) / 10.0 : SAY_PART(part, (uint64_t)mean);
+      }
+    char one[40]; /* a fault of one metric alone: nvmlGpmMetricsGet.5 */
+    snprintf(one, sizeof one, "%s.%u", __func__, m->id);
+    nvmlReturn_t r = fault(one, d - S->dev);
+    if (r) m->ret = r;
+  }
+  return OK;
+}
+
+/* Events: a set remembers how many XIDs of each registered device it has seen. */
+enum { TIMEOUT = 10, XID_EVENT = 8 };
+typedef struct { uint32_t is_registered[FG_MAX_DEV], seen[FG_MAX_DEV]; } event_set;
+typedef struct { nvmlDevice_t device; unsigned long long type, data; unsigned gi, ci; } event_data;
+
+nvmlReturn_t nvmlEventSetCreate(event_set **s) { ENTER(NULL); *s = calloc(1, sizeof **s); return OK; }
+nvmlReturn_t nvmlEventSetFree(event_set *s) { ENTER(NULL); free(s); return OK; }
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *types) { ENTER_WHOLE(d); *types = XID_EVENT; return OK; }
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, event_set *s) {
+  ENTER_WHOLE(d);
+  if (types & ~(unsigned long long)XID_EVENT) return NOT_SUPPORTED;
+  s->is_registered[d - S->dev] = 1; s->seen[d - S->dev] = d->xid_count;
+  return OK;
+}
+nvmlReturn_t nvmlEventSetWait_v2(event_set *s, event_data *out, unsigned timeout_ms) {
+  ENTER(NULL);
+  for (double until = now() + timeout_ms / 1e3;; usleep(1000)) {
+    for (int i = 0; i < FG_MAX_DEV; i++) {
+      fg_dev *d = &S->dev[i];
+      if (!s->is_registered[i] || s->seen[i] == d->xid_count) continue;
+      if (d->xid_count - s->seen[i] > 8) s->seen[i] = d->xid_count - 8;
+      *out = (event_data){d, XID_EVENT, d->xid[s->seen[i]++ % 8], ~0u, ~0u};
+      return OK;
+    }
+    if (now() >= until) return TIMEOUT;
+  }
+}

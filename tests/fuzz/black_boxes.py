@@ -7,9 +7,9 @@ import zlib
 from random import Random
 from typing import Any
 
-from gputui.model.allocator import CallSite
-from gputui.model.failure import Failure
-from gputui.model.target import Ending
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.failure import Failure
+from gputui.model.attached.target import Ending
 from gputui.protocol import frames
 from gputui.protocol.black_boxes import FIRST_LINE
 from gputui.sources.files.recording.records import plain

@@ -15,9 +15,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gputui.model.allocator import CallSite, PrivatePool
-from gputui.model.target import ActionCounters, ActionName, ActionResult, Greeting, Look, Mark, Statistics, TorchDevice
-from gputui.model.trace import ACTIONS, ALLOC, FREE_COMPLETED, FREE_REQUESTED, RecordedTraces, RecordingCost
+from gputui.model.attached.allocator import CallSite, PrivatePool
+from gputui.model.attached.target import (
+    ActionCounters,
+    ActionName,
+    ActionResult,
+    Greeting,
+    Look,
+    Mark,
+    Statistics,
+    TorchDevice,
+)
+from gputui.model.attached.trace import ACTIONS, ALLOC, FREE_COMPLETED, FREE_REQUESTED, RecordedTraces, RecordingCost
 from gputui.protocol import frames, places
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import plain

@@ -6,9 +6,9 @@ import zlib
 from random import Random
 from typing import Any
 
-from gputui.model.analysis import DriverFacts
-from gputui.model.moment import Surroundings
-from gputui.model.target import Disconnect, DisconnectKind
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.moment import Surroundings
+from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.sources.files.recording import chunks
 from gputui.sources.files.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
 from gputui.sources.files.recording.patch import difference

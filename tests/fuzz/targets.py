@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gputui.commands.attach_report import report
-from gputui.explain.attach_document import attach_document
-from gputui.model.target import ActionResult, Greeting, Look, Mark, Statistics
-from gputui.probe.requests import RequestError, read_request
+from gputui.explain.documents.attach import attach_document
+from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
+from gputui.probe.serving.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.protocol.black_boxes import FIRST_LINE as FIRST_LINE_OF_BOXES
 from gputui.sources.files.black_box import NoBlackBoxError

@@ -26,9 +26,9 @@ from random import Random
 
 os.environ["GPUTUI_PROBE"] = "0"
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, Driver
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, Driver
+from gputui.model.machine.snapshot import Snapshot
 from gputui.settings import Settings
 from gputui.sources.files.black_box import NoBlackBoxError, read
 from gputui.sources.files.recording.index import NoRecordingError

@@ -1,4 +1,4 @@
-"""Assembles the sources of the machine code, and writes the bytes into `gputui/inject/machine_code.py`.
+"""Assembles the sources of the machine code, and writes the bytes into `gputui/inject/ways/machine_code.py`.
 
     python -m tests.inject.assemble
 
@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "gputui" / "inject"
+FOLDER = Path(__file__).resolve().parents[2] / "gputui" / "inject" / "ways"
 ASSEMBLERS = {
     "x86_64": ("as", "{source}", "-o", "{object}"),
     "aarch64": ("llvm-mc", "--arch=aarch64", "--filetype=obj", "{source}", "-o", "{object}"),

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gputui.inject import images, interpreter
-from gputui.inject.images import Image, Memory
-from gputui.inject.interpreter import Interpreter
-from gputui.inject.python_frames import frames_of_main_thread
+from gputui.inject.process import images, interpreter
+from gputui.inject.process.images import Image, Memory
+from gputui.inject.process.interpreter import Interpreter
+from gputui.inject.process.python_frames import frames_of_main_thread
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gputui.inject import process_facts
-from gputui.inject.foreign_files import ForeignFolder, root_of
-from gputui.inject.script_file import ScriptFile
+from gputui.inject.process import process_facts
+from gputui.inject.process.foreign_files import ForeignFolder, root_of
+from gputui.inject.ways.script_file import ScriptFile
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python
 from tests.inject import jails
 from tests.inject.test_containers import outer
@@ -110,7 +110,7 @@ def test_the_proc_in_a_container_is_not_asked(python: Python, name: str) -> None
     executable, _ = outer(python.path)
     source = jails.jail("allows everything") + "print('ready', flush=True)\ninput()"
     child = contained(python, HOSTILE_STATUS[name], executable, "-c", source)
-    code = f"from gputui.inject import process_facts; print(process_facts.read({child.pid}).has_own_filters)"
+    code = f"from gputui.inject.process import process_facts; print(process_facts.read({child.pid}).has_own_filters)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=REPOSITORY,

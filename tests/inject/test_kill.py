@@ -12,9 +12,9 @@ from dataclasses import asdict
 import pytest
 
 from gputui.inject import checks
-from gputui.inject.images import Memory
-from gputui.inject.pending_call import STEPS
+from gputui.inject.process.images import Memory
 from gputui.inject.tracer_process import HelperError, _read_answer
+from gputui.inject.ways.pending_call import STEPS
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeError
 from tests.attach.children import REPOSITORY, Python, wait_until
@@ -25,8 +25,9 @@ from tests.inject.test_loading import ended_undisturbed, traces
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 KILLED_AT = """
 import os, signal, sys
-from gputui.inject import checks, machine_code
-from gputui.inject.pending_call import queue
+from gputui.inject import checks
+from gputui.inject.ways import machine_code
+from gputui.inject.ways.pending_call import queue
 
 def reached(step):
     if step == {step!r}:
@@ -57,7 +58,8 @@ def test_a_kill_of_the_tracer_leaves_the_program_running(python: Python, situati
 
 HANGS_AT = """
 import sys, time
-from gputui.inject import pending_call, tracer_process
+from gputui.inject.ways import pending_call
+from gputui.inject import tracer_process
 
 def queue(plan, machine, _reached):
     return pending_call.queue(plan, machine, lambda step: step == {step!r} and time.sleep(1000))

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gputui.errors import GputuiError
-from gputui.inject.images import mappings
 from gputui.inject.loading import PendingCall, Phase
+from gputui.inject.process.images import mappings
 from gputui.sources.probe import listing, loading, main_thread_place
 from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of_main_thread
 from tests.attach.children import Child, Python, wait_until
@@ -26,8 +26,6 @@ from tests.scale import SCALE
 
 ALL = [*situations.ENDLESS, *situations.LIMITED]
 STORMS = [name for name in ALL if name.startswith("forking")]
-LEFT_TO_THE_NIGHT = [] if SCALE > 1 else ["waiting for a lock for ever"]
-"""A fault that is not mended yet: about once in five runs, 64 KiB of the way in stay mapped in such a program."""
 SEED = 16
 
 
@@ -53,7 +51,7 @@ def ended_undisturbed(child: Child) -> None:
     assert (child.ended(), child.errors) == (3, "")
 
 
-@pytest.mark.parametrize("situation", [name for name in ALL if name not in (*STORMS, *LEFT_TO_THE_NIGHT)])
+@pytest.mark.parametrize("situation", [name for name in ALL if name not in STORMS])
 @pytest.mark.long
 def test_a_program_does_not_notice_that_a_probe_comes_and_goes(python: Python, situation: str) -> None:
     child = python.start(situations.source(situation))
@@ -334,17 +332,17 @@ def test_a_program_that_is_killed_on_the_way_gives_a_sentence(stopped_python: Py
         loading.put_probe_in(child.pid, lambda _sentence: child.process.kill())
 
 
-@pytest.mark.parametrize("left", range(12))
-def test_a_viewer_without_descriptors_gives_a_sentence(stopped_python: Python, left: int) -> None:
+def test_a_viewer_without_descriptors_gives_a_sentence(stopped_python: Python) -> None:
     child = stopped_python.start(situations.source("computing"))
     child.expect("ready")
-    with few_descriptors(left), suppress(GputuiError):
-        loading.put_probe_in(child.pid, lambda _sentence: None)
-    with few_descriptors(left), suppress(GputuiError):
-        listing.attach(child.pid).close()
-    with few_descriptors(left), suppress(GputuiError):
-        listing.list_probes()
-    cycle(child)
+    for left in range(12):
+        with few_descriptors(left), suppress(GputuiError):
+            loading.put_probe_in(child.pid, lambda _sentence: None)
+        with few_descriptors(left), suppress(GputuiError):
+            listing.attach(child.pid).close()
+        with few_descriptors(left), suppress(GputuiError):
+            listing.list_probes()
+        cycle(child)
     ended_undisturbed(child)
 
 
@@ -372,7 +370,7 @@ def few_descriptors(left: int) -> Iterator[None]:
 def test_a_probe_that_was_put_in_ends_when_nobody_is_attached(
     python: Python, sockets: Path, monkeypatch: pytest.MonkeyPatch, situation: str
 ) -> None:
-    monkeypatch.setattr("gputui.inject.payload.LINGER_S", 1.0)
+    monkeypatch.setattr("gputui.inject.ways.payload.LINGER_S", 1.0)
     child = python.start(situations.source(situation))
     child.expect("ready")
     program_threads = len(list(Path(f"/proc/{child.pid}/task").iterdir()))

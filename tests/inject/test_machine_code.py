@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from gputui.inject.machine_code import MACHINES
+from gputui.inject.ways.machine_code import MACHINES
 from tests.inject.assemble import ASSEMBLERS, pieces
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gputui.inject import checks
 from gputui.inject.loading import Phase, load
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.sources.probe import listing
 from tests import torches
 from tests.attach.children import Python, wait_until

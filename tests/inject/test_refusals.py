@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gputui.inject import checks, refusals
-from gputui.inject.process_facts import Caller, Facts, ranks_of
+from gputui.inject.process.process_facts import Caller, Facts, ranks_of
 from gputui.inject.refusals import Refused
 from gputui.sources.probe.loading import CannotLoadError, check
 from tests.attach.children import REPOSITORY, Python, as_another_user, wait_until
@@ -51,7 +51,7 @@ def test_a_stopped_process_is_refused_with_the_command_that_continues_it(python:
 def test_a_traced_process_is_refused_with_the_name_of_its_tracer(stopped_python: Python) -> None:
     child = stopped_python.start(WAITING)
     child.expect("ready")
-    code = "from gputui.inject import machine_code, ptrace; "
+    code = "from gputui.inject.ways import machine_code, ptrace; "
     code += f"ptrace.Thread({child.pid}, machine_code.X86_64); print(flush=True); input()"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     tracer = subprocess.Popen(

@@ -13,7 +13,7 @@ import pytest
 
 from gputui.inject import checks
 from gputui.inject.loading import load
-from gputui.inject.process_facts import YAMA_FILE
+from gputui.inject.process.process_facts import YAMA_FILE
 from gputui.inject.refusals import Refused
 from gputui.sources.probe import listing, loading
 from tests.attach.children import REPOSITORY, Python, wait_until

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from gputui.explain.memory_viz import snapshot_file
-from gputui.model.allocator import CallSite
-from gputui.model.tensors import Category
-from gputui.model.trace import ACTIONS, Trace
+from gputui.explain.documents.memory_viz import snapshot_file
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.tensors import Category
+from gputui.model.attached.trace import ACTIONS, Trace
+from gputui.sources.files.torch_snapshot.frames import Frames, site_of
 from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
 from gputui.units import GIB
 from tests.explain.moments import Tensor, moment, row
@@ -26,6 +27,10 @@ def own(path: Path) -> dict[str, Any]:
 
 def python_frames(frames: list[dict[str, Any]]) -> tuple[CallSite, ...]:
     return tuple(CallSite(f["filename"], f["line"], f["name"]) for f in frames if f["filename"].endswith((".py", ">")))
+
+
+def python_frame(events: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(frame for event in events for frame in event.get("frames", ()) if frame["filename"].endswith(".py"))
 
 
 def rows_of(trace: Trace) -> list[tuple]:
@@ -165,6 +170,31 @@ def test_unknown_keys_and_events_are_left_out(tmp_path):
     assert len(moment.traces[0]) == events
 
 
+@pytest.mark.parametrize(
+    ("row_of", "key", "value", "events"),
+    [
+        pytest.param(lambda data: data["segments"][0], "total_size", -1, 0, id="segment"),
+        pytest.param(lambda data: data["segments"][0]["blocks"][0], "size", 2**64 - 1, 0, id="block"),
+        pytest.param(lambda data: data["device_traces"][0][3], "size", 2**64 - 1, 1, id="event"),
+        pytest.param(lambda data: python_frame(data["device_traces"][0]), "line", 2**64 - 1, 0, id="frame"),
+    ],
+)
+def test_one_value_that_cannot_be_costs_its_row(row_of, key, value, events, tmp_path):
+    data = own(FILES["history-2.15"])
+    row_of(data)[key] = value
+    moment = open_snapshot(_written(data, tmp_path / "absurd"))
+    said = [problem.text for problem in moment.problems if "1 impossible row of the file is left out." in problem.text]
+    assert len(said) == 1
+    assert len(data["device_traces"][0]) - len(moment.traces[0]) == events
+
+
+def test_a_frame_of_cpp_may_have_any_line(tmp_path):
+    data = own(FILES["history-2.15"])
+    data["device_traces"][0][3]["frames"].insert(0, {"name": "f", "filename": "alloc.cpp", "line": 2**64 - 1})
+    moment = open_snapshot(_written(data, tmp_path / "cpp"))
+    assert not any("impossible" in problem.text for problem in moment.problems)
+
+
 WRONG = {
     "no segments": ({"device_traces": []}, "there are no segments"),
     "a number": (7, "there are no segments"),
@@ -195,3 +225,11 @@ def test_an_empty_snapshot_is_shown_as_empty(tmp_path):
     moment = open_snapshot(_written({"segments": [], "device_traces": [[], []]}, tmp_path / "empty"))
     assert moment.devices == ()
     assert moment.traces == ()
+
+
+@pytest.mark.parametrize("file", ["thread48.o", "/lib/libc.so.6", "TensorShape.cpp", "ld.a", "??"])
+def test_no_frame_of_a_runtime_stands_for_the_line_of_the_program(file):
+    names = ("execute_native_thread_routine", 0, file), ("step", 31, "/home/ana/train.py")
+    frames = [{"name": name, "line": line, "filename": filename} for name, line, filename in names]
+    assert site_of(Frames().stack(frames)) == CallSite("/home/ana/train.py", 31, "step")
+    assert site_of(Frames().stack(frames[:1])) is None

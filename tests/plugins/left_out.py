@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.torches import NO_CUDA_BUILD, lacking_packages
 ROOT = Path(__file__).resolve().parent.parent.parent
 READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
 """Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
+MODULE = "the module "
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -32,9 +34,11 @@ def lacks(item: pytest.Item) -> str:
 
 
 def is_there(need: str) -> bool:
-    """Whether this machine has a Python, a program, a place, or something that a file of the kernel's tells of."""
+    """Whether this machine has a Python, a module, a program, a place, or what a file of the kernel's tells of."""
     if need == READABLE_PATH:
         return str(ROOT).isascii() or sys.version_info >= (3, 13)
+    if need.startswith(MODULE):
+        return find_spec(need.removeprefix(MODULE)) is not None
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None

@@ -6,7 +6,17 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent.parent
 QUICK = (
-    *("test_*.py", "explain", "opening", "recording", "sources", "whatif"),
+    *(
+        "test_*.py",
+        "explain",
+        "export/test_page.py",
+        "export/test_server.py",
+        "model",
+        "opening",
+        "recording",
+        "sources",
+        "whatif",
+    ),
     *("ui/backend", "ui/drawing", "ui/test_*.py"),
 )
 NOT_QUICK = (

@@ -3,19 +3,21 @@
 import pytest
 
 SECONDS = {
-    "attach": 2.3,
-    "blackbox": 1.5,
-    "fuzz": 0.7,
-    "inject": 1.5,
-    "probe": 0.9,
-    "terminal": 1.6,
-    "trust": 3.7,
-    "ui": 0.2,
-    "whatif": 1.8,
+    "attach": 0.9,
+    "blackbox": 0.8,
+    "export": 0.4,
+    "faults": 1.0,
+    "fuzz": 0.2,
+    "inject": 0.5,
+    "probe": 0.3,
+    "terminal": 1.2,
+    "trust": 0.8,
+    "ui": 0.1,
+    "whatif": 0.4,
 }
-"""What a test of a folder takes in the mean while another runs beside it; those of other folders take nothing."""
+"""What a test of a folder takes in the mean while another runs beside it; of other folders, nothing."""
 SOON_S = 30.0
-WITH_PYTORCH = {"attach", "blackbox", "inject", "probe", "trust", "whatif"}
+WITH_PYTORCH = {"attach", "blackbox", "export", "inject", "probe", "trust", "whatif"}
 
 
 def words(ids, processes):

@@ -1,4 +1,9 @@
-"""Runs the tests on all cores, unless -n sets the number of workers or every argument names a single test."""
+"""Runs the tests on all cores, unless -n sets the number of workers or every argument names a single test.
+
+There is one worker more than there are cores, as a test that waits for a program of its own leaves its core idle.
+"""
+
+import os
 
 import pytest
 
@@ -10,8 +15,7 @@ def pytest_cmdline_main(config):
     if hasattr(config, "workerinput") or not hasattr(option, "numprocesses"):
         return
     if option.numprocesses is None:
-        option.numprocesses = 0 if all("::" in str(argument) for argument in config.args) else "logical"
+        is_single = all("::" in str(argument) for argument in config.args)
+        option.numprocesses = 0 if is_single else len(os.sched_getaffinity(0)) + 1
     if option.numprocesses and option.dist == "no":
-        option.dist = (
-            "worksteal"  # each worker starts with a contiguous share, because neighbouring tests share session fixtures
-        )
+        option.dist = "worksteal"  # each starts with a contiguous share, as neighbouring tests share session fixtures

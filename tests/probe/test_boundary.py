@@ -15,9 +15,9 @@ import pytest
 from tests.scale import SCALE
 from tests.torches import REPOSITORY
 
-STRIDES = {"main": 80, "thread": 12, "observer": 60}
+STRIDES = {"main": 160, "thread": 24, "observer": 120}
 """One of so many lines is taken, and every line in the nightly run."""
-LINES_AT_LEAST = 1000
+LINES_AT_LEAST = 900
 
 
 @pytest.mark.parametrize("entry", STRIDES)
@@ -30,6 +30,18 @@ def test_no_exception_at_a_line_of_the_probe_reaches_the_program(run_program, tm
     assert report["lines"] > LINES_AT_LEAST // stride
 
 
+LIFE_STRIDE, LIFE_LINES_AT_LEAST = 8, 150
+
+
+@pytest.mark.long
+def test_no_exception_at_a_line_of_its_start_fork_and_end_reaches_the_program(run_program, tmp_path: Path) -> None:
+    stride = max(1, LIFE_STRIDE // SCALE)
+    variables = {"XDG_RUNTIME_DIR": str(tmp_path), "GPUTUI_PROBE": "1"}
+    report = run_program("raising_life.py", str(stride), is_forked=False, **variables)
+    assert report["faults"] == []
+    assert report["lines"] > LIFE_LINES_AT_LEAST // stride
+
+
 REGISTERS = ("register", "register_at_fork", "start_new_thread", "_cuda_attach_out_of_memory_observer", "call_later")
 """By these, functions are given away that are called later: at exit, at a fork, in a thread, by PyTorch."""
 SPECIAL = ("__bool__", "__call__", "__del__", "find_spec")
@@ -39,7 +51,7 @@ WRAPPERS = {"emptied.py": "empty_cache", "memory_history.py": "record"}
 OF_THE_PROGRAM = ("self._invoke", "original")
 """What such a function calls that is the program's own."""
 ENTERING = ("BLACK_BOX.enter", "HISTORY.enter", "LIFE.enter", "MAIN_THREAD.enter", "OWN_THREAD.enter", "_enter")
-PROBE = sorted((REPOSITORY / "gputui" / "probe").glob("*.py"))
+PROBE = sorted((REPOSITORY / "gputui" / "probe").rglob("*.py"))
 
 
 def given_away(tree: ast.Module) -> Iterator[str]:

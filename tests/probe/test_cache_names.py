@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputui.probe.cache_names import is_of_cache, of_caches
+from gputui.probe.tensors.cache_names import is_of_cache, of_caches
 
 CACHES = [
     "past_key_values.layers[3].keys",

@@ -10,11 +10,12 @@ from types import CodeType
 
 import pytest
 
-from gputui.probe import boundary, mainthread, mainthread_call
-from gputui.probe.mainthread import PendingCall
-from gputui.probe.mainthread_call import MainThread, MainThreadCall
+from gputui.probe.guards import boundary
+from gputui.probe.main_thread import calls, pending_call
+from gputui.probe.main_thread.calls import MainThread, MainThreadCall
+from gputui.probe.main_thread.pending_call import PendingCall
 
-PROBE = f"{Path(mainthread.__file__).parent}/"
+PROBE = f"{Path(pending_call.__file__).parents[1]}/"
 STOP_S = 1 / 128
 """Like all seconds here, an exact sum of powers of two."""
 
@@ -36,8 +37,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(mainthread_call, "perf_counter", lambda: clock.now_s)
-    monkeypatch.setattr(mainthread_call, "main_processor_s", lambda: clock.processor_s)
+    monkeypatch.setattr(calls, "perf_counter", lambda: clock.now_s)
+    monkeypatch.setattr(calls, "main_processor_s", lambda: clock.processor_s)
     return clock
 
 
@@ -167,7 +168,7 @@ def test_calls_are_switched_off_after_the_second_failure_of_a_kind(queued):
             queued.main_thread.advance()
         bool(queued.main_thread._pending)
         results.append(queued.finished())
-    place = "(mainthread_call.py:"
+    place = "(calls.py:"
     assert all("have failed: KeyError: 'missing'" in result and place in result for result in results)
     assert ["switched off" in result for result in results] == [False, True, True]
     assert boundary.problems() == [results[-1]]

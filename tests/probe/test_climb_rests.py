@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.probe.climb import FRUITLESS, LONGEST_REST, Climb
+from gputui.probe.names.climb import FRUITLESS, LONGEST_REST, Climb
 
 UNNAMED = {0x1000: 1 << 20, 0x2000: 1 << 20}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gputui.probe.containers import SENT_AT_MOST, Roots, add_graphs
-from gputui.probe.growing_lines import VARIABLE
+from gputui.probe.search.containers import SENT_AT_MOST, Roots, add_graphs
+from gputui.probe.search.growing_lines import VARIABLE
 
 
 @pytest.mark.parametrize("program", ["with_a_backward_pass", "without_a_backward_pass"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.probe.descriptors import Descriptor, NotOursError
-from gputui.probe.probe_thread import Waker
+from gputui.probe.guards.descriptors import Descriptor, NotOursError
+from gputui.probe.guards.probe_thread import Waker
 from tests.hanging import wait_until
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputui.probe.handles import AT_ONCE, Handle, handle_of, objects_of
+from gputui.probe.objects.handles import AT_ONCE, Handle, handle_of, objects_of
 
 COUNT = 4 * AT_ONCE
 SEED = 5

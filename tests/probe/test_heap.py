@@ -3,8 +3,8 @@
 import gc
 from types import SimpleNamespace
 
-from gputui.probe.heap import SORTED_AT_LEAST, Heap
-from gputui.probe.meter import Meter
+from gputui.probe.objects.heap import SORTED_AT_LEAST, Heap
+from gputui.probe.pace.meter import Meter
 
 
 class Classifier:

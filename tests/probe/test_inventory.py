@@ -5,8 +5,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gputui.probe.inventory import take_inventory
-from gputui.probe.kinds import ATOM, MODULE, TENSOR, TypeClassifier, forget_passing_classes
+from gputui.probe.inventory.inventory import take_inventory
+from gputui.probe.objects.kinds import ATOM, MODULE, TENSOR, TypeClassifier, forget_passing_classes
 
 pytestmark = pytest.mark.every_torch
 
@@ -51,21 +51,20 @@ class TestTraining:
 
 
 @pytest.mark.parametrize("case", CASES)
-class TestBriefLooks:
-    """Of looks one after another, most take from the last ones what these found alike."""
+class TestLooksInTurn:
+    """A look takes from the last ones what these have found, where it is still there."""
 
     def test_their_owners_are_those_that_the_program_knows(self, trained, case):
-        result = trained["cases"][f"{case},brief"]
+        result = trained["cases"][f"{case},in turn"]
         moments = [moment for moment in result["moments"] if moment["moment"] != "in backward"]
         for moment in moments:
             assert moment["wrong"] == moment["dead"] == moment["problems"] == [], moment["moment"]
             unnamed_bytes = moment["unattributed_bytes"] + moment["unnamed_bytes"]
             assert unnamed_bytes <= AT_MOST_UNATTRIBUTED * (moment["total_bytes"] - moment["workspace_bytes"]), moment
-        assert result["brief_looks"] >= len(moments) // 2 if trained["cuda"] else result["brief_looks"] == 0
 
-    def test_the_names_are_those_of_a_whole_look(self, trained, case):
-        brief, plain = (trained["cases"][f"{case},{variant}"]["names"] for variant in ("brief", "plain"))
-        assert without_lines(brief) == without_lines(plain)
+    def test_the_names_are_those_of_a_look_by_itself(self, trained, case):
+        in_turn, plain = (trained["cases"][f"{case},{variant}"]["names"] for variant in ("in turn", "plain"))
+        assert without_lines(in_turn) == without_lines(plain)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from gputui.probe import known_sizes
-from gputui.probe.batches import HOST
-from gputui.probe.blockmap import COLUMNS, LIVE, SEGMENT_COLUMNS
-from gputui.probe.memory import Memory
+from gputui.probe.allocator import known_sizes
+from gputui.probe.allocator.blockmap import COLUMNS, LIVE, SEGMENT_COLUMNS
+from gputui.probe.names.memory import Memory
+from gputui.probe.tensors.batches import HOST
 
 MIB = 1 << 20
 
@@ -52,7 +52,7 @@ def sizes(torch, storages):
     [
         pytest.param((9, 0), "", 32 * MIB, id="Hopper"),
         pytest.param((8, 0), "", 8519680, id="Ampere"),
-        pytest.param((10, 0), "", 8519680, id="Blackwell"),
+        pytest.param((12, 0), ":4096:8", 32 * MIB, id="Blackwell, set"),
         pytest.param((9, 0), ":4096:8", 32 * MIB, id="one pair"),
         pytest.param((9, 0), ":4096:2:16:8", 8519680, id="two pairs"),
         pytest.param((9, 0), ":16:8", 128 << 10, id="small"),
@@ -63,6 +63,13 @@ def sizes(torch, storages):
 def test_the_cublas_workspace_has_the_size_that_pytorch_chooses(monkeypatch, capability, setting, size_bytes):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", setting)
     assert sizes(torch_with(capability), [parameter(1, 2)])[1, "cuBLAS workspace"] == size_bytes
+
+
+@pytest.mark.parametrize("major", [10, 12])
+def test_on_blackwell_the_cublas_workspace_has_the_size_of_older_or_newer_versions(monkeypatch, major):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    known = known_sizes.known_sizes(torch_with((major, 0)), {0}, [])
+    assert [one["size_bytes"] for one in known if one["owner"] == "cuBLAS workspace"] == [8519680, 32 * MIB]
 
 
 @pytest.mark.parametrize(("setting", "size_bytes"), [("", MIB), ("4096", 4 * MIB), ("much", MIB)])
@@ -100,7 +107,7 @@ def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read
         "blocks": {"columns": COLUMNS, "values": blocks},
     }
     found = {"storages": [parameters], "by_address": {0: parameters}, "batches": [], "containers": []}
-    inventory = {**found, "is_complete": True, "is_brief": False, "known_sizes": [workspace]}
+    inventory = {**found, "is_complete": True, "known_sizes": [workspace]}
     memory.complete(inventory, {"segments": segments})
     assert memory.must_read_young(2 * MIB) is must_read
     assert memory.must_read_young(MIB)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputui.probe.growing_lines import (
+from gputui.probe.search.growing_lines import (
     lines_of_source_that_assign,
     lines_that_assign,
     lines_that_assign_global,

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from gputui.probe.memory import ENTRIES_AT_MOST, Memory
+from gputui.probe.names.memory import ENTRIES_AT_MOST, Memory
 from tests.scale import sized
 
 STEPS = 5000
@@ -74,7 +74,6 @@ def test_what_is_kept_without_a_map_is_bounded():
             "storages": storages,
             "by_address": {storage["address"]: storage for storage in storages},
             "batches": [],
-            "is_brief": False,
         }
         memory.complete({**found, "is_complete": False, "known_sizes": [], "containers": []}, None)
     assert len(memory.entries) <= 2 * ENTRIES_AT_MOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.probe.pace import EAGER_S, EAGER_SHARE, MIN_INTERVAL_S, SHARE_OF_TIME, Pace
+from gputui.probe.pace.pace import EAGER_S, EAGER_SHARE, MIN_INTERVAL_S, SHARE_OF_TIME, Pace
 
 
 class Clock:
@@ -41,6 +41,30 @@ def test_a_look_puts_off_the_next_by_what_it_has_cost(cost_s: float, interval_s:
     assert cost_s / interval_s <= 0.0091
     pace.account(0.0)
     assert not pace.is_due
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.3, 7.9])
+def test_ranks_look_at_the_same_moments_of_the_wall_clock(offset_s: float) -> None:
+    clocks = [Clock(), Clock()]
+    costs_s = (0.0, 0.027)  # intervals of 1 and of 3 s
+    clocks[0].now_s += offset_s
+    shared: list[set[int]] = []
+    for clock, cost_s in zip(clocks, costs_s, strict=True):
+        pace, began_s, moments = Pace(clock, wall_clock=clock), clock.now_s, set()
+        pace.account(cost_s)
+        clock.now_s += max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME) / 2 - 0.02
+        assert not pace.is_due
+        while clock.now_s < began_s + 60:
+            if pace.is_due:
+                moments.add(round(clock.now_s * 10))
+                pace.account(cost_s)
+            clock.now_s += 0.01
+        shared.append(moments)
+        assert all(moment % 10 == 0 for moment in moments)
+        assert 60 / (2 * max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)) <= len(moments) <= 61
+    both = {moment for moment in shared[1] if min(shared[0]) <= moment <= max(shared[0])}
+    assert both
+    assert both <= shared[0]
 
 
 def test_whoever_has_just_attached_waits_for_half_of_the_time_until_looks_have_taken_enough() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputui.probe.torch_reader import FREEING
+from gputui.probe.looks.torch_reader import FREEING
 from tests import torches
 
 TRACING = [
@@ -37,22 +37,32 @@ COMPILING = ["compile_eager", "compile_aot_eager"]
 LOOKS_IN_COMPILATION = 3
 
 
+@pytest.fixture(scope="session")
+def tracing(run_once):
+    return run_once("tracing_states.py", *TRACING)
+
+
+@pytest.fixture(scope="session")
+def recording(run_once):
+    return run_once("recording_states.py", *RECORDING, *FREEING_TENSORS)
+
+
 @pytest.mark.every_torch
 @pytest.mark.parametrize("state", TRACING)
-def test_a_tracer_does_not_record_a_look(torch_path, tmp_path, state):
-    check(outcome(torch_path, tmp_path, "tracing_states.py", state))
+def test_a_tracer_does_not_record_a_look(tracing, state):
+    check(tracing[state])
 
 
 @pytest.mark.every_torch
 @pytest.mark.parametrize("state", RECORDING)
-def test_a_mode_does_not_see_a_look(torch_path, tmp_path, state):
-    check(outcome(torch_path, tmp_path, "recording_states.py", state))
+def test_a_mode_does_not_see_a_look(recording, state):
+    check(recording[state])
 
 
 @pytest.mark.every_torch
 @pytest.mark.parametrize("state", FREEING_TENSORS)
-def test_a_look_while_pytorch_frees_a_tensor_leaves_tensors_out(torch_path, tmp_path, state):
-    report = outcome(torch_path, tmp_path, "recording_states.py", state)
+def test_a_look_while_pytorch_frees_a_tensor_leaves_tensors_out(recording, state):
+    report = recording[state]
     assert report["with"] == report["without"]
     assert report["looks"] == report["empty"] == 8
     assert report["problems"] == [FREEING]
@@ -75,7 +85,7 @@ def test_looks_during_a_compilation_change_no_graph(torch_path, tmp_path, state)
 def outcome(python, folder, program, state):
     environment = torches.fake_cuda(python, folder)
     programs = torches.REPOSITORY / "tests" / "probe" / "programs"
-    return torches.run_program(python, programs / program, state, environment=environment)
+    return torches.run_program(python, programs / program, state, environment=environment)[state]
 
 
 def check(report):

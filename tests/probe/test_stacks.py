@@ -9,13 +9,9 @@ import threading
 import weakref
 from pathlib import Path
 
-from gputui.probe import stacks
-from gputui.probe.frame_variables import can_read_variables, variables
+from gputui.probe.objects import stacks
+from gputui.probe.objects.frame_variables import can_read_variables, variables
 from tests.hanging import HANGS_S, wait_until
-
-
-def no_module_rests(_module):
-    return False
 
 
 class Held:
@@ -67,14 +63,14 @@ def test_a_dictionary_from_locals_is_not_written_to():
     mine = locals()
     keys = set(mine)
     later = held
-    stacks.namespaces({}, stacks.running(), no_module_rests)
+    stacks.namespaces({}, stacks.running())
     assert set(mine) == keys
     assert later is held
 
 
 def test_a_place_names_file_line_and_function():
     held = Held()
-    spaces, line = stacks.namespaces({}, stacks.running(), no_module_rests), sys._getframe().f_lineno
+    spaces, line = stacks.namespaces({}, stacks.running()), sys._getframe().f_lineno
     places = [space.where for space in spaces if space.variables.get("held") is held]
     assert places == [f"test_stacks.py:{line} in test_a_place_names_file_line_and_function"]
 
@@ -84,7 +80,7 @@ def test_a_generator_and_a_comprehension_are_frames_as_well():
         inside = Held()
         yield [
             space.variables["inside"] is inside
-            for space in stacks.namespaces({}, stacks.running(), no_module_rests)
+            for space in stacks.namespaces({}, stacks.running())
             if "inside" in space.variables
         ]
 
@@ -125,7 +121,7 @@ def test_reading_stacks_leaves_no_garbage():
     gc.collect()
     gc.disable()
     stacks.is_freeing(stacks.running())
-    stacks.namespaces({}, stacks.running(), no_module_rests)
+    stacks.namespaces({}, stacks.running())
     garbage = gc.collect()
     gc.enable()
     assert garbage == 0

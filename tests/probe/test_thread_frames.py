@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gputui.probe.thread_frames import current_frames, stack
+from gputui.probe.guards.thread_frames import current_frames, stack
 from tests.torches import REPOSITORY
 
 LIMIT_S = 120
 PROGRAM = """
 import gc, sys, threading, time
-from gputui.probe.thread_frames import current_frames, stack
+from gputui.probe.guards.thread_frames import current_frames, stack
 
 class Releasing:
     # part of a cycle, whose end lets other threads run, as that of a tensor does
@@ -79,6 +79,6 @@ def test_what_was_asked_for_is_gone_without_a_collection() -> None:
     assert ask()() is None
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "gputui" / "probe").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "gputui" / "probe").rglob("*.py")), ids=lambda path: path.name)
 def test_nothing_else_asks_for_them(path: Path) -> None:
     assert path.name == "thread_frames.py" or "sys._current_frames" not in path.read_text()

@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.probe_state import ProbeState, after, moment_among
-from gputui.model.analysis import DriverFacts
-from gputui.model.moment import Surroundings, TargetMoment
+from gputui.explain.moment.probe_state import ProbeState, after, moment_among
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.moment import Surroundings, TargetMoment
+from gputui.model.attached.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
+from gputui.model.attached.tensors import Category, Inventory, Storage
 from gputui.model.reading import Absent
-from gputui.model.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
-from gputui.model.tensors import Category, Inventory, Storage
 from gputui.sources.files.recording.chunks import FIRST_LINE
 from gputui.sources.files.recording.recorder import Chunks
 from gputui.sources.files.recording.records import plain

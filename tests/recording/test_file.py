@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 
 from gputui.errors import GputuiError
 from gputui.explain.step.step import step_of
-from gputui.model.moment import TargetMoment
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Look
+from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Problem
-from gputui.model.target import Look
-from gputui.model.trace import RecordedTraces
 from gputui.sources.files.recording import chunks, reader
 from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, ChunkKind, write_chunk
 from gputui.sources.files.recording.reader import Recording
@@ -263,7 +264,7 @@ def test_all_chunks_together_inflate_to_no_more_than_a_multiple_of_the_file(monk
     assert inflated_bytes < allowed_bytes + 2_000_000
     assert recording.notices == (reader.INFLATES_TOO_MUCH,)
     assert timeline.latest.problems == (Problem(reader.INFLATES_TOO_MUCH),)
-    assert [point.time for point in timeline.points[:3]] == [moment.time for moment in LIVE[:3]]
+    assert [counted.time for counted in timeline.counters(0).last(inf)[:3]] == [moment.time for moment in LIVE[:3]]
 
 
 def test_a_chunk_that_is_read_again_counts_once(tmp_path):

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from gputui.model.device import DeviceLook, DeviceUse
-from gputui.model.process import Process
+from gputui.model.machine.device import DeviceLook, DeviceUse
+from gputui.model.machine.process import Process
 from gputui.sources.processes import ProcessSource
 from gputui.units import MIB
 from tests.hanging import HANGS_S

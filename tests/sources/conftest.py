@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputui.model.device import DeviceLook
+from gputui.model.machine.device import DeviceLook
 from gputui.sources.nvml import NvmlSource
 from tests.conftest import FakeGpus
 

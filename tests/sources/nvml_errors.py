@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pynvml
 
-from gputui.model.device import Device, DeviceLook
+from gputui.model.machine.device import Device, DeviceLook
 from gputui.model.reading import Absent, AbsentKind
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
@@ -71,7 +71,7 @@ FIELDS = {
     "nvmlDeviceGetEncoderUtilization": ("encoder_percent",),
     "nvmlDeviceGetEnforcedPowerLimit": ("power_limit_w",),
     "nvmlDeviceGetFanSpeed": ("fan_percent",),
-    "nvmlDeviceGetFieldValues": ("memory_temperature_c", "energy_j"),
+    "nvmlDeviceGetFieldValues": ("memory_temperature_c", "energy_j", "recovery_action"),
     "nvmlDeviceGetMaxClockInfo": ("max_sm_clock_mhz", "max_memory_clock_mhz"),
     "nvmlDeviceGetMaxPcieLinkGeneration": ("pcie",),
     "nvmlDeviceGetMaxPcieLinkWidth": ("pcie",),
@@ -91,6 +91,7 @@ FIELDS = {
     "nvmlDeviceGetUUID": ("uuid",),
     "nvmlDeviceGetUtilizationRates": ("gpu_utilization_percent", "memory_utilization_percent"),
     "nvmlDeviceGetVbiosVersion": ("vbios",),
+    "nvmlDeviceGetViolationStatus": ("throttled",),
 }
 """The calls behind readings, and the fields of `Device` that need them."""
 
@@ -123,6 +124,10 @@ OTHERWISE = {
     "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
 }
 """The functions that are called instead if the driver does not know the newer one."""
+
+FIRST_LISTS = {function: function.replace("_v3", "") for function in LISTS}
+"""The lists of drivers before 450."""
+OLD_INIT, OLD_CUDA_VERSION = "nvmlInit_v2", "nvmlSystemGetCudaDriverVersion"
 
 VICTIM = 1
 UNKNOWN_YET = {"name": "GPU 1", "uuid": "", "bus_id": ""}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.process import ProcessState
+from gputui.model.machine.process import ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.demo import DemoSource
 from gputui.sources.procfs import PID_MAX

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gputui.model.host import HostMemory, Space
+from gputui.model.machine.host import HostMemory, Space
 from gputui.model.reading import Absent
 from gputui.sources.host import HostSource
 from gputui.units import GIB, KIB

@@ -15,8 +15,8 @@ from random import Random
 
 import pytest
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse
-from gputui.model.process import Identity, ProcessState
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, DeviceUse
+from gputui.model.machine.process import Identity, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources import procfs
 from gputui.sources.probe import listing
@@ -87,7 +87,7 @@ def test_a_command_line_of_a_megabyte_is_read_in_part(reads: Reads) -> None:
         details = watcher.details(process.identity)
         assert len(Path(f"/proc/{child.pid}/cmdline").read_bytes()) > 1_000_000
     assert isinstance(process.command, str)
-    assert len(process.command) == COMMAND_BYTES + 1
+    assert len(process.command.encode()) == COMMAND_BYTES + len("…".encode())
     assert process.command.endswith("…")
     assert process.command.isprintable()
     assert isinstance(details.command_line, tuple)
@@ -207,7 +207,7 @@ def test_memory_of_many_ended_processes_names_a_few(proc: FalseProc) -> None:
 def test_processes_hidden_by_hidepid_are_shown_as_hidden() -> None:
     script = (
         "import os; from gputui.sources.processes import ProcessSource\n"
-        "from gputui.model.device import DeviceLook, DeviceUse\n"
+        "from gputui.model.machine.device import DeviceLook, DeviceUse\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "look = DeviceLook(uses=tuple(DeviceUse('GPU-0', pid, 'C', 1) for pid in (1, PID)))\n"
         "processes = ProcessSource(in_private_namespace=False).read(look).processes\n"

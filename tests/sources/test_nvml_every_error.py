@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import DeviceLook
+from gputui.model.machine.device import DeviceLook
 from gputui.model.reading import Absent, AbsentKind
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 from tests.sources.nvml_errors import (
     CALLED,
     FIELDS,
+    FIRST_LISTS,
     LISTS,
     LOST,
     NAMED,
@@ -111,7 +112,9 @@ def test_an_error_of_the_older_function_is_the_reason(busy_gpus: FakeGpus, looks
         assert look.devices == (well.devices[0], well.devices[1]._replace(**readings)), error
 
 
-@pytest.mark.parametrize(("number", "field"), [(82, "memory_temperature_c"), (83, "energy_j")])
+@pytest.mark.parametrize(
+    ("number", "field"), [(82, "memory_temperature_c"), (83, "energy_j"), (230, "recovery_action")]
+)
 def test_an_error_of_one_field_affects_only_that_field(
     busy_gpus: FakeGpus, looks: Looks, number: int, field: str
 ) -> None:
@@ -136,15 +139,17 @@ def test_a_failed_process_list_is_a_problem_of_the_device(busy_gpus: FakeGpus, l
             assert (look.devices, look.uses) == (well.devices, well.uses), error
             continue
         sentence = f"The processes on this GPU cannot be listed: {REASONS[error]}."
-        assert look.devices == (well.devices[0], well.devices[1]._replace(problems=(sentence,))), error
+        expected = well.devices[1]._replace(problems=(sentence,), unlisted=absent(error))
+        assert look.devices == (well.devices[0], expected), error
         assert uses_of(look, first) == uses_of(well, first), error
         assert uses_of(look, victim) == ([] if LISTS[function] == "C" else uses_of(well, victim)), error
 
 
 @pytest.mark.parametrize("function", LISTS)
 def test_an_unknown_process_list_is_a_problem_only_for_compute_processes(busy_gpus: FakeGpus, function: str) -> None:
-    for error, faulty in each_error(busy_gpus, OTHERWISE[function]):
-        busy_gpus.fault(function, error=13, device=VICTIM)
+    for error, faulty in each_error(busy_gpus, FIRST_LISTS[function]):
+        for newer in (function, OTHERWISE[function]):
+            busy_gpus.fault(newer, error=13, device=VICTIM)
         if error in UNSUPPORTED:
             problems = [f"The processes on this GPU cannot be listed: {REASONS[error]}."]
             assert list(faulty.look().devices[1].problems) == (problems if LISTS[function] == "C" else []), error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from gputui.model.device import Device
+from gputui.model.machine.device import Device
 from gputui.model.reading import Absent
 from gputui.sources.nvml.calls import field_value
 from tests.conftest import FakeGpus

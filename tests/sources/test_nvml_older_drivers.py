@@ -9,7 +9,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from gputui.model.device import DeviceLook
+from gputui.model.machine.device import DeviceLook, DeviceMemory
 from gputui.model.reading import NOT_READ, Absent
 from tests.conftest import FakeGpus
 from tests.fakegpu.lab import without
@@ -19,10 +19,13 @@ from tests.sources.nvml_errors import (
     DRIVER,
     END,
     FIELDS,
+    FIRST_LISTS,
     INIT,
     LISTS,
     MIG,
     NVLINK,
+    OLD_CUDA_VERSION,
+    OLD_INIT,
     OPEN,
     OTHERWISE,
     PCIE,
@@ -91,10 +94,11 @@ def test_an_older_name_of_a_missing_function_is_used(
 def test_a_missing_process_list_does_not_affect_the_other_lists(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, kind: str
 ) -> None:
-    looks = older(fake_gpus, tmp_path, function, OTHERWISE[function])
+    looks = older(fake_gpus, tmp_path, function, OTHERWISE[function], FIRST_LISTS[function])
     look = looks.look()
-    problems = ("The processes on this GPU cannot be listed: not known to this driver.",) if kind == "C" else ()
-    assert look.devices == tuple(device._replace(problems=problems) for device in well.devices)
+    problems = ("The processes on this GPU cannot be listed: not known to this driver.",)
+    changes = {"problems": problems, "unlisted": TOO_OLD} if kind == "C" else {}
+    assert look.devices == tuple(device._replace(**changes) for device in well.devices)
     assert look.uses == (() if kind == "C" else well.uses)
     looks.source.close()
 
@@ -113,7 +117,7 @@ def test_without_process_samples_their_utilization_is_unknown(
 def test_devices_are_read_without_the_version_functions(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, field: str
 ) -> None:
-    looks = older(fake_gpus, tmp_path, function)
+    looks = older(fake_gpus, tmp_path, function, *([OLD_CUDA_VERSION] if field == "cuda_version" else []))
     assert looks.look() == well._replace(driver=well.driver._replace(**{field: TOO_OLD}))
     looks.source.close()
 
@@ -129,9 +133,11 @@ def test_gpus_are_read_without_the_mig_functions(fake_gpus: FakeGpus, tmp_path: 
     looks.source.close()
 
 
-@pytest.mark.parametrize("function", [INIT, COUNT])
-def test_a_driver_without_a_required_function_is_too_old(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
-    looks = older(fake_gpus, tmp_path, function)
+@pytest.mark.parametrize("functions", [(INIT, OLD_INIT), (COUNT,)], ids=lambda functions: functions[0])
+def test_a_driver_without_a_required_function_is_too_old(
+    fake_gpus: FakeGpus, tmp_path: Path, functions: tuple[str, ...]
+) -> None:
+    looks = older(fake_gpus, tmp_path, *functions)
     look = looks.look()
     assert look.devices == ()
     assert look.problem is not None
@@ -172,4 +178,38 @@ def test_an_error_without_a_message_shows_its_number(fake_gpus: FakeGpus, tmp_pa
     fake_gpus.fault("nvmlDeviceGetPowerUsage", error=78)
     power = looks.look().devices[0].power_w
     assert power == Absent("NVML error 78")
+    looks.source.close()
+
+
+ADDED = {
+    396: (INIT,),
+    410: ("nvmlSystemGetCudaDriverVersion_v2",),
+    450: (
+        *(OTHERWISE[function] for function in LISTS),
+        *(name.replace("_v3", "") for name in LISTS if "MPS" in name),
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetMaxMigDeviceCount",
+    ),
+    455: ("nvmlDeviceGetArchitecture",),
+    510: (*LISTS, "nvmlDeviceGetMemoryInfo_v2"),
+    535: ("nvmlDeviceGetCurrentClocksEventReasons",),
+}
+"""The functions that each driver was the first to have, of those that the monitor calls."""
+
+
+@pytest.mark.parametrize("driver", [390, 396, 410, 450, 455])
+def test_an_old_driver_shows_its_processes_and_all_that_it_reads(
+    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, driver: int
+) -> None:
+    missing = {function for version, functions in ADDED.items() if version > driver for function in functions}
+    looks = older(fake_gpus, tmp_path, *missing)
+    look = looks.look()
+    assert (look.problem, look.driver, look.uses) == (None, well.driver, well.uses)
+    unknown = {field for function in missing - set(OTHERWISE) for field in FIELDS.get(function, ())}
+    for device, known in zip(look.devices, well.devices, strict=True):
+        memory = device.memory
+        assert isinstance(memory, DeviceMemory)
+        assert memory.driver_reserved_bytes is None
+        assert device == known._replace(memory=memory, **dict.fromkeys(unknown, TOO_OLD))
     looks.source.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.sources.nvml.binding import versions
+from gputui.sources.nvml.library import versions
 from gputui.sources.procfs import ProcFs
 from tests.conftest import ROOT, FakeGpus
 from tests.hanging import HANGS_S

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from gputui.model.device import DeviceUse, MigPlace
+from gputui.model.machine.device import DeviceUse, MigPlace
 from gputui.model.reading import Absent, AbsentKind
 from gputui.units import MIB
 from tests.conftest import FakeGpus

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gputui.model.device import NvLinks
+from gputui.model.machine.device import NvLinks
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind
 from gputui.sources.nvml.binding import Nvml
 from gputui.sources.nvml.pcie import PcieRates
@@ -41,9 +41,9 @@ def test_pcie_rates_of_unwatched_devices_are_not_read(fake_gpus: FakeGpus) -> No
     assert PCIE not in fake_gpus.calls()
     rates.watch(frozenset({"gpu"}))
     wait_until(lambda: fake_gpus.calls().get(PCIE, 0) > 20)
-    assert rates.rates() == {"gpu": (120 * 1024, 80 * 1024)}
+    assert rates.readings() == {"gpu": (120 * 1024, 80 * 1024)}
     rates.watch(frozenset())
-    assert rates.rates() == {}
+    assert rates.readings() == {}
     wait_until(lambda: is_at_rest(rates))  # after the call in progress has ended
     fake_gpus.clear("calls")
     rates.serve(nvml, {"gpu": nvml.call("nvmlDeviceGetHandleByIndex", 0)})  # wakes the thread

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import THROTTLE_SENTENCES, Bar1, Device, DeviceMemory, Driver, MigMode, PcieLink, RemappedRows
-from gputui.model.device_readings import READINGS
-from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind
+from gputui.model.machine.device import (
+    THROTTLE_SENTENCES,
+    Bar1,
+    Device,
+    DeviceMemory,
+    Driver,
+    MigMode,
+    PcieLink,
+    RemappedRows,
+    Throttled,
+)
+from gputui.model.machine.device_readings import READINGS
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind
 from gputui.sources.nvml.calls import THROTTLE_BITS
 from gputui.units import GIB, MIB
 from tests.conftest import FakeGpus
@@ -74,7 +84,7 @@ def test_a_device_is_read_field_by_field(
 
 
 def test_every_field_of_a_device_is_a_declared_reading_or_follows_from_others() -> None:
-    no_readings = {"index", "mig", "lost", "shares_host_memory", "problems"}
+    no_readings = {"index", "mig", "lost", "shares_host_memory", "problems", "unlisted"}
     assert {reading.field for reading in READINGS} == set(Device._fields) - no_readings
 
 
@@ -132,6 +142,30 @@ def test_throttle_reasons_of_an_older_driver_use_the_older_function(fake_gpus: F
     assert looks.look().devices[0].throttle_reasons == ("gpu_idle",)
 
 
+SECOND_US = 1_000_000
+
+
+def test_throttling_is_told_by_what_nvml_counted_between_two_readings(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.set(1, throttle=0x20, slowed_until_us=SECOND_US, slowed_power_ns=7 * 10**9)
+    first = looks.look().devices[1]
+    assert first.throttled == NOT_READ
+    assert first.throttle_reasons == ("sw_thermal_slowdown",)  # of this moment: nothing was counted yet
+    fake_gpus.set(1, throttle=0x8, slowed_until_us=6 * SECOND_US, slowed_power_ns=7 * 10**9 + 12 * 10**8)
+    second = looks.look(after_s=5.0).devices[1]
+    assert second.throttled == Throttled(power_percent=24.0, thermal_percent=0.0)
+    assert second.throttle_reasons == ("sw_power_cap", "hw_slowdown")
+    assert looks.look().devices[1].throttled == second.throttled
+
+
+def test_without_its_counters_the_throttle_reasons_are_those_of_the_moment(fake_gpus: FakeGpus, looks: Looks) -> None:
+    fake_gpus.fault("nvmlDeviceGetViolationStatus", error=NOT_SUPPORTED)
+    fake_gpus.set(1, throttle=0x4)
+    for _ in range(2):
+        device = looks.look(after_s=5.0).devices[1]
+    assert device.throttle_reasons == ("sw_power_cap",)
+    assert device.throttled == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
+
+
 def test_every_throttle_reason_has_a_sentence() -> None:
     assert set(THROTTLE_BITS.values()) == set(THROTTLE_SENTENCES)
 
@@ -170,18 +204,6 @@ def test_a_second_takes_at_most_ten_calls_per_device(fake_gpus: FakeGpus, looks:
     for _ in range(seconds):
         looks.look()
     assert sum(fake_gpus.calls().values()) <= 10 * gpus * seconds
-
-
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [({"remap_pending": 1}, "wait to be replaced"), ({"remap_failed": 1}, "could not be replaced")],
-    ids=["pending", "failed"],
-)
-def test_failed_memory_is_a_problem_of_its_device(fake_gpus: FakeGpus, looks: Looks, state: dict, words: str) -> None:
-    fake_gpus.set(0, **state)
-    failed, sound = looks.look().devices
-    assert [words in problem for problem in failed.problems] == [True]
-    assert sound.problems == ()
 
 
 def test_an_added_gpu_gets_a_row(fake_gpus: FakeGpus, looks: Looks) -> None:

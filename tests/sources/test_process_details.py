@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.process import Identity, ProcessState
+from gputui.model.machine.process import Identity, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs

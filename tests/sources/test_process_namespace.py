@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from gputui.model.process import ProcessState
+from gputui.model.machine.process import ProcessState
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.namespace import is_private
 from gputui.sources.procfs import PID_MAX, ProcFs
@@ -42,7 +42,7 @@ def test_a_private_namespace_is_detected_by_its_inode_number(tmp_path, link, exp
 def test_host_pids_are_elsewhere_in_a_real_container():
     script = f"""
 import json, os
-from gputui.model.device import DeviceLook, DeviceUse
+from gputui.model.machine.device import DeviceLook, DeviceUse
 from gputui.sources.processes import ProcessSource
 uses = tuple(DeviceUse("GPU-0", pid, "C", 1) for pid in (os.getpid(), {MISSING}))
 look = ProcessSource().read(DeviceLook(uses=uses))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigMode, MigPlace
-from gputui.model.process import Identity, Process, ProcessState
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, DeviceUse, MigMode, MigPlace
+from gputui.model.machine.process import Identity, Process, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.processes.unattributed import unattributed
 from gputui.units import GIB, MIB

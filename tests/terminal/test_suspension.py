@@ -94,7 +94,9 @@ def test_after_bg_the_monitor_waits_for_fg(terminal: Open) -> None:
     session.send("bg; echo job $(jobs -p).\n")
     session.wait(lambda: bool(JOB.search(session.text)), "the number of the job")
     job = int(JOB.search(session.text)[1])
-    session.wait(lambda: state_of(job) == "T", "the stop in the background")  # bash does not continue what still runs
+    session.wait(lambda: state_of(job) == "T", "the stop in the background")
+    session.send("until [[ $(jobs -s) ]]; do sleep 0.1; done; echo kno''wn\n")  # it does not continue what still runs
+    session.wait_for("known")
     session.screen.reset()
     session.send("fg\n")
     session.wait_for("Help")

@@ -24,7 +24,7 @@ import json
 
 import pytest
 
-from gputui.model.target import Look
+from gputui.model.attached.target import Look
 from tests.attach.children import Child, Python
 from tests.attach.command import attach
 from tests.hanging import HANGS_S

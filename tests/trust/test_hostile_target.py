@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from gputui.explain.probe_state import MARKS_AT_MOST
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Statistics
+from gputui.explain.moment.probe_state import MARKS_AT_MOST
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Statistics
+from gputui.model.machine.snapshot import Snapshot
 from gputui.protocol import frames
 from gputui.sources.probe import client as viewer
 from gputui.sources.probe.client import ProbeClient, ProbeError

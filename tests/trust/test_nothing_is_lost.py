@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gputui.model.moment import TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Statistics
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Statistics
+from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.probe import exit_reason, listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
@@ -214,7 +214,8 @@ CHANGES = {
 def test_the_probe_survives_what_a_program_changes_about_itself(python: Python, sockets: Path, name: str) -> None:
     code = CHANGES[name]
     child = python.start(
-        START.replace("import gputui.probe,", "import gputui.probe.server, json,") + f"    {code}\n    input()\n"
+        START.replace("import gputui.probe,", "import gputui.probe.serving.server, json,")
+        + f"    {code}\n    input()\n"
     )
     child.expect("ready")
     child.attach().close()
@@ -231,7 +232,7 @@ def test_the_probe_survives_what_a_program_changes_about_itself(python: Python, 
 
 @pytest.mark.root
 def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Python) -> None:
-    source = START.replace("import gputui.probe,", "import gputui.probe.server, json,")
+    source = START.replace("import gputui.probe,", "import gputui.probe.serving.server, json,")
     child = python.start(
         source + f"    os.setgid({ANA}); os.setuid({ANA})\n    print('became', flush=True)\n    input()\n"
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gputui.model.target import ActionName, ActionResult, Look
+from gputui.model.attached.target import ActionName, ActionResult, Look
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
@@ -20,9 +20,9 @@ LOOKS = 6 * SCALE
 # Under a profiler that takes long for each function of the probe, and lets other threads run when a call of it returns.
 COUNTED = """
     import os, sys, time
-    from gputui.probe import mainthread
-    package = os.path.dirname(os.path.dirname(mainthread.__file__)) + os.sep
-    turns, at, original = 0, [], mainthread.PendingCall.__bool__
+    from gputui.probe.main_thread import pending_call
+    package = pending_call.__file__.partition("/probe/")[0] + os.sep
+    turns, at, original = 0, [], pending_call.PendingCall.__bool__
 
     def counted(call):
         at.append(turns)
@@ -35,7 +35,7 @@ COUNTED = """
             if event == "return" and frame.f_code.co_name in ("__bool__", "counted"):
                 time.sleep(0.01)
 
-    mainthread.PendingCall.__bool__ = counted
+    pending_call.PendingCall.__bool__ = counted
     {switch_on}
     print("counting", flush=True)
     while not os.path.exists("done"):
@@ -49,7 +49,7 @@ TRACED = """sys.settrace(lambda frame, event, argument: profile)
 
 
 @contextmanager
-def storm(child: Child, *, looks: int) -> Iterator[None]:
+def storm(child: Child, *, looks: int, collects: bool = True) -> Iterator[None]:
     """Several viewers that ask for looks, counters and actions as fast as they are answered."""
 
     def ask(number: int) -> None:
@@ -58,7 +58,7 @@ def storm(child: Child, *, looks: int) -> Iterator[None]:
             for turn in range(looks):
                 client.ask_look(("walk", "", "scan")[(number + turn) % 3])
                 client._await(Look, LIMIT_S)  # on a busy machine, each viewer waits for the others' looks
-                if turn % 5 == number:
+                if collects and turn % 5 == number:
                     client.ask_action(ActionName.COLLECT)
                     client._await(ActionResult, LIMIT_S)
 
@@ -84,7 +84,7 @@ def test_the_program_runs_between_two_calls_however_slow_they_are(torch_python: 
 
 THREADS_THAT_WORK = """
     import hashlib, os, random, signal, threading, time
-    from gputui.probe import looks
+    from gputui.probe.looks import looks
     looks.IN_BACKWARD_S = 0.0  # one thread is in a backward pass nearly all the time
     torch.set_num_threads(1)
     counts, faults, handled = dict.fromkeys(("trained", "allocated", "forked"), 0), [], []
@@ -145,11 +145,11 @@ THREADS_THAT_WORK = """
 def test_threads_signals_and_forks_go_on_beside_looks_in_the_probes_thread(torch_python: Python) -> None:
     child = torch_python.fork(TRAINING + THREADS_THAT_WORK)
     child.expect("working")
-    with storm(child, looks=LOOKS // 2):
+    with storm(child, looks=SCALE):  # a look of each kind: it needs Python's lock, which three threads are after
         pass
     (torch_python.folder / "done").touch()
     child.expect("waits")
-    with storm(child, looks=LOOKS // 2):
+    with storm(child, looks=LOOKS // 2, collects=False):  # nobody runs an action in a main thread that waits for input
         pass
     child.say("end")
     assert child.expect("faults") == "[] True True"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputui.model.target import Look, Mark, Statistics
+from gputui.model.attached.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING

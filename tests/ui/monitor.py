@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from textual.pilot import Pilot
 
 from gputui.errors import GputuiError
-from gputui.model.process import Identity
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.settings import Settings
 from gputui.ui.app import GputuiApp
 from gputui.ui.widgets.device_list import DeviceList

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigMode, MigPlace, PcieLink
-from gputui.model.host import Host, HostMemory, Space
-from gputui.model.process import (
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, DeviceUse, Driver, MigMode, MigPlace, PcieLink
+from gputui.model.machine.host import Host, HostMemory, Space
+from gputui.model.machine.process import (
     Identity,
     Process,
     ProcessDetails,
@@ -15,8 +15,9 @@ from gputui.model.process import (
     Unattributed,
     Workers,
 )
+from gputui.model.machine.profile_readings import PROFILED
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, AbsentKind
-from gputui.model.snapshot import Snapshot
 from gputui.sources.processes.details import without_process
 from gputui.sources.procfs import ENDED
 from gputui.units import GIB, MIB
@@ -38,6 +39,7 @@ def device(index: int = 0, **changes) -> Device:
         "memory": DeviceMemory(80 * GIB, used, 79 * GIB - used, GIB),
         "gpu_utilization_percent": 90 - 9 * index % 80,
         "memory_utilization_percent": 40,
+        **dict.fromkeys(PROFILED, UNSUPPORTED),
         "temperature_c": 50 + 4 * index,
         "slowdown_temperature_c": 89,
         "shutdown_temperature_c": 92,
@@ -60,6 +62,20 @@ def device(index: int = 0, **changes) -> Device:
         "architecture": "Hopper",
     }
     return Device(**{**readings, **changes})
+
+
+PROFILE = {
+    "sm_active_percent": 89.0,
+    "sm_occupancy_percent": 35.0,
+    "tensor_percent": 38.0,
+    "dram_percent": 41.0,
+    "fp64_percent": 0.0,
+    "fp32_percent": 3.0,
+    "fp16_percent": 0.1,
+    "integer_percent": 16.0,
+    "profile_source": "gpm",
+}
+"""True utilisation of a GPU that trains."""
 
 
 def devices(count: int) -> tuple[Device, ...]:

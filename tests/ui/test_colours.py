@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.dom import DOMNode
 from textual.strip import Strip
 
-from gputui.model.device import Lost
+from gputui.model.machine.device import Lost
 from gputui.settings.settings import THEMES
 from gputui.ui.backend.pen import look_of
 from gputui.ui.drawing.roles import ROLES

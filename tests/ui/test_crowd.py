@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gputui.model.process import Identity, ProcessState
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.explain.machine.record import PROCESSES_AT_MOST
+from gputui.model.machine.process import Identity, ProcessState
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.settings import Settings
 from gputui.sources import procfs
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.processes import ProcessSource
 from gputui.ui.app import GputuiApp
 from gputui.ui.drawing import columns
-from gputui.ui.graph_history import PROCESSES_AT_MOST
 from gputui.ui.widgets import process_table
 from tests.conftest import FakeGpus
 from tests.scale import SCALE, sized

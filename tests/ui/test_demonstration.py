@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.snapshot import Snapshot
 from tests.ui import scenes
 from tests.ui.monitor import FakeMachine, Monitor, open_monitor
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import Lost
-from gputui.model.process import Identity, ProcessDetails
+from gputui.model.machine.device import Lost
+from gputui.model.machine.process import Identity, ProcessDetails
 from gputui.model.reading import Absent
-from gputui.ui.drawing.process_page import ENVIRONMENT
+from gputui.ui.drawing.monitor.process_page import ENVIRONMENT
 from gputui.ui.screens.process import ProcessScreen
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor

@@ -1,10 +1,10 @@
 """Which readings of a snapshot are kept for graphs."""
 
-from gputui.model.device_readings import GRAPHED
+from gputui.explain.machine.record import PROCESSES_AT_MOST, record
 from gputui.model.history import POINTS, History, Series
+from gputui.model.machine.device_readings import GRAPHED
 from gputui.model.reading import Absent
-from gputui.ui.drawing.process_page import history_owner
-from gputui.ui.graph_history import PROCESSES_AT_MOST, record
+from gputui.ui.drawing.monitor.process_page import history_owner
 from gputui.ui.widgets.graph_band import ALL_DEVICES, HOST, band_graphs
 from gputui.units import GIB
 from tests.ui import scenes
@@ -24,7 +24,7 @@ def last(history: History, owner: str, name: str) -> float | None:
 
 
 def test_every_graphed_reading_of_a_device_is_recorded():
-    history = recorded(scenes.node())
+    history = recorded(scenes.snapshot((scenes.device(**scenes.PROFILE),)))
     for reading in GRAPHED:
         assert last(history, GPU, reading.series) is not None, reading.series
 

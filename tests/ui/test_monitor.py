@@ -6,8 +6,9 @@ import pytest
 from textual.widgets import OptionList
 
 from gputui.errors import UsageError
-from gputui.settings.keys import KeyChange
-from gputui.ui.app import INTERVALS_S, GputuiApp
+from gputui.settings import KeyChange
+from gputui.ui.app import GputuiApp
+from gputui.ui.intervals import INTERVALS_S
 from gputui.ui.messages import SnapshotTaken
 from gputui.ui.screens.help import default_keys
 from tests.ui import scenes

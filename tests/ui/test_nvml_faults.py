@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sources.nvml import NvmlSource
-from gputui.ui.drawing.devices import notes
+from gputui.ui.drawing.monitor.devices import notes
 from tests.conftest import FakeGpus
 from tests.sources.nvml_errors import LISTS, LOST, REASONS
 from tests.ui import scenes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.process import ProcessLook
-from gputui.ui.drawing.process_rows import PROCESS_ORDERS
+from gputui.model.machine.process import ProcessLook
+from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDERS
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 
@@ -73,9 +73,9 @@ async def test_right_scrolls_the_commands_and_left_scrolls_them_back():
 async def test_a_key_shows_whole_commands():
     async with open_monitor() as monitor:
         assert "python -m" not in monitor.text
-        await monitor.press("w")
+        await monitor.press("W")
         assert "python -m vllm" in monitor.text
-        await monitor.press("w")
+        await monitor.press("W")
         assert "python -m" not in monitor.text
 
 

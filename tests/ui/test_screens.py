@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.model.device import DeviceLook, Lost
+from gputui.explain.machine.record import record
+from gputui.model.machine.device import DeviceLook, Lost
 from gputui.model.reading import Absent
-from gputui.ui.graph_history import record
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 
@@ -23,6 +23,11 @@ LOST = scenes.node()._replace(
         ),
     ),
 )
+WRONG = LOST._replace(
+    devices=LOST.devices._replace(
+        devices=(scenes.device(0, ecc_uncorrected=3, recovery_action="GPU reset"), *LOST.devices.devices[1:])
+    )
+)
 PROBLEM = scenes.snapshot(devices=DeviceLook(problem=scenes.PROBLEM))
 
 SCREENS = {
@@ -36,6 +41,7 @@ SCREENS = {
     "filter": (scenes.node(), ["slash", *"user==ana and mem>10GiB"]),
     "problem": (PROBLEM, []),
     "lost": (LOST, []),
+    "findings": (WRONG, ["w"]),
 }
 
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 from textual.widgets import Button
 
-from gputui.model.process import Identity
+from gputui.model.machine.process import Identity
 from gputui.ui.screens.signals import KILL_WARNING
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
@@ -112,9 +112,10 @@ async def test_a_refused_signal_shows_the_reason():
         assert "owned by root" in monitor.text
 
 
-async def test_a_row_without_a_process_gets_no_signal():
+@pytest.mark.parametrize("key", ["T", "f9"])
+async def test_a_row_without_a_process_gets_no_signal(key):
     async with open_monitor() as monitor:
-        await monitor.press("end", "T")
+        await monitor.press("end", key)
         assert monitor.screen == "Overview"
         assert monitor.notices == [
             "No process is under the cursor or tagged: move the cursor to a process, or tag some with Space."

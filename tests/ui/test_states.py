@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gputui.model.device import DeviceLook, Driver, Lost
-from gputui.model.host import Host
-from gputui.model.process import ProcessLook, ProcessState
+from gputui.model.machine.device import DeviceLook, Driver, Lost
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import ProcessLook, ProcessState
+from gputui.model.machine.snapshot import NOTHING_YET
 from gputui.model.reading import Absent, AbsentKind
-from gputui.model.snapshot import NOTHING_YET
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 

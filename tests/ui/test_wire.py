@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.snapshot import Snapshot
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 from tests.ui.terminal import Terminal

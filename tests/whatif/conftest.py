@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from gputui.explain.whatif.operations import operations_of
-from gputui.explain.whatif.order import with_order
-from gputui.explain.whatif.recorded import Recorded, recorded
-from gputui.explain.whatif.settings import DEFAULTS, Device, with_settings
-from gputui.model.allocator import AllocatorSettings, Block, BlockState, Segment
-from gputui.model.trace import Trace
+from gputui.explain.whatif.allocator.settings import DEFAULTS, Device, with_settings
+from gputui.explain.whatif.replay.recorded import Recorded, recorded, with_order
+from gputui.explain.whatif.trace.operations import operations_of
+from gputui.model.attached.allocator import AllocatorSettings, Block, BlockState, Segment
+from gputui.model.attached.trace import Trace
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from tests import torches
 

@@ -14,14 +14,15 @@ from gputui.cli import main
 from gputui.errors import UsageError
 from gputui.explain.failure.sections import sections_of
 from gputui.explain.whatif.advice import EXPANDABLE_CASE, Replayed, with_outcome
+from gputui.explain.whatif.allocator.settings import DEFAULTS
 from gputui.explain.whatif.cases import AS_RECORDED, Case, Known, answer
-from gputui.explain.whatif.operations import Kind
-from gputui.explain.whatif.recorded import Recorded, recorded
-from gputui.explain.whatif.settings import DEFAULTS
+from gputui.explain.whatif.replay.recorded import Recorded, recorded
+from gputui.explain.whatif.trace.operations import Kind
 from gputui.explain.whatif.words import headline
-from gputui.model.allocator import Block, BlockState, Segment
-from gputui.model.finding import Finding, Weight
-from gputui.model.trace import ACTIONS, Trace
+from gputui.model.attached.allocator import Block, BlockState, Segment
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.trace import ACTIONS, Trace
+from gputui.model.weight import Weight
 from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
 from gputui.units import MIB
 from tests.opening.test_torch_snapshot import FILES

@@ -12,9 +12,9 @@ import pytest
 from gputui.cli import main
 from gputui.errors import GputuiError
 from gputui.explain.whatif.ahead import recorded_ahead
+from gputui.explain.whatif.allocator.settings import DEFAULTS, Device
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, Known, answer
-from gputui.explain.whatif.settings import DEFAULTS, Device
-from gputui.model.rehearsal import Rehearsal
+from gputui.model.attached.trace import Rehearsal
 from gputui.sources.rehearsal import rehearsal_of, rehearse
 from gputui.units import MIB
 from tests.whatif.conftest import PROGRAMS, WORKSPACE

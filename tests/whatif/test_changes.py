@@ -10,12 +10,12 @@ import pytest
 from gputui.cli import main
 from gputui.errors import UsageError
 from gputui.explain.whatif.ahead import recorded_ahead
+from gputui.explain.whatif.allocator.settings import DEFAULTS, Device
 from gputui.explain.whatif.by_hand import case_of
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, Known, answer, default_cases
 from gputui.explain.whatif.changes import CHANGES, possible
-from gputui.explain.whatif.recorded import Recorded
-from gputui.explain.whatif.settings import DEFAULTS, Device
-from gputui.model.rehearsal import Rehearsal
+from gputui.explain.whatif.replay.recorded import Recorded
+from gputui.model.attached.trace import Rehearsal
 from gputui.sources.rehearsal import rehearsal_of
 from gputui.units import MIB
 from tests.whatif.conftest import WORKSPACE
@@ -53,6 +53,8 @@ class Steps:
             categories,
             modules,
             bytes([4]) * len(sizes),
+            ("",) * len(sizes),
+            (None,) * len(sizes),
             tuple(self.marks),
             0,
             {},

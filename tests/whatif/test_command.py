@@ -63,3 +63,15 @@ def test_wrong_words_get_a_sentence(capsys, words, remedy):
 def test_a_file_without_a_trace_says_how_to_record_one(capsys):
     assert main(["whatif", str(SNAPSHOTS / "plain-2.11.pickle")]) == 2
     assert "_record_memory_history" in capsys.readouterr().err
+
+
+def test_what_a_sample_costs_is_the_slope_between_the_rows_of_the_table(capsys):
+    assert main(["whatif", HISTORY, "--batch", "16:32", "--device-memory", "80MiB", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (case,) = document["cases"]
+    grown = case["peak_allocated_bytes"] - document["baseline"]["peak_allocated_bytes"]
+    assert document["bytes_per_sample"] == grown // 16 > 0
+    assert document["largest_batch_peak_reserved_bytes"] <= 80 * MIB
+    assert (document["largest_batch_without_retries"] < document["largest_batch"]) == (
+        document["largest_batch_retries"] > 0
+    )

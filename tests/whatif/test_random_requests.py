@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.whatif.operations import operations_of
-from gputui.explain.whatif.replay import replay
-from gputui.explain.whatif.settings import Device, with_settings
+from gputui.explain.whatif.allocator.settings import Device, with_settings
+from gputui.explain.whatif.replay.replay import replay
+from gputui.explain.whatif.trace.operations import operations_of
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.units import MIB
 from tests.scale import scaled

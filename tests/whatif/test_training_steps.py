@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.whatif.cases import AS_RECORDED, Case, Known, answer, largest_batch
-from gputui.explain.whatif.operations import operations_of
-from gputui.explain.whatif.scaling import varying
+from gputui.explain.whatif.replay.replay import Outcome
+from gputui.explain.whatif.trace.operations import operations_of
+from gputui.explain.whatif.trace.scaling import varying
 from gputui.units import MIB
+from tests.scale import SCALE
 from tests.whatif.conftest import recorded_in, segment_of, trace_of
 
 TOLERANCE = 0.01
@@ -36,8 +38,9 @@ def test_other_settings_give_what_a_real_run_takes(run, settings):
     assert outcome.outcome.peak_allocated_bytes == real["peak_allocated_bytes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["gpt", "lora", "resnet", "unet", "gpt-mixed", "gpt-checkpointed"])
-@pytest.mark.parametrize("batch", [8, 32])
+@pytest.mark.parametrize("batch", [8, 32] if SCALE > 1 else [32])
 def test_another_batch_takes_what_a_real_run_takes(run, model, batch):
     recorded = recorded_in(run("training_steps.py", model, 4, "whole", "trace"))
     real = run("training_steps.py", model, batch, "none")
@@ -69,6 +72,14 @@ def test_the_largest_batch_that_fits_is_the_true_one(run):
     largest = largest_batch(recorded, 4, Case("device", device_memory_bytes=limit))
     assert largest is not None
     assert largest.peak_reserved_bytes <= limit
+
+    def on_it(batch: int) -> Outcome:
+        return answer(recorded, Case("device", batch=(4, batch), device_memory_bytes=limit)).outcome
+
+    reached, beyond = on_it(largest.batch), on_it(largest.without_retries + 1)
+    assert (largest.peak_reserved_bytes, largest.retries) == (reached.peak_reserved_bytes, reached.retries)
+    assert on_it(largest.without_retries).retries == 0
+    assert beyond.retries or beyond.is_out_of_memory
     fitting, failing = (run("training_steps.py", "gpt", batch, "none") for batch in (largest.batch, largest.batch + 2))
     assert fitting["peak_reserved_bytes"] <= limit * (1 + TOLERANCE)
     assert failing["peak_reserved_bytes"] > limit

@@ -6,9 +6,9 @@ from array import array
 
 import pytest
 
-from gputui.explain.whatif.cases import AS_RECORDED, Answer, Case, Known
-from gputui.explain.whatif.replay import Outcome
-from gputui.explain.whatif.words import headline
+from gputui.explain.whatif.cases import AS_RECORDED, Answer, Case, Known, LargestBatch
+from gputui.explain.whatif.replay.replay import Outcome
+from gputui.explain.whatif.words import headline, largest_words
 from gputui.units import GIB
 
 
@@ -46,3 +46,21 @@ BATCH = Case("batch 12 instead of 16", batch=(16, 12))
 )
 def test_the_answer_is_what_would_have_made_room(answers: tuple[Answer, ...], words: str) -> None:
     assert headline(BASELINE, answers) == words
+
+
+LARGEST = {
+    "it fits at once": (LargestBatch(19, 60 * GIB, 2 * GIB), "is 19: it would reserve 60.0 GiB; one more sample costs"),
+    "by emptying the cache": (
+        LargestBatch(27, 79 * GIB, 2 * GIB, retries=2, without_retries=19),
+        "is 27: it would reserve 79.0 GiB, after emptying its cache twice; 19 fits without that. One more sample costs",
+    ),
+    "only by emptying the cache": (
+        LargestBatch(1, 79 * GIB, 2 * GIB, retries=5),
+        "after emptying its cache 5 times; no batch fits without that.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("largest", "words"), LARGEST.values(), ids=LARGEST)
+def test_the_largest_batch_says_what_the_device_would_do(largest, words):
+    assert words in largest_words(largest)

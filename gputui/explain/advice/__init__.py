@@ -1,28 +1,37 @@
-"""Why a device's memory looks as it does, and what to do: rules that each make one finding about it, or none."""
+"""Why a device's memory looks as it does, and what to do: rules that each make one finding about it, or none.
+
+`RULES` lists them. Each takes a `situation`, and speaks from its `thresholds` on. `held`: live memory of no use;
+`leaks`: memory that keeps rising; `allocator`: cached or stuck memory, and failed requests; `program`: habits of
+training loops; `outside`: memory beside PyTorch's. `relevance` says which findings are shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from gputui.explain.advice.beside import nccl, pinned_rounding, unmapped
-from gputui.explain.advice.cache import churn, release
-from gputui.explain.advice.contexts import idle_context, visitors
-from gputui.explain.advice.copies import second_model
-from gputui.explain.advice.driver import gap, others, pending, pools, rounding
-from gputui.explain.advice.failures import out_of_memory, retries, room
-from gputui.explain.advice.growth import leak
-from gputui.explain.advice.idle import container_tensors, kept_graph
-from gputui.explain.advice.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
-from gputui.explain.advice.kv_cache import kv_cache
+from gputui.explain.advice.allocator.cache import churn, release
+from gputui.explain.advice.allocator.failures import out_of_memory, retries, room
+from gputui.explain.advice.allocator.stuck import scattered, split, stuck
+from gputui.explain.advice.held.copies import second_model, weight_copy
+from gputui.explain.advice.held.idle import container_tensors, kept_graph
+from gputui.explain.advice.held.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
+from gputui.explain.advice.held.views import small_views
+from gputui.explain.advice.leaks.findings import leak
+from gputui.explain.advice.outside.beside import nccl, pinned_rounding, unmapped
+from gputui.explain.advice.outside.contexts import idle_context, visitors
+from gputui.explain.advice.outside.driver import gap, others, pending, pools, rounding
+from gputui.explain.advice.program.batch import batch
+from gputui.explain.advice.program.kv_cache import kv_cache
+from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.explain.advice.relevance import relevant
 from gputui.explain.advice.situation import Situation, situation_of
-from gputui.explain.advice.stuck import scattered, split, stuck
-from gputui.explain.advice.training import kept_gradients, one_worker, optimizer_states, unused_graph
-from gputui.model.finding import Finding, Weight
-from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
-from gputui.model.process import Workers
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.process import Workers
 from gputui.model.reading import NOT_READ, Reading
+from gputui.model.weight import Weight
 
 Rule = Callable[[Situation], "Finding | None"]
 
@@ -32,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     kept_by_exception,
     kept_by_output,
     kept_by_optimizer,
+    small_views,
     churn,
     scattered,
     split,
@@ -39,11 +49,13 @@ RULES: tuple[Rule, ...] = (
     kept_graph,
     container_tensors,
     second_model,
+    weight_copy,
     kept_gradients,
     stuck,
     retries,
     optimizer_states,
     one_worker,
+    batch,
     kv_cache,
     idle_context,
     visitors,
@@ -63,9 +75,7 @@ RULES: tuple[Rule, ...] = (
 _ORDER = tuple(Weight)
 
 
-def findings_of(
-    moment: TargetMoment, points: Sequence[CounterPoint] = (), moments: Sequence[TargetMoment] = ()
-) -> tuple[tuple[DeviceMoment, Finding], ...]:
+def findings_of(moment: TargetMoment, timeline: Timeline | None = None) -> tuple[tuple[DeviceMoment, Finding], ...]:
     """The findings about each device on which the process holds memory, problems of any device first."""
     device_findings = [
         (
@@ -73,8 +83,7 @@ def findings_of(
             findings(
                 moment,
                 device.index,
-                points,
-                moments,
+                timeline,
                 workers=moment.host.workers,
                 utilization_percent=device.driver.utilization_percent,
             ),
@@ -88,21 +97,20 @@ def findings_of(
 def findings(
     moment: TargetMoment,
     device: int,
-    points: Sequence[CounterPoint] = (),
-    moments: Sequence[TargetMoment] = (),
+    timeline: Timeline | None = None,
     *,
     workers: Workers | None = None,
     utilization_percent: Reading[float] = NOT_READ,
 ) -> tuple[Finding, ...]:
     """The findings about a device (PyTorch's index) at a moment, problems first.
 
-    `points` and `moments` are a timeline's; later ones than `moment` are left out. `workers` and
-    `utilization_percent` are what the monitor reads of the process and of the physical device.
+    `timeline` is the process's; what came after `moment` is left out. `workers` and `utilization_percent` are what the
+    monitor reads of the process and of the physical device.
     """
     device_moment = next((candidate for candidate in moment.devices if candidate.index == device), None)
     if device_moment is None:
         return ()
     situation = replace(
-        situation_of(moment, device_moment, points, moments), workers=workers, utilization_percent=utilization_percent
+        situation_of(moment, device_moment, timeline), workers=workers, utilization_percent=utilization_percent
     )
     return relevant((finding for rule in RULES if (finding := rule(situation)) is not None), situation)

@@ -7,18 +7,20 @@ from collections.abc import Iterable, Sequence
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import (
     CACHE_MATTERS_SHARE,
+    COPY_MATTERS_SHARE,
     MATTERS_BYTES,
     MATTERS_OF_RESERVED_SHARE,
     MATTERS_SHARE,
 )
-from gputui.model.finding import Finding, Weight
+from gputui.model.attached.finding import Finding
 from gputui.model.reading import value_of
+from gputui.model.weight import Weight
 
 OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
 """About memory that a device with much free memory does not miss."""
 OF_THE_LIVE = frozenset(
     {"kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph", "container_tensors",
-     "second_model", "unused_graph"}
+     "second_model", "small_views", "unused_graph", "weight_copy"}
 )  # fmt: skip
 """About live memory that could be freed."""
 
@@ -29,6 +31,8 @@ SAYS_THE_SAME = {
     "stuck": ("release",),
     "nccl": ("release",),
     "idle_context": ("gap", "others", "release", "room"),
+    "small_views": ("container_tensors",),
+    "weight_copy": ("container_tensors",),
     "kept_by_exception": ("kept_graph", "container_tensors"),
     "kept_by_output": ("kept_graph", "container_tensors"),
 }
@@ -37,8 +41,8 @@ SAYS_THE_SAME = {
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "leak", "churn")
-"""Come first among findings of their weight: what ends or slows the program."""
+HEADS = ("out_of_memory", "leak", "churn", "batch")
+"""Come first among findings of their weight: what ends or slows the program, and what most people ask."""
 
 _RANK = tuple(Weight)
 
@@ -73,7 +77,8 @@ def _matters(finding: Finding, situation: Situation) -> bool:
         was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
         return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
     if finding.kind in OF_THE_LIVE:
-        is_large_part = finding.bytes >= max(MATTERS_BYTES, MATTERS_OF_RESERVED_SHARE * counters.reserved_bytes)
+        share = COPY_MATTERS_SHARE if finding.kind == "weight_copy" else MATTERS_OF_RESERVED_SHARE
+        is_large_part = finding.bytes >= max(MATTERS_BYTES, share * counters.reserved_bytes)
         return is_large_part or finding.bytes >= MATTERS_SHARE * total
     return True
 

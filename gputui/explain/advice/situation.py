@@ -5,25 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from gputui.explain.advice.thresholds import FULL_SHARE, IDLE_S, LOOKS_AT_MOST, WINDOW_S
-from gputui.model.allocator import AllocatorStatistics
-from gputui.model.moment import CounterPoint, DeviceLayout, DeviceMoment, TargetMoment
-from gputui.model.process import Workers
+from gputui.model.attached.counters import Counted, Counters
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.attached.tensors import Category, Inventory
+from gputui.model.attached.timeline import Timeline
+from gputui.model.machine.process import Workers
 from gputui.model.reading import NOT_READ, Reading, value_of
-from gputui.model.tensors import Category, Inventory
 
 STANDS_STILL = "The program stands still now: it has neither allocated nor freed memory for some seconds."
 """Said of an idle program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """The device's counters at a time."""
-
-    time: float
-    statistics: AllocatorStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +34,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters`, `looks` and `bare_looks` are oldest first; `workers` load the process's data.
+    """`counters` are those until the moment; `looks` and `bare_looks` are oldest first; `workers` load its data.
 
     Bare looks had no time for the tensors: their blocks have owners from an earlier look, or none, so they cannot be
     compared with the other looks.
@@ -50,7 +42,7 @@ class Situation:
 
     moment: TargetMoment
     device: DeviceMoment
-    counters: tuple[Counted, ...]
+    counters: Counters
     looks: tuple[Seen, ...]
     bare_looks: tuple[Seen, ...] = ()
     workers: Workers | None = None
@@ -59,8 +51,7 @@ class Situation:
     @property
     def window(self) -> tuple[Counted, ...]:
         """The counters of the last `WINDOW_S`."""
-        start = self.moment.time - WINDOW_S
-        return tuple(point for point in self.counters if point.time >= start)
+        return self.counters.last(WINDOW_S)
 
     @property
     def was_never_full(self) -> bool:
@@ -75,29 +66,19 @@ class Situation:
         layout, generation = self.device.layout, self.device.statistics.generation
         if layout is None or layout.statistics.generation != generation:
             return False
-        same = takewhile(lambda point: point.statistics.generation == generation, reversed(self.counters))
-        return self.moment.time - min((point.time for point in same), default=self.moment.time) >= IDLE_S
+        before = self.counters.at(self.moment.time - IDLE_S)
+        since = (counted.statistics.generation for counted in self.counters.last(IDLE_S))
+        return before is not None and before.generation == generation and all(now == generation for now in since)
 
 
-def situation_of(
-    moment: TargetMoment,
-    device: DeviceMoment,
-    points: Sequence[CounterPoint] = (),
-    moments: Sequence[TargetMoment] = (),
-) -> Situation:
-    """`points` and `moments` are the process's timeline; those after `moment` are left out."""
-    looks = _looks((*(other for other in moments if other.time < moment.time), moment), device.index)
-    own = CounterPoint(moment.time, tuple(other.statistics for other in moment.devices))
-    earlier = [point for point in points if point.time < moment.time]
+def situation_of(moment: TargetMoment, device: DeviceMoment, timeline: Timeline | None = None) -> Situation:
+    """`timeline` is the process's, with the moment; what came after it is left out. None: there is only that."""
+    timeline = timeline or Timeline(moment)
+    looks = _looks((*timeline.looks(moment.time), moment), device.index)
     return Situation(
         moment=moment,
         device=device,
-        counters=tuple(
-            Counted(point.time, statistics)
-            for point in (*earlier, own)
-            for statistics in point.statistics
-            if statistics.device == device.index
-        ),
+        counters=timeline.counters(device.index, moment.time),
         looks=_some([look for look in looks if look.layout.names_time == look.time]),
         bare_looks=_some([look for look in looks if look.layout.names_time != look.time]),
     )

@@ -1,4 +1,4 @@
-"""The numbers from which a rule makes a finding, each with its reason. Shares are fractions of 1."""
+"""The numbers from which a rule makes a finding, each with its reason; shares are of 1. Those of leaks: `leaks`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ MATTERS_SHARE = 0.02
 """Of the device: less live memory that could be freed is not worth a change of the program."""
 MATTERS_OF_RESERVED_SHARE = 0.25
 """Of the reserved memory: a quarter of what a program uses is worth a word on a device of any size."""
+COPY_MATTERS_SHARE = 0.1
+"""The same of copies of a model's weights, which are seldom meant: with Adam's states they are a fifth at most."""
 MATTERS_BYTES = 256 * MIB
 """Less than this is not, even if it is most of what a small program uses."""
 
@@ -52,20 +54,8 @@ NEEDED_SHARE = 0.7
 RETRIES_PER_MINUTE = 2.0
 """Each retry frees the whole cache and synchronises the device; a few are the price of a full device."""
 
-LOOKS = 6
-"""A trend needs at least two looks each at its beginning, in its middle and at its end."""
 LOOKS_AT_MOST = 24
 """More looks are thinned to this number, evenly spread: each look of ten thousand blocks costs a millisecond."""
-
-GROWTH_TENSORS = 3
-"""The least growth in tensors of a kind: a prefetch queue or a double buffer adds one or two."""
-GROWTH_BYTES = 16 * MIB
-"""Less growth than this in a minute is metrics and counters."""
-
-LOOKS_OF_VARIABLES = 9
-"""In which the memory of a single variable must rise every time: that of a step's own tensors goes up and down."""
-NODE_BYTES = 800
-"""Of host memory for each operation of an autograd graph, with the tensors it has saved: 700 to 1,200 were measured."""
 
 FORWARD_LOOKS = 3
 """The least number of looks during a forward pass."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.explain.advice.names import counted, family
 from gputui.explain.failure.outside import rules_for
 from gputui.explain.failure.phase import is_of_library, is_of_torch, phase_of
 from gputui.explain.failure.remedies import Case, remedies_for
-from gputui.explain.families import bytes_of, description, families
-from gputui.explain.owners import block_bytes, bytes_by_module
-from gputui.explain.parts import parts_of
-from gputui.model.allocator import BlockState
-from gputui.model.analysis import Owner
-from gputui.model.failure import FailureAnalysis, Holder
-from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.tensors import Category
+from gputui.explain.memory.parts import parts_of
+from gputui.explain.owners.families import bytes_of, description, families
+from gputui.explain.owners.names import counted, family
+from gputui.explain.owners.owners import block_bytes, bytes_by_module
+from gputui.model.attached.allocator import BlockState
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.failure import FailureAnalysis, Holder
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.tensors import Category
 
 HOLDERS = 5
 """How many families of modules and of tensors are named."""

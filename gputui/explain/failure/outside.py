@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gputui.explain.failure.remedies import RULES, Case, Rule
 from gputui.explain.failure.sentences import PINNED, UNKNOWN
+from gputui.model.attached.target import Look
+from gputui.model.attached.tensors import Keeper, Storage
 from gputui.model.reading import value_of
-from gputui.model.target import Look
-from gputui.model.tensors import Keeper, Storage
 
 SHARED = frozenset({"others", "gradients", "outputs", "variables", "graphs", "no_grad", "checkpointing", "states"})
 """The kinds of rules that hold for them, too: less memory in PyTorch leaves more for others, with `empty_cache()`."""

@@ -1,13 +1,17 @@
-"""In which part of a training step a request was made, as far as the stack of the failing thread shows it."""
+"""In which part of a training step a request was made, and what the running pass keeps, as the failing stack shows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from gputui.model.allocator import CallSite
-from gputui.model.failure import Failure, Phase
+from gputui.explain.owners.names import place
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.failure import Failure, Phase
+from gputui.model.attached.target import Look
+from gputui.model.attached.tensors import Storage
 
 AUTOGRAD_THREAD = "pt_autograd"
 """How the names of PyTorch's threads for backward passes begin."""
@@ -71,3 +75,31 @@ def _is_in_optimizer(stack: Sequence[CallSite]) -> bool:
 def _is_of_forward(site: CallSite) -> bool:
     is_call = bool(_MODULE_FILE.search(site.file) and _CALL.search(site.function))
     return is_call or site.function == "forward"
+
+
+_PLACE = re.compile(r"([^:]+):[\d, ]+ in (.+)")
+Functions = frozenset[tuple[str, str]]
+"""Names of files without their folders, each with that of a function."""
+
+
+def running_functions(failure: Failure) -> Functions:
+    """The functions of the pass that a failure is in; none outside of one."""
+    return frozenset((site.file.rpartition("/")[2], site.function) for site in running_pass(failure))
+
+
+def is_in(functions: Functions, where: str) -> bool:
+    """Whether "model.py:12, 15 in forward" is one of these functions."""
+    found = _PLACE.fullmatch(where)
+    return found is not None and (found[1], found[2]) in functions
+
+
+def as_activations(look: Look, failure: Failure) -> Look:
+    """A look in which variables of the running pass are not named as what keeps its graph."""
+    functions = running_functions(failure)
+    if look.inventory is None or not functions:
+        return look
+
+    def settled(storage: Storage) -> Storage:
+        return replace(storage, kept_by="") if is_in(functions, place(storage.kept_by)) else storage
+
+    return replace(look, inventory=replace(look.inventory, storages=tuple(map(settled, look.inventory.storages))))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import PINNED, headline, place_sentences, room_sentences
 from gputui.explain.whatif.advice import Replayed
-from gputui.model.failure import Failure, FailureAnalysis, Holder, Phase, Remedy
-from gputui.model.moment import TargetMoment
+from gputui.model.attached.failure import Failure, FailureAnalysis, Holder, Phase, Remedy
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import value_of
-from gputui.model.tensors import Category
 from gputui.units import format_bytes
 
 NO_HOLDERS = "There was no time to look at the tensors when the error occurred, so what held the memory is not known."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.model.failure import Failure, FailureAnalysis, Phase
+from gputui.model.attached.failure import Failure, FailureAnalysis, Phase
 from gputui.units import format_bytes
 
 PINNED = "pinned host memory"

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from gputui.explain.owners import UNATTRIBUTED
+from gputui.explain.owners.owners import UNATTRIBUTED
 from gputui.explain.step.phases import Phase, PhaseRun
 from gputui.explain.step.timeline import BEFORE, Timeline
-from gputui.model.analysis import Owner
-from gputui.model.tensors import Category
-from gputui.model.trace import ALLOC
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.tensors import Category
+from gputui.model.attached.trace import ALLOC
 
 
 class Kind(str, Enum):

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from gputui.explain.step.kinds import KINDS
 from gputui.explain.step.step import Step
-from gputui.model.trace import ALLOC, FREE_REQUESTED
+from gputui.model.attached.trace import ALLOC, FREE_REQUESTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from statistics import median
 
 from gputui.explain.step.phases import Phase, PhaseRun
 from gputui.explain.step.timeline import Timeline
-from gputui.model.trace import ALLOC, FREE_REQUESTED, Trace
+from gputui.model.attached.trace import ALLOC, FREE_REQUESTED, Trace
 
 GRAM_LENGTHS = (16, 8, 4, 2)
 """How many requests in a row are compared."""

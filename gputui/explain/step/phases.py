@@ -8,8 +8,8 @@ from enum import Enum
 from itertools import groupby
 
 from gputui.explain.step.timeline import Timeline
-from gputui.model.allocator import CallSite
-from gputui.model.trace import ALLOC
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.trace import ALLOC
 
 
 class Phase(str, Enum):

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gputui.explain.owners import owners_of
+from gputui.explain.owners.owners import owners_of
+from gputui.explain.owners.tensor_paths import module_of
 from gputui.explain.step.kinds import KINDS, Kind, Naming
 from gputui.explain.step.periods import steps_of
 from gputui.explain.step.phases import TORCH, Phase, PhaseRun, phases_of
 from gputui.explain.step.timeline import BEFORE, Timeline, timeline_of
-from gputui.explain.tensor_paths import module_of
-from gputui.model.allocator import CallSite
-from gputui.model.target import Look
-from gputui.model.trace import ALLOC, OUT_OF_MEMORY, Trace
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.target import Look
+from gputui.model.attached.trace import ALLOC, OUT_OF_MEMORY, Trace
 
 FROM_BEFORE = "from before the recording"
 NO_LINE = {
@@ -49,8 +49,6 @@ class Holders:
     count: int
     bytes: int
     first_birth: int
-    last_birth: int
-    first_death: int
     last_death: int
 
 
@@ -156,7 +154,7 @@ class Step:
         births = [timeline.births[block] for block in blocks]
         deaths = [timeline.deaths[block] for block in blocks]
         size_bytes = sum(timeline.sizes_bytes[block] for block in blocks)
-        return Holders(name, kind, len(blocks), size_bytes, min(births), max(births), min(deaths), max(deaths))
+        return Holders(name, kind, len(blocks), size_bytes, min(births), max(deaths))
 
     def _key(self, grouping: Grouping) -> Callable[[int], tuple[str, Kind]]:
         if grouping is Grouping.MODULE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputui.explain.step.kinds import Kind
 from gputui.explain.step.phases import Phase
 from gputui.explain.step.step import Grouping, Step
-from gputui.model.trace import RecordedTraces, RecordingCost
+from gputui.model.attached.trace import RecordedTraces, RecordingCost
 from gputui.units import format_bytes
 
 HOLDERS_NAMED = 3

@@ -11,9 +11,9 @@ from array import array
 from bisect import bisect_right, insort
 from dataclasses import dataclass
 
-from gputui.explain.rounding import SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES, rounded_bytes
-from gputui.model.allocator import AllocatorMap, BlockState
-from gputui.model.trace import (
+from gputui.explain.memory.rounding import SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES, rounded_bytes
+from gputui.model.attached.allocator import AllocatorMap, BlockState
+from gputui.model.attached.trace import (
     ALLOC,
     FREE_COMPLETED,
     FREE_REQUESTED,

@@ -9,9 +9,9 @@ from typing import Union
 
 from gputui.explain.step.layers import Column, columns_of
 from gputui.explain.step.step import Grouping, Holders, Step
-from gputui.model.moment import TargetMoment
-from gputui.model.target import Look
-from gputui.model.trace import RecordedTraces, Trace
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Look
+from gputui.model.attached.trace import RecordedTraces, Trace
 
 Take = Callable[[Union[Step, None]], None]
 BuildStep = Callable[[Trace, Look, Take], object]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 
-from gputui.explain.whatif.operations import Kind, Operations
-from gputui.explain.whatif.parts import parts_ahead
-from gputui.explain.whatif.recorded import Recorded
-from gputui.explain.whatif.scaling import SMALLEST_SCALED_BYTES, varying
-from gputui.explain.whatif.settings import Device
-from gputui.model.allocator import AllocatorSettings
-from gputui.model.rehearsal import Rehearsal
+from gputui.explain.whatif.allocator.settings import Device
+from gputui.explain.whatif.replay.recorded import Recorded
+from gputui.explain.whatif.trace.operations import Kind, Operations
+from gputui.explain.whatif.trace.parts import parts_ahead
+from gputui.explain.whatif.trace.scaling import SMALLEST_SCALED_BYTES, varying
+from gputui.model.attached.allocator import AllocatorSettings
+from gputui.model.attached.trace import Rehearsal
 
 VARYING = frozenset({"activation", "batch"})
 """Categories that depend on the batch."""

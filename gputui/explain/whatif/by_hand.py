@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from gputui.errors import UsageError
+from gputui.explain.whatif.allocator.settings import pairs
 from gputui.explain.whatif.cases import Case
 from gputui.explain.whatif.changes import BY_NAME, label_of
-from gputui.explain.whatif.settings import pairs
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)

@@ -6,14 +6,15 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 
+from gputui.explain.whatif.allocator.settings import with_settings
 from gputui.explain.whatif.changes import changed as changed_by
 from gputui.explain.whatif.changes import check, possible
-from gputui.explain.whatif.operations import Kind, Operations
-from gputui.explain.whatif.recorded import Recorded, replayable
-from gputui.explain.whatif.replay import Outcome, replay, replay_in_slices
-from gputui.explain.whatif.settings import with_settings
-from gputui.model.allocator import AllocatorSettings
+from gputui.explain.whatif.replay.recorded import Recorded, replayable
+from gputui.explain.whatif.replay.replay import Outcome, replay_in_slices
+from gputui.explain.whatif.trace.operations import Kind, Operations
+from gputui.model.attached.allocator import AllocatorSettings
 
 BATCHES_AT_MOST = 1 << 20
 """Where the search for the largest batch ends."""
@@ -166,15 +167,20 @@ def without_empty_cache(operations: Operations) -> Operations:
 
 @dataclass(frozen=True, slots=True)
 class LargestBatch:
-    """The largest batch that fits, what it would reserve, and what one more sample costs at that size.
+    """The largest batch that fits, and what it would reserve on that device; what one more sample costs.
 
-    `is_bound`: the trace ends with a request that failed, so a step with this batch may still ask for too much later.
+    `retries` is how often it fits only after PyTorch has emptied its cache, `without_retries` the largest batch that
+    needs none of that, 0 for none. `bytes_per_sample` is the growth of the peak of allocated memory from the recorded
+    batch to the one asked about. `is_bound`: the trace ends with a request that failed, so a step with this batch may
+    still ask for too much later.
     """
 
     batch: int
     peak_reserved_bytes: int
     bytes_per_sample: int
     is_bound: bool = False
+    retries: int = 0
+    without_retries: int = 0
 
 
 def largest_batch(
@@ -182,30 +188,48 @@ def largest_batch(
 ) -> LargestBatch | None:
     """By bisection over replays on the case's device; None where not even a batch of 1 fits. Calls `report` between."""
 
-    def peak(batch: int) -> int | None:
+    @cache
+    def outcome(batch: int) -> Outcome:
         report()
-        outcome = answer(recorded, replace(case, batch=(now, batch))).outcome
-        return None if outcome.is_out_of_memory else outcome.peak_reserved_bytes
+        return answer(recorded, replace(case, batch=(now, batch))).outcome
 
-    fits, fails = 0, now
-    while fails <= BATCHES_AT_MOST and peak(fails) is not None:
-        fits, fails = fails, fails * 2
-    if fails > BATCHES_AT_MOST:
+    def fits(batch: int) -> bool:
+        return not outcome(batch).is_out_of_memory
+
+    largest = _largest(fits, now)
+    if not largest:
         return None
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if peak(middle) is not None else (fits, middle)
-    if not fits:
-        return None
-    wide = replace(case, device_memory_bytes=None)
-    unlimited = replace(recorded, device=replace(recorded.device, available_bytes=None))
-    less, more = (
-        replay(unlimited.operations, with_settings(unlimited.settings, wide.settings), unlimited.device, sizes)
-        for sizes in (recorded.scaled(now, fits), recorded.scaled(now, 2 * fits))
-    )
-    growth = more.peak_allocated_bytes - less.peak_allocated_bytes
+    at_largest = outcome(largest)
     is_bound = recorded.operations.failure_at_end >= 0
-    return LargestBatch(fits, less.peak_reserved_bytes, growth // fits, is_bound)
+    easy = (
+        largest if not at_largest.retries else _largest(lambda batch: fits(batch) and not outcome(batch).retries, now)
+    )
+    each = _bytes_per_sample(recorded, now, case)
+    return LargestBatch(largest, at_largest.peak_reserved_bytes, each, is_bound, at_largest.retries, easy or 0)
+
+
+def _largest(is_good: Callable[[int], bool], first: int) -> int | None:
+    """The largest batch that is good, 0 for none; None where there is no end to them."""
+    good, bad = 0, first
+    while bad <= BATCHES_AT_MOST and is_good(bad):
+        good, bad = bad, bad * 2
+    if bad > BATCHES_AT_MOST:
+        return None
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if is_good(middle) else (good, middle)
+    return good
+
+
+def _bytes_per_sample(recorded: Recorded, now: int, case: Case) -> int:
+    """From the peaks of allocated memory that the table shows, on a device without an end."""
+    endless = replace(recorded, device=replace(recorded.device, available_bytes=None))
+    then = case.batch[1] if case.batch and case.batch[1] != now else 2 * now
+    less, more = (
+        answer(endless, replace(case, device_memory_bytes=None, batch=(now, batch))).outcome.peak_allocated_bytes
+        for batch in (now, then)
+    )
+    return (more - less) // (then - now)
 
 
 def largest_of(

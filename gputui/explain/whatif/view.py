@@ -8,11 +8,11 @@ from functools import partial
 
 from gputui.errors import UsageError
 from gputui.explain.whatif.advice import DEFAULT_EXPANDABLE, Replayed
+from gputui.explain.whatif.allocator.settings import Device
 from gputui.explain.whatif.cases import Answer, Case, LargestBatch, answers, default_cases, largest_of, unchanged
-from gputui.explain.whatif.recorded import Recorded, recorded_from
-from gputui.explain.whatif.settings import Device
+from gputui.explain.whatif.replay.recorded import Recorded, recorded_from
 from gputui.explain.whatif.words import by_saving
-from gputui.model.trace import RecordedTraces, Trace
+from gputui.model.attached.trace import RecordedTraces, Trace
 
 Key = tuple[tuple[Trace, ...], int]
 Prepare = Callable[[], Recorded]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gputui.explain.whatif.cases import Answer, LargestBatch
 from gputui.explain.whatif.changes import EVALUATION
-from gputui.explain.whatif.recorded import Recorded
+from gputui.explain.whatif.replay.recorded import Recorded
 from gputui.units import format_bytes
 
 WORTH_SAYING = 0.01
@@ -131,10 +131,16 @@ def largest_words(largest: LargestBatch) -> str:
         if largest.is_bound
         else f"The largest batch that fits is {largest.batch}"
     )
-    return (
-        f"{fits}: it would reserve"
-        f" {format_bytes(largest.peak_reserved_bytes)}; one more sample costs {format_bytes(largest.bytes_per_sample)}."
-    )
+    reserved = f"{fits}: it would reserve {format_bytes(largest.peak_reserved_bytes)}"
+    each = f"ne more sample costs {format_bytes(largest.bytes_per_sample)}."
+    if not largest.retries:
+        return f"{reserved}; o{each}"
+    others = f"{largest.without_retries or 'no batch'} fits without that"
+    return f"{reserved}, after emptying its cache {_times(largest.retries)}; {others}. O{each}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def by_saving(answers: Sequence[Answer]) -> list[Answer]:

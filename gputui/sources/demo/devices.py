@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from gputui.model.device import (
+from gputui.model.machine.device import (
     Bar1,
     Device,
     DeviceLook,
@@ -17,6 +18,7 @@ from gputui.model.device import (
     NvLinks,
     PcieLink,
     RemappedRows,
+    Throttled,
 )
 from gputui.model.reading import Absent, AbsentKind, Reading
 from gputui.sources.demo.curves import Curve, noise
@@ -33,6 +35,8 @@ _IDLE_SM_MHZ = 345
 
 _HUNGRY = 2
 """The device whose work needs more power than the limit allows."""
+_CAPPED_PERCENT = 31.0
+"""For what part of the time its clocks are lowered then."""
 
 _MIG_PARENT = 7
 _INSTANCES = (
@@ -107,6 +111,7 @@ def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
         memory=DeviceMemory(_TOTAL_BYTES, used, _TOTAL_BYTES - _RESERVED_BYTES - used, _RESERVED_BYTES),
         gpu_utilization_percent=_NOT_WITH_MIG if has_mig else round(100 * busy),
         memory_utilization_percent=_NOT_WITH_MIG if has_mig else round(58 * busy),
+        **_profile(busy),
         encoder_percent=_NOT_WITH_MIG if has_mig else 0,
         decoder_percent=_NOT_WITH_MIG if has_mig else 0,
         temperature_c=temperature,
@@ -123,6 +128,7 @@ def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
         max_memory_clock_mhz=_MEMORY_MHZ,
         pstate="P0",
         throttle_reasons=("sw_power_cap",) if is_capped else ("gpu_idle",) if is_idle else (),
+        throttled=Throttled(_CAPPED_PERCENT if is_capped else 0.0, 0.0),
         pcie=PcieLink(5, 16, 5, 16),
         pcie_tx_bytes_per_s=int((0.4 + 2.1 * busy + 0.2 * wander) * 100 * MIB),
         pcie_rx_bytes_per_s=int((0.5 + 6.4 * busy + 0.4 * wander) * 100 * MIB),
@@ -141,6 +147,21 @@ def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
         architecture="Hopper",
         compute_capability="9.0",
     )
+
+
+def _profile(busy: float) -> dict[str, Any]:
+    """What the units of a GPU do that trains a transformer in bfloat16; an H200 had such shares."""
+    shares = {
+        "sm_active_percent": 91.0,
+        "sm_occupancy_percent": 36.0,
+        "tensor_percent": 38.5,
+        "dram_percent": 44.0,
+        "fp64_percent": 0.0,
+        "fp32_percent": 4.0,
+        "fp16_percent": 0.1,
+        "integer_percent": 17.0,
+    }
+    return {field: round(share * busy, 1) for field, share in shares.items()} | {"profile_source": "gpm"}
 
 
 def _sm_clock_mhz(wanted_w: float, wander: float, *, is_idle: bool) -> int:
@@ -165,15 +186,17 @@ def _instance_memory(place: int, time_s: float, jobs: Sequence[Job]) -> DeviceMe
 
 def _instance(place: int, time_s: float, jobs: Sequence[Job]) -> Device:
     gpu_instance, profile, _, _ = _INSTANCES[place]
+    uuid = f"MIG-{_MIG_PARENT}-{gpu_instance}"
     return Device(
         index=_MIG_PARENT,
-        uuid=f"MIG-{_MIG_PARENT}-{gpu_instance}",
+        uuid=uuid,
         name=f"NVIDIA H100 80GB HBM3 MIG {profile}",
         bus_id=f"00000000:{0x1B + 0x16 * _MIG_PARENT:02X}:00.0",
         mig=MigPlace(parent=_MIG_PARENT, gpu_instance=gpu_instance, compute_instance=0),
         memory=_instance_memory(place, time_s, jobs),
         gpu_utilization_percent=_NOT_WITH_MIG,
         memory_utilization_percent=_NOT_WITH_MIG,
+        **_profile(_load([job for job in jobs if job.device == uuid])(time_s)),
         encoder_percent=_NOT_WITH_MIG,
         decoder_percent=_NOT_WITH_MIG,
         temperature_c=_OF_PARENT,
@@ -185,6 +208,7 @@ def _instance(place: int, time_s: float, jobs: Sequence[Job]) -> Device:
         memory_clock_mhz=_OF_PARENT,
         pstate=_OF_PARENT,
         throttle_reasons=_OF_PARENT,
+        throttled=_OF_PARENT,
         pcie=_OF_PARENT,
         nvlinks=_OF_PARENT,
         ecc_uncorrected=0,

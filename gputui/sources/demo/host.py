@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.model.host import Host, HostMemory, Space
+from gputui.model.machine.host import Host, HostMemory, Space
 from gputui.sources.demo.curves import noise
 from gputui.sources.demo.scenario import Job
 from gputui.units import GIB, MIB

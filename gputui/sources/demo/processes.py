@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gputui.model.device import DeviceLook
-from gputui.model.process import (
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import (
     Identity,
     Process,
     ProcessDetails,
@@ -15,7 +16,7 @@ from gputui.model.process import (
     Workers,
 )
 from gputui.model.reading import Absent, Reading
-from gputui.sources.demo.scenario import NOTHING, RELATIVES, Job
+from gputui.sources.demo.scenario import DOCKER, JUPYTER, NOTHING, RELATIVES, SHELL, TORCHRUN, Job
 from gputui.sources.processes.details import without_process
 from gputui.sources.processes.unattributed import unattributed
 from gputui.sources.procfs import ENDED
@@ -23,6 +24,15 @@ from gputui.units import GIB, MIB
 
 _BOOTED_BEFORE_S = 31 * 86400.0
 _WORKER_CPU_PERCENT = 61.0
+
+
+_OWNERS = {
+    TORCHRUN: Owner(job="48213", step="batch", environment="torch"),
+    SHELL: Owner(environment="torch", session="tmux $2"),
+    DOCKER: Owner(container="b4c0f2d19e7a" + "5d3e6f" * 8 + "5d3e", runtime="docker"),
+    JUPYTER: Owner(unit="jupyter-carla.service", environment="lab"),
+}
+"""By parent."""
 
 
 def look(begin: float, time_s: float, jobs: Sequence[Job], devices: DeviceLook) -> ProcessLook:
@@ -57,6 +67,7 @@ def _row(begin: float, time_s: float, job: Job, devices: DeviceLook) -> Process:
         workers=_workers(time_s, job) if job.workers else None,
         rank=job.rank,
         has_probe=job.has_probe,
+        owner=_OWNERS.get(job.parent_pid, Owner()),
     )
 
 

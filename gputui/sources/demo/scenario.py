@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gputui.model.process import Rank
+from gputui.model.machine.process import Rank
 from gputui.sources.demo.curves import Curve, around, bursts, constant, noise, staircase, training
 from gputui.sources.procfs import PID_MAX
 
@@ -108,7 +108,7 @@ def _ranks(seed: int) -> Iterator[Job]:
             user="ana",
             command="python -u train.py --config configs/gpt-1.3b.yaml --fsdp --compile",
             device=f"GPU-{rank}",
-            memory_gib=around(71.4 if rank == 0 else 69.8, 0.25, wander),
+            memory_gib=around(67.0 if rank == 0 else 65.4, 0.25, wander),
             load=training(0.97, wander),
             age_s=5 * 3600 + 1240,
             cpu_percent=around(101, 4, wander),

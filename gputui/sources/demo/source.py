@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gputui.model.device import DeviceLook
-from gputui.model.host import Host
-from gputui.model.process import Identity, ProcessDetails, ProcessLook
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import Identity, ProcessDetails, ProcessLook
 from gputui.sources.demo import devices, host, processes
 from gputui.sources.demo.scenario import Job, jobs
 from gputui.sources.signals import SignalRefused

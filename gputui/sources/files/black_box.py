@@ -9,15 +9,15 @@ from pathlib import Path
 
 from gputui.errors import GputuiError
 from gputui.explain.failure.outside import as_before_the_end
-from gputui.explain.failure.running_pass import as_activations
-from gputui.explain.probe_state import ProbeState, after, moment_of
-from gputui.model.analysis import DriverFacts
-from gputui.model.failure import Failure
-from gputui.model.moment import HostMoment, OpenedFile, TargetMoment
+from gputui.explain.failure.phase import as_activations
+from gputui.explain.moment.probe_state import ProbeState, after, moment_of
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.failure import Failure
+from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
+from gputui.model.attached.target import Disconnect, DisconnectKind, Ending, Greeting, Look, Statistics
+from gputui.model.attached.tensors import HOST
+from gputui.model.attached.trace import Trace
 from gputui.model.reading import Absent
-from gputui.model.target import Disconnect, DisconnectKind, Ending, Greeting, Look, Statistics
-from gputui.model.tensors import HOST
-from gputui.model.trace import Trace
 from gputui.protocol.black_boxes import FIRST_LINE, FIRST_WORDS, VERSION
 from gputui.protocol.frames import MAX_REPLY_BYTES, FrameError, Unpacker
 from gputui.protocol.frames import decode as message_in

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gputui.model.host import Host
-from gputui.model.moment import TargetMoment
-from gputui.model.process import Identity
-from gputui.model.snapshot import Attention, Snapshot
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sources.signals import SignalRefused
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's management library as a source: reads `gputui.model.device` through a table of calls (`calls`)."""
+"""NVIDIA's management library as a source: reads `gputui.model.machine.device` through a table of calls (`calls`)."""
 
 from gputui.sources.nvml.source import NvmlSource
 

@@ -1,6 +1,6 @@
 """The NVML call behind each reading of a device, and how its answer becomes the reading.
 
-What the readings are, and how often each is taken, is declared in `gputui.model.device_readings`.
+What the readings are, and how often each is taken, is declared in `gputui.model.machine.device_readings`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gputui.model.device import Bar1, DeviceMemory, MigMode, PcieLink, RemappedRows
-from gputui.model.device_readings import READINGS
+from gputui.model.machine.device import Bar1, DeviceMemory, MigMode, PcieLink, RemappedRows
+from gputui.model.machine.device_readings import READINGS
+from gputui.model.machine.reading_declaration import Cadence, DeviceReading
 from gputui.model.reading import Absent
-from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Raw
 from gputui.sources.nvml.errors import Code, absent_of
 
@@ -42,15 +42,17 @@ class Call(NamedTuple):
         return self._replace(lifetime_s=LIFETIME_S[cadence], otherwise=self.otherwise and self.otherwise.at(cadence))
 
 
+def _unchanged(answer: Raw) -> Raw:
+    return answer
+
+
 class FieldCalls(NamedTuple):
     """The calls behind a field of `Device`; `convert` gets the answer of each in turn."""
 
     calls: tuple[Call, ...]
     convert: Callable[..., Any]
-
-
-def _unchanged(answer: Raw) -> Raw:
-    return answer
+    checked: Callable[[Any], Any] = _unchanged
+    """Makes a value absent that cannot be."""
 
 
 def _memory(info: Raw) -> DeviceMemory:
@@ -70,9 +72,14 @@ def _throttle_reasons(mask: int) -> tuple[str, ...]:
     return tuple(word for bit, word in THROTTLE_BITS.items() if mask & bit)
 
 
-def _remapped_rows(rows: list[int]) -> RemappedRows:
-    correctable, uncorrectable, is_pending, has_failed = rows
-    return RemappedRows(correctable, uncorrectable, bool(is_pending), bool(has_failed))
+def _remapped_rows(rows: list[int]) -> RemappedRows | Absent:
+    correctable, uncorrectable, *flags = rows
+    is_pending, has_failed = map(_flag, flags)
+    if isinstance(is_pending, Absent):
+        return is_pending
+    if isinstance(has_failed, Absent):
+        return has_failed
+    return RemappedRows(correctable, uncorrectable, is_pending, has_failed)
 
 
 def _flag(number: int) -> bool | Absent:
@@ -91,6 +98,11 @@ def _joules(values: list[Raw]) -> float | Absent:
     return millijoules if isinstance(millijoules, Absent) else millijoules / 1000
 
 
+def _recovery_action(value: Raw) -> str | Absent:
+    number = field_value(value)
+    return number if isinstance(number, Absent) else _word(_RECOVERY_ACTIONS)(int(number))
+
+
 def field_value(value: Raw) -> int | float | Absent:
     """What an nvmlFieldValue_t holds: a union, an error number of its own, and the type that tells them apart."""
     if value.nvmlReturn != Code.SUCCESS:
@@ -104,6 +116,16 @@ def field_value(value: Raw) -> int | float | Absent:
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union's members by nvmlValueType_t."""
 
+_RECOVERY_ACTIONS = {
+    0: "none",
+    1: "GPU reset",
+    2: "node reboot",
+    3: "drain P2P",
+    4: "drain and reset",
+    5: "recover IMEX domain",
+    6: "bus reset",
+    7: "system reboot",
+}
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _ARCHITECTURES = {
     2: "Kepler",
@@ -129,14 +151,14 @@ THROTTLE_BITS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""nvmlClocksEventReasons, in the words of `gputui.model.device`."""
+"""nvmlClocksEventReasons, in the words of `gputui.model.machine.device`."""
 
 _MEMORY_V2 = 0x02000028
 """nvmlMemory_v2: the structure's size and version."""
 _GPU, _SHUTDOWN, _SLOWDOWN, _SM, _MEM, _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 0, 1, 1, 2, 0, 1, 0
 """Arguments: a temperature sensor, two thresholds, two clocks, two types of ECC errors and what counts them."""
-_TEMPERATURE_AND_ENERGY = (82, 83)
-"""NVML_FI_DEV_MEMORY_TEMP and NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, which one call answers together."""
+_FIELDS = (82, 83, 230)
+"""NVML_FI_DEV_MEMORY_TEMP, _TOTAL_ENERGY_CONSUMPTION and _GET_GPU_RECOVERY_ACTION, which one call answers together."""
 _SEVERAL_SINGLE_BIT, _DOUBLE_BIT = 0, 1
 """Why a page was retired."""
 
@@ -161,15 +183,13 @@ _CALLS = {
     "encoder_percent": _one("nvmlDeviceGetEncoderUtilization", convert=lambda answer: answer[0]),
     "decoder_percent": _one("nvmlDeviceGetDecoderUtilization", convert=lambda answer: answer[0]),
     "temperature_c": _one("nvmlDeviceGetTemperature", _GPU),
-    "memory_temperature_c": _one(
-        "nvmlDeviceGetFieldValues", _TEMPERATURE_AND_ENERGY, convert=lambda values: field_value(values[0])
-    ),
+    "memory_temperature_c": _one("nvmlDeviceGetFieldValues", _FIELDS, convert=lambda values: field_value(values[0])),
     "slowdown_temperature_c": _one("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
     "shutdown_temperature_c": _one("nvmlDeviceGetTemperatureThreshold", _SHUTDOWN),
     "fan_percent": _one("nvmlDeviceGetFanSpeed"),
     "power_w": _one("nvmlDeviceGetPowerUsage", convert=_watts),
     "power_limit_w": _one("nvmlDeviceGetEnforcedPowerLimit", convert=_watts),
-    "energy_j": _one("nvmlDeviceGetFieldValues", _TEMPERATURE_AND_ENERGY, convert=_joules),
+    "energy_j": _one("nvmlDeviceGetFieldValues", _FIELDS, convert=_joules),
     "sm_clock_mhz": _one("nvmlDeviceGetClockInfo", _SM),
     "memory_clock_mhz": _one("nvmlDeviceGetClockInfo", _MEM),
     "max_sm_clock_mhz": _one("nvmlDeviceGetMaxClockInfo", _SM),
@@ -198,8 +218,9 @@ _CALLS = {
             Call("nvmlDeviceGetRetiredPages", (_SEVERAL_SINGLE_BIT,)),
             Call("nvmlDeviceGetRetiredPages", (_DOUBLE_BIT,)),
         ),
-        lambda *pages: sum(map(len, pages)),
+        lambda *pages: sum(pages),
     ),
+    "recovery_action": _one("nvmlDeviceGetFieldValues", _FIELDS, convert=lambda values: _recovery_action(values[2])),
     "persistence_mode": _one("nvmlDeviceGetPersistenceMode", convert=_flag),
     "compute_mode": _one("nvmlDeviceGetComputeMode", convert=_word(_COMPUTE_MODES)),
     "display_active": _one("nvmlDeviceGetDisplayActive", convert=_flag),
@@ -215,21 +236,27 @@ _CONSTANT = frozenset({"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPc
 """Functions whose answer never changes, although that of another call behind the same reading does."""
 
 
-def _calls_of(field: str, cadence: Cadence) -> FieldCalls:
-    calls, convert = _CALLS[field]
+def _calls_of(reading: DeviceReading) -> FieldCalls:
+    calls, convert, _ = _CALLS[reading.field]
     return FieldCalls(
-        tuple(call if call.function in _CONSTANT else call.at(cadence) for call in calls),
+        tuple(call if call.function in _CONSTANT else call.at(reading.cadence) for call in calls),
         convert,
+        reading.checked,
     )
 
 
+_ELSEWHERE = (Cadence.WATCHED, Cadence.MEAN)
+_BETWEEN_TWO = frozenset({"throttled"})
+"""Readings that take two answers: see `throttling`."""
+
 CALLS = {
-    reading.field: _calls_of(reading.field, reading.cadence)
+    reading.field: _calls_of(reading)
     for reading in READINGS
-    if reading.cadence is not Cadence.WATCHED
+    if reading.cadence not in _ELSEWHERE and reading.field not in _BETWEEN_TWO
 }
 """The calls behind each field, made as often as its reading is declared to be taken; readings that are taken only while
-somebody looks are not here. A test counts the calls of a second: EACH_LOOK is for what a glance needs."""
+somebody looks, in a thread of their own, or between two answers are not here. A test counts the calls of a second:
+EACH_LOOK is for what a glance needs."""
 
 MEMORY = CALLS["memory"].calls[0]
 MIG_MODE = CALLS["mig_mode"].calls[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gputui.model.device import Device, RemappedRows
-from gputui.model.device_readings import READINGS
-from gputui.model.reading import NOT_LOOKED_AT, Absent, AbsentKind, Reading, value_of
-from gputui.model.reading_declaration import Cadence
+from gputui.model.machine.device import Device
+from gputui.model.machine.device_readings import READINGS
+from gputui.model.machine.reading_declaration import Cadence
+from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, value_of
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import CALLS, LIFETIME_S, MEMORY, Call, FieldCalls
 from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code, GpuLostError, NvmlError, lost_by
+from gputui.sources.nvml.throttling import COUNTERS, Throttling, lasting
 
 _RETRY_S = 2.8
 """After how many seconds a device that does not answer is tried again; a little less than 3."""
@@ -19,9 +20,10 @@ _RETRY_S = 2.8
 _IDENTITY = ("name", "uuid", "bus_id")
 _WHOLE_ONLY = Absent("measured for the whole GPU, not for its MIG instances", AbsentKind.NOT_SUPPORTED)
 _SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the host's", AbsentKind.NOT_SUPPORTED)
-_REMAP_PENDING = "Memory rows with errors wait to be replaced: stop the GPU's processes and reset it, or reboot."
-_REMAP_FAILED = "Memory rows with errors could not be replaced: the board should be exchanged."
-_OF_INSTANCES = {reading.field: CALLS[reading.field] for reading in READINGS if reading.of_instances}
+_OF_INSTANCES = {
+    reading.field: CALLS[reading.field] for reading in READINGS if reading.of_instances and reading.field in CALLS
+}
+_TAKEN_LATER = {reading.field: NOT_READ for reading in READINGS if reading.cadence is Cadence.MEAN}
 _WATCHED = tuple(reading.field for reading in READINGS if reading.cadence is Cadence.WATCHED)
 _CONSTANT = tuple(
     reading.field for reading in READINGS if reading.cadence is Cadence.ONCE and reading.field not in _IDENTITY
@@ -61,7 +63,7 @@ class AnswerCache:
             if answer.error is not None:
                 return answer.error.absent
             values.append(answer.value)
-        return field.convert(*values)
+        return field.checked(field.convert(*values))
 
     def answer(self, call: Call, now: float) -> Answer:
         """The answer that holds at `now`; the call is made where there is none."""
@@ -96,6 +98,7 @@ class DeviceReader:
         self.device = device
         self.handle: Handle = None
         self.answers: AnswerCache | None = None
+        self._throttling = Throttling()
 
     def read(self, now: float) -> Device:
         """The device as it is now; while it is lost, what is known of it and why. Raises `NvmlGoneError`."""
@@ -120,7 +123,7 @@ class DeviceReader:
     def _read(self, now: float) -> Device:
         if self.answers is None:
             self.handle = self._open_handle()
-            self.answers = AnswerCache(self._nvml, self.handle)
+            self.answers, self._throttling = AnswerCache(self._nvml, self.handle), Throttling()
         is_instance = self.device.mig is not None
         readings = {
             field: self.answers.reading(calls, now)
@@ -128,20 +131,15 @@ class DeviceReader:
         }
         for field in _IDENTITY:
             readings[field] = value_of(readings.get(field)) or getattr(self.device, field)
+        readings |= _TAKEN_LATER
         if is_instance:
             return self.device._replace(**(readings | _NOT_OF_INSTANCES), lost=None)
+        readings["throttled"] = self._throttling.between(self.answers.reading(COUNTERS, now))
+        readings["throttle_reasons"] = lasting(readings["throttle_reasons"], readings["throttled"])
         error = self.answers.answer(MEMORY, now).error
         shares_host_memory = error is not None and error.code == Code.NOT_SUPPORTED
         if shares_host_memory:
             readings["memory"] = _SHARES_HOST_MEMORY
         readings |= dict.fromkeys(_WATCHED, NOT_LOOKED_AT)
-        readings |= {"shares_host_memory": shares_host_memory, "problems": _problems(readings["remapped_rows"])}
+        readings |= {"shares_host_memory": shares_host_memory, "problems": ()}
         return self.device._replace(**readings, lost=None)
-
-
-def _problems(rows: Reading[RemappedRows]) -> tuple[str, ...]:
-    """What to do about memory that has failed."""
-    if isinstance(rows, Absent):
-        return ()
-    problems = ((rows.pending, _REMAP_PENDING), (rows.failed, _REMAP_FAILED))
-    return tuple(sentence for applies, sentence in problems if applies)

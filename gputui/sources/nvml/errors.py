@@ -5,13 +5,15 @@ from __future__ import annotations
 from enum import IntEnum
 
 from gputui.errors import GputuiError
-from gputui.model.device import Lost
+from gputui.model.machine.device import Lost
 from gputui.model.reading import Absent, AbsentKind
 
 
 class Code(IntEnum):
     """The values of `nvmlReturn_t` that a monitor handles; NVML's binary interface fixes them."""
 
+    IMPOSSIBLE = -2
+    """Not one of NVML's: it answered with a number that cannot be."""
     NOT_TEXT = -1
     """Not one of NVML's: it answered with text that cannot be decoded."""
     SUCCESS = 0
@@ -20,6 +22,7 @@ class Code(IntEnum):
     NOT_SUPPORTED = 3
     NO_PERMISSION = 4
     NOT_FOUND = 6
+    INSUFFICIENT_SIZE = 7
     INSUFFICIENT_POWER = 8
     DRIVER_NOT_LOADED = 9
     TIMEOUT = 10
@@ -51,6 +54,13 @@ class NvmlError(Exception):
         self.code = code
         self.reason = reason_of(code, words)
         self.absent = absent_of(code, words)
+
+
+class TooManyError(Exception):
+    """A list of an impossible length; its message becomes the reason of a `CallError`."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"the driver answered {count} entries")
 
 
 class CallError(NvmlError):
@@ -103,6 +113,8 @@ REASONS: dict[int, str] = {
 
 def reason_of(code: int, words: str = "") -> str:
     """An error in a few words; for one that `REASONS` lacks, NVML's own words and the number."""
+    if code == Code.IMPOSSIBLE:
+        return words
     if code in REASONS or not words or str(code) in words:
         return REASONS.get(code, f"NVML error {code}")
     return f"{words} (NVML error {code})"
@@ -113,6 +125,8 @@ def absent_of(code: int, words: str = "") -> Absent:
     is_supported = code != Code.NOT_SUPPORTED
     return Absent(reason_of(code, words), AbsentKind.FAILED if is_supported else AbsentKind.NOT_SUPPORTED)
 
+
+TOO_OLD = absent_of(Code.FUNCTION_NOT_FOUND)
 
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
 """Errors that the same call on the same device will give again, until NVML is initialised again."""
@@ -174,6 +188,12 @@ _NOT_INITIALISED: dict[int, tuple[str, str]] = {
         "In a container, restart it: it may have lost its access to /dev/nvidia*. Otherwise see `dmesg`, and reboot.",
     ),
 }
+
+STUB = (
+    "This libnvidia-ml.so.1 is the CUDA toolkit's stub, which only serves to link programs: {}.",
+    "Take its folder out of LD_LIBRARY_PATH and /etc/ld.so.conf.d; the driver's own library comes with the driver.",
+)
+"""A cause, with the library's path, and the remedy."""
 
 
 def lost_by(error: NvmlError) -> Lost:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from gputui.model.device import Device, MigPlace
-from gputui.model.reading_declaration import Cadence
+from gputui.model.machine.device import Device, MigPlace
+from gputui.model.machine.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml
 from gputui.sources.nvml.calls import LIFETIME_S, MIG_MODE, Call
 from gputui.sources.nvml.device_reader import DeviceReader
@@ -14,6 +14,8 @@ from gputui.sources.nvml.nvlink import NvLinkReader
 from gputui.sources.nvml.processes import Listed, Processes
 
 _INSTANCES_AT_MOST = Call("nvmlDeviceGetMaxMigDeviceCount")
+_SLOTS_AT_MOST = 64
+"""A GPU has 7 or 8."""
 _EMPTY_SLOT = (Code.NOT_FOUND, Code.INVALID_ARGUMENT)
 
 
@@ -55,15 +57,19 @@ class Gpu:
             return Listed()
         problems = (*self.whole.device.problems, *self._mig_problems, *listed.problems)
         self.whole.device = self.whole.device._replace(problems=problems)
+        for reader in (self.whole, *self.instances):
+            reader.device = reader.device._replace(unlisted=listed.unlisted.get(reader.device.key))
         return listed
 
-    def look_at_links(self, now: float, *, is_watched: bool) -> None:
-        """Read NVLink while somebody looks at the GPU."""
+    def look_at_links(self, now: float, *, is_watched: bool, is_counted: bool) -> None:
+        """Read NVLink while somebody looks at the GPU; otherwise only count the links that are up, if they count."""
         if not is_watched or self.whole.answers is None:
             self._nvlinks.rest()
+        if not (is_watched or is_counted) or self.whole.answers is None:
             return
         try:
-            links = self._nvlinks.read(self.whole.answers, now)
+            read = self._nvlinks.read if is_watched else self._nvlinks.count
+            links = read(self.whole.answers, now)
         except (GpuLostError, NvmlGoneError) as error:
             self._lose(error, now)
             return
@@ -89,7 +95,11 @@ class Gpu:
         is_partitioned = mode.value is not None and mode.value[0] == 1
         known = {reader.device.uuid: reader for reader in self.instances}
         slots, problems = {}, []
-        for slot in range(at_most.value or 0) if is_partitioned else ():
+        count = at_most.value or 0
+        if count > _SLOTS_AT_MOST:
+            problems.append(f"The MIG instances of this GPU cannot be listed: the driver answered {count} of them.")
+            count = 0
+        for slot in range(count) if is_partitioned else ():
             device = self._instance_or_error(slot)
             if isinstance(device, Device):
                 slots[slot] = known.get(device.uuid) or DeviceReader(self._nvml, device, partial(self._slot, slot))

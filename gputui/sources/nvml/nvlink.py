@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gputui.model.device import NvLinks
+from gputui.model.machine.device import NvLinks
+from gputui.model.machine.device_readings import READING_OF
+from gputui.model.machine.reading_declaration import Cadence
 from gputui.model.reading import Absent, Reading
-from gputui.model.reading_declaration import Cadence
-from gputui.sources.nvml.calls import Call, field_value
+from gputui.sources.nvml.calls import LIFETIME_S, Call, field_value
 from gputui.sources.nvml.device_reader import AnswerCache
 from gputui.sources.nvml.errors import UNSUPPORTED, Code
 
+_CHECKED = READING_OF["nvlinks"].checked
 _ALL_LINKS = 0xFFFFFFFF
 _COUNT = Call("nvmlDeviceGetFieldValues", ((91,),))
 """NVML_FI_DEV_NVLINK_LINK_COUNT."""
@@ -32,18 +34,38 @@ class NvLinkReader:
 
     def __init__(self) -> None:
         self._last: _Traffic | None = None
+        self._counted: Reading[NvLinks] = _NO_LINKS
+        self._count_holds_until = float("-inf")
+
+    def count(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
+        """How many links there are and how many are active, without rates; asked seldom, as there are 18 calls."""
+        if now >= self._count_holds_until:
+            self._count_holds_until = now + LIFETIME_S[Cadence.RARELY]
+            self._counted = self._links(answers, now, Cadence.RARELY)
+        return self._counted
 
     def read(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
         """The links now; the rates are None at the first look and where NVML does not count."""
+        links = self._links(answers, now, Cadence.SELDOM)
+        if isinstance(links, Absent):
+            return links
+        last, self._last = self._last, _traffic(answers, now)
+        tx, rx = _rates(last, self._last)
+        return _CHECKED(links._replace(tx_bytes_per_s=tx, rx_bytes_per_s=rx))
+
+    @staticmethod
+    def _links(answers: AnswerCache, now: float, cadence: Cadence) -> Reading[NvLinks]:
         answer = answers.answer(_COUNT, now)
         count = answer.error.absent if answer.error else field_value(answer.value[0])
         if isinstance(count, Absent):
             return count
         if not count:
             return _NO_LINKS
+        possible = _CHECKED(NvLinks(0, int(count), None, None))
+        if isinstance(possible, Absent):
+            return possible
         states = [
-            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,)).at(Cadence.SELDOM), now)
-            for link in range(int(count))
+            answers.answer(Call("nvmlDeviceGetNvLinkState", (link,)).at(cadence), now) for link in range(int(count))
         ]
         unknown = [state.error for state in states if state.error and state.error.code not in _NO_LINK]
         if unknown:  # a link that cannot be read is not one that is down
@@ -51,9 +73,7 @@ class NvLinkReader:
         link_states = [state.value for state in states if state.error is None]
         if not link_states:
             return _NO_LINKS
-        last, self._last = self._last, _traffic(answers, now)
-        tx, rx = _rates(last, self._last)
-        return NvLinks(link_states.count(1), len(link_states), tx, rx)
+        return _CHECKED(NvLinks(link_states.count(1), len(link_states), None, None))
 
     def rest(self) -> None:
         """Forget the last counters while nobody looks: the next look has no rates, like the first."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gputui.model.device import DeviceLook, Driver
+from gputui.model.machine.device import DeviceLook, Driver
+from gputui.model.machine.reading_declaration import Cadence
 from gputui.model.reading import Absent, Reading
-from gputui.model.reading_declaration import Cadence
 from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import LIFETIME_S
-from gputui.sources.nvml.errors import UNSUPPORTED, NvmlError
+from gputui.sources.nvml.errors import TOO_OLD, UNSUPPORTED, CallError, Code, NvmlError
 from gputui.sources.nvml.gpu import Gpu
+
+_GPUS_AT_MOST = 1024
 
 
 class Session:
@@ -22,6 +24,8 @@ class Session:
         self._count_holds_until = float("-inf")
         self._driver = Driver()
         self._driver_holds_until = float("-inf")
+        self.counts_links = False
+        """Whether NVLinks of devices that nobody looks at are counted, too."""
 
     def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
         """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
@@ -37,7 +41,8 @@ class Session:
         self._number_instances()
         uses = [use for gpu in self._gpus for use in gpu.processes(now).uses]
         for gpu in self._gpus:
-            gpu.look_at_links(now, is_watched=gpu.whole.device.key in watched)
+            is_watched = gpu.whole.device.key in watched
+            gpu.look_at_links(now, is_watched=is_watched, is_counted=self.counts_links)
         self._check_that_some_answer()
         devices = [reader.device for gpu in self._gpus for reader in (gpu.whole, *gpu.instances)]
         return DeviceLook(self._driver, tuple(devices), tuple(uses))
@@ -46,6 +51,20 @@ class Session:
         """The handles of the GPUs that answer, by the device's key."""
         readers = [gpu.whole for gpu in self._gpus]
         return {reader.device.key: reader.handle for reader in readers if reader.handle is not None}
+
+    def to_sample(self) -> Mapping[str, Handle]:
+        """What GPM samples, by the device's key: GPUs, and MIG instances by their GPU."""
+        from gputui.sources.nvml.gpm import Instance
+
+        targets = dict(self.handles())
+        for gpu in self._gpus:
+            if gpu.whole.handle is not None:
+                targets |= {
+                    reader.device.key: Instance(gpu.whole.handle, reader.device.mig.gpu_instance)
+                    for reader in gpu.instances
+                    if reader.handle is not None and reader.device.mig
+                }
+        return targets
 
     def close(self) -> None:
         """Shut NVML down."""
@@ -56,6 +75,8 @@ class Session:
             return
         self._count_holds_until = now + LIFETIME_S[Cadence.SELDOM]
         count = self.nvml.call("nvmlDeviceGetCount")
+        if count > _GPUS_AT_MOST:
+            raise CallError(Code.IMPOSSIBLE, f"the driver answered {count} GPUs")
         if count != len(self._gpus):
             self._gpus = [Gpu(self.nvml, index) for index in range(count)]
 
@@ -73,6 +94,8 @@ class Session:
     def _read_driver(self, now: float) -> Driver:
         self._driver_holds_until = LIFETIME_S[Cadence.ONCE]
         cuda_version = self._system("nvmlSystemGetCudaDriverVersion_v2", now)
+        if cuda_version == TOO_OLD:
+            cuda_version = self._system("nvmlSystemGetCudaDriverVersion", now)
         return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
 
     def _system(self, function: str, now: float) -> Raw:

@@ -12,9 +12,9 @@ from typing import TypeVar, Union
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.explain.disconnects import cause_and_remedy
-from gputui.explain.map_faults import without_faulty_map
-from gputui.model.target import (
+from gputui.explain.memory.map_faults import without_faulty_map
+from gputui.explain.moment.disconnects import cause_and_remedy
+from gputui.model.attached.target import (
     ActionName,
     ActionResult,
     Disconnect,
@@ -25,7 +25,7 @@ from gputui.model.target import (
     Mark,
     Statistics,
 )
-from gputui.model.trace import RecordedTraces
+from gputui.model.attached.trace import RecordedTraces
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
 from gputui.sources.probe.exit_reason import exit_reason
@@ -81,9 +81,15 @@ class ProbeClient:
     Every method raises ProbeError if the process has ended or the probe violates the protocol.
     """
 
-    def __init__(self, path: str, pid: int, most_bytes: int = frames.MAX_REPLY_BYTES) -> None:
-        """Connect to a socket; no message of it may have more than `most_bytes`."""
-        self._pid = pid
+    def __init__(
+        self,
+        path: str,
+        pid: int,
+        most_bytes: int = frames.MAX_REPLY_BYTES,
+        answer_within_s: float = ANSWER_WITHIN_S,
+    ) -> None:
+        """Connect to a socket; no message of it may have more than `most_bytes`, nor take longer to come."""
+        self._pid, self._answer_within_s = pid, answer_within_s
         self._unpacker = frames.Unpacker(most_bytes)
         self._payloads: list[bytes] = []
         self._ending: Ending | None = None
@@ -94,7 +100,7 @@ class ProbeClient:
         except OSError as error:  # no file descriptor is left
             raise self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error)) from error
         try:
-            self._socket.settimeout(ANSWER_WITHIN_S)
+            self._socket.settimeout(self._answer_within_s)
             self._socket.connect(path)
             self.greeting = self._greet()
         except ConnectionRefusedError as error:
@@ -153,7 +159,7 @@ class ProbeClient:
         """End a probe that was put into the running program; raises ProbeError if it refuses."""
         self._send({"type": "end"})
         try:
-            while self.receive(ANSWER_WITHIN_S) is not None:
+            while self.receive(self._answer_within_s) is not None:
                 pass
         except ProbeError as error:
             if error.disconnect.kind is DisconnectKind.PROBE_STOPPED:
@@ -183,19 +189,19 @@ class ProbeClient:
 
     def waiting(self) -> Iterator[Message]:
         """The messages that have arrived; waits only for the rest of one that has begun to arrive."""
-        yield from filter(None, [self.receive(ANSWER_WITHIN_S)])
+        yield from filter(None, [self.receive(self._answer_within_s)])
         while self._payloads:
             yield from filter(None, [self.receive(0)])
 
     def look(self, how: str = "walk", *, wait_s: float = 3.0) -> Look:
         """Take a look now."""
         self.ask_look(how, wait_s=wait_s)
-        return self._await(Look, wait_s + ANSWER_WITHIN_S)
+        return self._await(Look, wait_s + self._answer_within_s)
 
     def run_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> ActionResult:
         """Run an action in the program and wait for its result."""
         self.ask_action(name, wait_s=wait_s)
-        return self._await(ActionResult, wait_s + ANSWER_WITHIN_S)
+        return self._await(ActionResult, wait_s + self._answer_within_s)
 
     def record_step(self) -> tuple[RecordedTraces | None, ActionResult]:
         """Record a step, which takes up to half a minute; the result says why there is none."""
@@ -213,7 +219,7 @@ class ProbeClient:
     def statistics(self) -> Statistics:
         """The current statistics."""
         self.subscribe(3600.0)
-        statistics = self._await(Statistics, ANSWER_WITHIN_S)
+        statistics = self._await(Statistics, self._answer_within_s)
         self.subscribe(None)
         return statistics
 
@@ -228,7 +234,7 @@ class ProbeClient:
     def _greet(self) -> Greeting:
         with suppress(OSError):  # a probe that refuses sends its reason and hangs up at once
             self._socket.sendall(frames.encode({"type": "hello", "protocol": frames.VERSION, "gputui": __version__}))
-        payload = self._next_payload(ANSWER_WITHIN_S)
+        payload = self._next_payload(self._answer_within_s)
         if payload is None:
             self.close()
             raise self._not_answering()
@@ -238,7 +244,7 @@ class ProbeClient:
         return self._await_greeting()
 
     def _await_greeting(self) -> Greeting:
-        message = self.receive(ANSWER_WITHIN_S)
+        message = self.receive(self._answer_within_s)
         if isinstance(message, Greeting):
             return message
         reason = "it sent no greeting"
@@ -246,7 +252,7 @@ class ProbeClient:
 
     def _send(self, message: dict[str, object]) -> None:
         try:
-            self._socket.settimeout(ANSWER_WITHIN_S)
+            self._socket.settimeout(self._answer_within_s)
             self._socket.sendall(frames.encode(message))
         except (BrokenPipeError, ConnectionResetError):
             return  # its last messages can still be read: `receive` raises after them

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from gputui.model.target import Disconnect, DisconnectKind, Ending
+from gputui.model.attached.target import Disconnect, DisconnectKind, Ending
 from gputui.sources.procfs import ProcFs
 
 _EXIT_TAKES_S = 3.0

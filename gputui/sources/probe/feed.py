@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from gputui.explain.drivers import driver_facts
-from gputui.explain.look_gain import is_well_named
-from gputui.explain.probe_state import ProbeState, after, moment_among
-from gputui.model.moment import Surroundings, TargetMoment
+from gputui.explain.memory.drivers import driver_facts
+from gputui.explain.memory.need import is_high_enough, moves
+from gputui.explain.moment.probe_state import ProbeState, after, moment_among
+from gputui.explain.owners.earlier_names import is_well_named
+from gputui.model.attached.moment import Surroundings, TargetMoment
+from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
 from gputui.protocol.pauses import AUTOMATIC_S
-from gputui.sources.files.recording.recorder import NO_KEEPER, Keeper
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
+from gputui.sources.probe.recorder import NO_RECORDER, Recorder
+from gputui.sources.probe.shared_pace import SharedPace
 from gputui.sources.procfs import ProcFs
 
 Listener = Callable[[TargetMoment], None]
@@ -32,6 +35,12 @@ Request = Callable[[ProbeClient], None]
 NAME_GROWTH_EVERY_S = 60.0
 """How often a look may be spent on that, beyond those that come by themselves."""
 
+NAMES_WAIT_S = 3.0
+"""How long a single look goes on to name what holds the memory."""
+WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
+"""How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
+WATCHED_STEPS = 3
+
 PATIENCE_S = 0.2
 """How long a screen's request may wait for the thread, which meanwhile waits for a message."""
 
@@ -39,8 +48,9 @@ PATIENCE_S = 0.2
 class TargetFeed:
     """Reads one probe until the process ends or `stop`; its methods can be called from any thread and return at once.
 
-    `snapshot` returns the machine's newest snapshot, with NVML's figures for the process; `keeper` records everything.
+    `snapshot` returns the newest snapshot, with NVML's figures for the process; `recorder` is told all that is read.
     `look_pause_s` is how long an automatic look may stop the program at a time; None: there are no automatic looks.
+    `shared_pace` is shared by all feeds of a viewer.
     """
 
     def __init__(
@@ -49,8 +59,9 @@ class TargetFeed:
         snapshot: Callable[[], Snapshot],
         listener: Listener,
         interval_s: float = 1.0,
-        keeper: Keeper = NO_KEEPER,
+        recorder: Recorder = NO_RECORDER,
         look_pause_s: float | None = AUTOMATIC_S,
+        shared_pace: SharedPace | None = None,
     ) -> None:
         self._client = client
         self._snapshot = snapshot
@@ -64,8 +75,11 @@ class TargetFeed:
         self._look_pause_s = look_pause_s
         self._named_growth_at = 0.0
         """When a look was last spent to name what grows (epoch seconds)."""
-        self._keeper = keeper
-        keeper.listen_to(client)
+        self._shared_pace = shared_pace or SharedPace()
+        self._look_again_at = 0.0
+        """When the next look on a change may be asked for (monotonic seconds)."""
+        self._recorder = recorder
+        recorder.listen_to(client)
         self._state = ProbeState(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
@@ -95,6 +109,7 @@ class TargetFeed:
         self._requests.put(lambda client: self._ask_action(client, name))
 
     def _run(self) -> None:
+        self._shared_pace.join()
         try:
             with self._client as client:
                 client.subscribe(self._interval_s)
@@ -102,9 +117,12 @@ class TargetFeed:
                     client.ask_look(pause_s=self._look_pause_s)  # all of it at once, and no longer stops for that
                 while not self._is_stopped:
                     self._send_requests(client)
-                    self._take(client, client.receive(PATIENCE_S))
+                    began_s = time.thread_time()
+                    self._take(client, client.receive(PATIENCE_S), began_s)
         except ProbeError as error:
             self._deliver(ended=error.disconnect)
+        finally:
+            self._shared_pace.leave()
 
     def _send_requests(self, client: ProbeClient) -> None:
         while True:
@@ -114,7 +132,7 @@ class TargetFeed:
                 return
             request(client)
 
-    def _take(self, client: ProbeClient, message: Message | None) -> None:
+    def _take(self, client: ProbeClient, message: Message | None, began_s: float) -> None:
         if message is None:
             return
         self._state = after(self._state, message)
@@ -125,8 +143,9 @@ class TargetFeed:
             self._deliver()
         elif isinstance(message, Look):
             self._is_waiting = False
-            self._await_change(client)
             self._deliver()
+            self._look_again_at = time.monotonic() + self._shared_pace.rest_s(time.thread_time() - began_s)
+            self._await_change(client)
         elif isinstance(message, ActionResult):
             self._take_result(client, message)
 
@@ -149,18 +168,19 @@ class TargetFeed:
         self._deliver()
 
     def _await_change(self, client: ProbeClient) -> None:
-        if not self._is_waiting and self._automatic is not None and self._look_pause_s is not None:
+        is_wanted = self._automatic is not None and self._look_pause_s is not None
+        if is_wanted and not self._is_waiting and time.monotonic() >= self._look_again_at:
             self._is_waiting = True
             client.ask_look("walk", when="changed", pause_s=self._look_pause_s)
 
     def _deliver(self, ended: Disconnect | None = None) -> None:
         surroundings = read_surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
-        self._keeper.note_surroundings(self.pid, surroundings)
+        self._recorder.note_surroundings(self.pid, surroundings)
         moment = moment_among(self._state, surroundings)
         if self._look_pause_s is None:
             moment = replace(moment, problems=(*moment.problems, LOOKS_ARE_OFF))
-        if self._keeper.problem:
-            moment = replace(moment, problems=(*moment.problems, Problem(self._keeper.problem)))
+        if self._recorder.problem:
+            moment = replace(moment, problems=(*moment.problems, Problem(self._recorder.problem)))
         if not self._is_stopped:
             self._listener(moment)
 
@@ -179,30 +199,80 @@ def read_surroundings(
     )
 
 
-def one_moment(client: ProbeClient, snapshot: Snapshot) -> TargetMoment:
-    """Look once, now; the counters are those of the look.
+def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | None = AUTOMATIC_S) -> TargetMoment:
+    """Look now, and go on until nearly all is named or all was searched, for `NAMES_WAIT_S` at most.
 
-    Where variables lead to too little of the memory, the look goes through all objects of Python's.
+    The counters are those of the last of these looks. Where too little has a name then, one more goes through all
+    objects of Python's. Where memory moves, it is watched until it is known how far, and a look near the top has come,
+    for `WATCH_S` at most; `look_pause_s` is how long looks may stop the program after the first, None: there are none.
     """
-    state = after(ProbeState(client.greeting), client.statistics())
+    counters = client.statistics()
+    state = after(ProbeState(client.greeting), counters)
     state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
-    moment = moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
-    if not is_well_named(moment):
+    if look_pause_s is not None and counters.automatic is not None:
+        state = _named(client, state, look_pause_s)
+    if not is_well_named(state.layouts.values()):
         state = after(state, client.look("scan"))
-        moment = moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
-    return moment
+    state = _watched(client, state, look_pause_s)
+    return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+
+
+def _named(client: ProbeClient, state: ProbeState, look_pause_s: float) -> ProbeState:
+    """The state once nearly all is named or all was searched, by looks that follow each other, or when time is over."""
+    began = time.monotonic()
+    with suppress(ProbeError):  # the program may end meanwhile
+        has_asked = False
+        while (left_s := began + NAMES_WAIT_S - time.monotonic()) > 0 and not _is_named_or_searched(state):
+            if not has_asked:
+                client.ask_look(when="changed", pause_s=look_pause_s)
+            message = client.receive(left_s)
+            state = after(state, message) if message else state
+            has_asked = not isinstance(message, Look)
+    return state
+
+
+def _is_named_or_searched(state: ProbeState) -> bool:
+    return is_well_named(state.layouts.values()) or all(layout.is_searched for layout in state.layouts.values())
+
+
+def _watched(client: ProbeClient, state: ProbeState, look_pause_s: float | None) -> ProbeState:
+    """The state with what a step needs, and the look of before; as it was where memory does not move."""
+    seen, began, wants_look, has_asked = state, time.monotonic(), look_pause_s is not None, False
+    with suppress(ProbeError):  # the program may end meanwhile
+        client.subscribe(WATCH_EVERY_S)
+        while (left_s := began + WATCH_S - time.monotonic()) > 0 and not _knows_need(seen, needs_look=wants_look):
+            if wants_look and not has_asked:
+                client.ask_look(when="changed", pause_s=look_pause_s)
+            message = client.receive(left_s)
+            seen = after(seen, message) if message else seen
+            has_asked = not isinstance(message, Look)
+            if time.monotonic() - began > STILL_S and not any(map(moves, seen.swings)):
+                break
+        client.subscribe(None)
+    return replace(state, swings=seen.swings, top=seen.top, top_layouts=seen.top_layouts)
+
+
+def _knows_need(state: ProbeState, *, needs_look: bool) -> bool:
+    """Whether some steps were watched, and a look near their top has come, if one is wanted."""
+    widest = max(filter(moves, state.swings), key=lambda swing: swing.highest_allocated_bytes, default=None)
+    if widest is None or widest.step_s is None or widest.seconds < max(STILL_S, WATCHED_STEPS * widest.step_s):
+        return False
+    return not needs_look or (state.top is not None and is_high_enough(widest, state.top))
 
 
 def feed_opener(
-    interval_s: float, keeper: Keeper = NO_KEEPER, look_pause_s: float | None = AUTOMATIC_S
+    interval_s: float, recorder: Recorder = NO_RECORDER, look_pause_s: float | None = AUTOMATIC_S
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
     """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError."""
+
+    shared_pace = SharedPace()
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
         def open_feed(pid: int, listener: Listener) -> TargetFeed:
             from gputui.sources.probe.listing import attach
 
-            return TargetFeed(attach(pid), snapshot, listener, max(interval_s, SHORTEST_S), keeper, look_pause_s)
+            each_s = max(interval_s, SHORTEST_S)
+            return TargetFeed(attach(pid), snapshot, listener, each_s, recorder, look_pause_s, shared_pace)
 
         return open_feed
 

@@ -7,20 +7,18 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from gputui import environment
 from gputui.errors import GputuiError
-from gputui.explain.disconnects import sentence
-from gputui.inject.foreign_files import ForeignFolder, has_same_root, root_of
-from gputui.model.allocator import AllocatorStatistics
-from gputui.model.target import Disconnect, DisconnectKind, Greeting
+from gputui.inject.process.foreign_files import ForeignFolder, has_same_files, root_of
 from gputui.protocol import places
 from gputui.sources.at_once import at_once
 from gputui.sources.probe import socket_folders
 from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.told import ProbeInfo, silent, told_by
+from gputui.sources.probe.turns import Turns
 from gputui.sources.procfs import EMPTY, MOUNT, ProcFs, unreadable, user_name
 from gputui.sources.procfs_formats import Status
 
@@ -41,17 +39,6 @@ class CannotAttachError(GputuiError):
 
 class NoProbeError(CannotAttachError):
     """A process without a probe, into which one can perhaps be put."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeInfo:
-    """A process with a probe: its greeting and the devices on which it holds memory, or why it did not answer."""
-
-    pid: int
-    user: str
-    greeting: Greeting | None
-    held: tuple[AllocatorStatistics, ...] = ()
-    problem: str = ""
 
 
 ATTACH = "gputui attach"
@@ -86,21 +73,33 @@ def attach(pid: int, command: str = ATTACH) -> ProbeClient:
 
 
 @_in_a_sentence()
-def list_probes(is_wanted: Callable[[int], bool] = lambda _pid: True) -> tuple[ProbeInfo, ...]:
+def list_probes(
+    is_wanted: Callable[[int], bool] = lambda _pid: True,
+    *,
+    within_s: float | None = None,
+    at_a_time: int | None = None,
+    turns: Turns | None = None,
+) -> tuple[ProbeInfo, ...]:
     """Every process that can be attached to from here, by PID; removes the socket files of dead processes.
 
-    All that are wanted are asked at once, so that none can keep the others waiting.
+    All that are wanted are asked at once, so that none can keep the others waiting; or so many `at_a_time`, each in its
+    turn.
     """
     if ProcFs().is_empty:
         raise CannotAttachError(EMPTY, MOUNT)
-    deadline = time.monotonic() + ALL_WITHIN_S
+    limit_s = ALL_WITHIN_S if within_s is None else within_s
+    deadline = time.monotonic() + limit_s
     folders = at_once(_sockets_in, socket_folders.usual_folders(), deadline)
     sockets = {socket.pid: socket for found in folders for socket in found or () if is_wanted(socket.pid)}
-    answers = at_once(_asked, list(sockets.values()), deadline)
+    in_turn = turns or Turns()
+    queue = in_turn.in_order(sockets.values(), lambda socket: socket.pid)
+    answers = at_once(
+        lambda socket: in_turn.ask(socket.pid, lambda: _asked(socket, limit_s)), queue, deadline, at_a_time
+    )
     probes = [
         probe
-        for socket, answer in zip(sockets.values(), answers, strict=True)
-        for probe in ([_silent(socket)] if answer is None else answer)
+        for socket, answer in zip(queue, answers, strict=True)
+        for probe in ([silent(socket.pid, user_name(socket.owner), limit_s)] if answer is None else answer)
     ]
     return tuple(sorted(probes, key=lambda probe: probe.pid))
 
@@ -191,9 +190,8 @@ def _uid_inside(pid: int, uid: int) -> int:
 
 def _root_of(pid: int, status: Status) -> str:
     """`/`, or the process's own root if it has another one or another mount namespace, as in a container."""
-    proc = ProcFs()
     try:
-        if proc.link(pid, "ns/mnt") == proc.link("self", "ns/mnt") and has_same_root(pid):
+        if has_same_files(pid):
             return "/"
         ForeignFolder(root_of(pid), "/").close()
     except OSError as error:
@@ -295,7 +293,7 @@ def _uid_of(pid: int) -> int | None:
         return None
 
 
-def _asked(socket: _Socket) -> list[ProbeInfo]:
+def _asked(socket: _Socket, within_s: float) -> list[ProbeInfo]:
     """What a probe says of its process, [] if there is none any more."""
     pid, user = socket.pid, user_name(socket.owner)
     if not socket.is_asked:
@@ -308,16 +306,12 @@ def _asked(socket: _Socket) -> list[ProbeInfo]:
             return []
         with folder:
             is_trusted = socket_folders.fault_of(folder, socket.owner) is None
-            client = socket_folders.connected(folder, socket.name, pid, _SHORT_BYTES) if is_trusted else None
+            if not is_trusted:
+                return []
+            client = socket_folders.connected(folder, socket.name, pid, _SHORT_BYTES, within_s)
         if client is None:
             return []
         with client:
-            held = tuple(device for device in client.statistics().devices if device.reserved_bytes)
-            return [ProbeInfo(pid, user, client.greeting, held)]
+            return [told_by(client, pid, user)]
     except (CannotAttachError, ProbeError) as error:
         return [ProbeInfo(pid, user, None, problem=str(error))]
-
-
-def _silent(socket: _Socket) -> ProbeInfo:
-    problem = sentence(socket.pid, Disconnect(DisconnectKind.TIMED_OUT, f"{ALL_WITHIN_S:g}"))
-    return ProbeInfo(socket.pid, user_name(socket.owner), None, problem=problem)

@@ -8,10 +8,10 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from gputui.inject import interpreter
-from gputui.inject.images import Mapping, Memory, mappings
-from gputui.inject.machine_code import MACHINES
-from gputui.inject.python_frames import PythonFrame, frames_of_main_thread
+from gputui.inject.process import interpreter
+from gputui.inject.process.images import Mapping, Memory, mappings
+from gputui.inject.process.python_frames import PythonFrame, frames_of_main_thread
+from gputui.inject.ways.machine_code import MACHINES
 from gputui.sources.processes.waiting import waiting_for
 from gputui.sources.procfs import MalformedError, ProcFs
 

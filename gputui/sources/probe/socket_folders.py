@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from gputui.inject.foreign_files import ForeignFolder
+from gputui.inject.process.foreign_files import ForeignFolder
 from gputui.protocol import frames, places
-from gputui.sources.probe.client import ProbeClient, ProbeDeadError
+from gputui.sources.probe.client import ANSWER_WITHIN_S, ProbeClient, ProbeDeadError
 from gputui.sources.procfs import ProcFs
 
 _ANSWERS_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
@@ -32,12 +32,16 @@ def fault_of(folder: ForeignFolder, owner: int) -> str | None:
 
 
 def connected(
-    folder: ForeignFolder, name: str, pid: int, most_bytes: int = frames.MAX_REPLY_BYTES
+    folder: ForeignFolder,
+    name: str,
+    pid: int,
+    most_bytes: int = frames.MAX_REPLY_BYTES,
+    answer_within_s: float = ANSWER_WITHIN_S,
 ) -> ProbeClient | None:
     """The probe at a socket, None if there is none; if nobody listens any more, its file is removed."""
     with suppress(FileNotFoundError), folder.socket(name) as path:
         try:
-            return ProbeClient(path, pid, most_bytes)
+            return ProbeClient(path, pid, most_bytes, answer_within_s)
         except ProbeDeadError:
             _remove_if_unheard(folder, name, path)
     return None
@@ -77,8 +81,10 @@ def _of_user(uid: int, runtime_dir: str | None) -> list[str]:
 
 
 def _users_with_processes() -> set[int]:
+    """From the owners of the folders in /proc; root's can also be of a process that has changed its user."""
     proc, users = ProcFs(), set()
     for pid in proc.pids():
-        with suppress(OSError):  # it has ended
-            users.add(proc.status(pid).uid)
+        with suppress(OSError):  # it has ended, or is a thread of the kernel's, which has no program
+            uid = os.stat(f"/proc/{pid}").st_uid
+            users.add(uid if uid or not proc.link(pid, "exe") else proc.status(pid).uid)
     return users

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from gputui.explain.map_faults import fault_of_traces, without_faulty_map
-from gputui.model.allocator import CallSite
-from gputui.model.target import Look
-from gputui.model.trace import RecordedTraces, RecordingCost, Trace
+from gputui.explain.memory.map_faults import fault_of_traces, without_faulty_map
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.target import Look
+from gputui.model.attached.trace import RecordedTraces, RecordingCost, Trace
 from gputui.protocol.trace_events import ACTIONS
 from gputui.sources.probe.decode import DecodeError, decode
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from gputui.model.process import Identity, ProcessDetails, TreeEntry
+from gputui.model.machine.process import Identity, ProcessDetails, TreeEntry
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares
 from gputui.sources.processes.descriptions import command

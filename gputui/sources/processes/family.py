@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-from gputui.model.process import ProcessState, Workers
+from gputui.model.machine.process import ProcessState, Workers
 from gputui.model.reading import Absent, Reading
 from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import Rollup, Stat
@@ -118,6 +118,8 @@ def sum_of(
         cpu_percent=sum(percent for percent in map(cpu.__getitem__, _pids(stats)) if not isinstance(percent, Absent)),
         resident_bytes=sum(proportional) + resident,
         is_proportional=len(proportional) == len(stats),
+        running=sum(stat.state is ProcessState.RUNNING for stat in stats),
+        on_disk=sum(stat.state is ProcessState.WAITING_FOR_IO for stat in stats),
     )
 
 

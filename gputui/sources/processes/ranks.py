@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gputui.model.process import Rank
+from gputui.model.machine.process import Rank
 from gputui.sources.processes.family import Family
 from gputui.sources.procfs import ProcFs
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputui.model.device import DeviceLook, DeviceUse
-from gputui.model.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
+from gputui.model.machine.device import Device, DeviceLook, DeviceUse
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
 from gputui.model.reading import NOT_READ, Absent, Reading
 from gputui.sources.processes.cpu import CpuShares, Shares
 from gputui.sources.processes.descriptions import Description, Descriptions
 from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
+from gputui.sources.processes.orphans import Orphans
 from gputui.sources.processes.ranks import Ranks
 from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
@@ -22,14 +24,25 @@ from gputui.sources.procfs import EMPTY, ENDED, MOUNT, ProcFs
 from gputui.sources.procfs_formats import Rollup, Stat
 
 if TYPE_CHECKING:
+    from gputui.sources.owners import Owners, Subject
     from gputui.sources.processes.details import DetailsReader
 
 _MISSING = {
     ProcessState.VANISHED: ENDED,
     ProcessState.HIDDEN: Absent("hidden: /proc is mounted with hidepid"),
     ProcessState.ELSEWHERE: Absent("a process outside this PID namespace"),
+    ProcessState.CONTAINED: Absent("NVML does not say which process it is"),
 }
 """Why nothing is known about a PID that is not visible here."""
+
+
+_OUTSIDE = {
+    ProcessState.ELSEWHERE: "outside this container: NVML reports the host's PIDs, which mean nothing in the "
+    "container's own PID namespace. Start the container with --pid=host (Kubernetes: hostPID: true).",
+    ProcessState.CONTAINED: "in another container: NVML gives PID 0 for what has no PID here. On the host, or in a "
+    "container with --pid=host (Kubernetes: hostPID: true), they have one.",
+}
+"""What to do about processes that the list can say little of."""
 
 
 class _HostLook(NamedTuple):
@@ -42,6 +55,7 @@ class _HostLook(NamedTuple):
     rollups: Mapping[int, Reading[Rollup] | None]
     ranks: Mapping[int, Rank]
     pids_with_probes: frozenset[int]
+    owners: Mapping[int, Reading[Owner]]
 
 
 class ProcessSource:
@@ -66,9 +80,11 @@ class ProcessSource:
         self._family = Family(self._proc, clock)
         self._descriptions = Descriptions(self._proc, clock)
         self._cpu = cpu or CpuShares(clock)
+        self._owners: Owners | None = None
         self._workers = WorkerPids(self._proc, self._family)
         self._rollups = Rollups(self._proc)
         self._ranks = Ranks(self._proc, self._family)
+        self._orphans = Orphans(self._proc)
         self._clock = clock
         self._details: DetailsReader | None = None
         self._last: dict[int, Process] = {}
@@ -76,14 +92,16 @@ class ProcessSource:
     def read(self, devices: DeviceLook) -> ProcessLook:
         """One process for each PID that NVML reports, in its order, and the memory that none accounts for."""
         uses: dict[int, list[DeviceUse]] = defaultdict(list)
+        nameless = [use for use in devices.uses if not use.pid]
         for use in devices.uses:
-            uses[use.pid].append(use)
+            if use.pid:
+                uses[use.pid].append(use)
         readings = {pid: self._proc.read_stat(pid) for pid in uses}
         unreadable = {pid: stat for pid, stat in readings.items() if isinstance(stat, Absent)}
         named = {pid: stat for pid, stat in readings.items() if not isinstance(stat, Absent)}
         strangers = self._namespace.strangers(named)
         here = {pid: stat for pid, stat in named.items() if stat and pid not in strangers.pids}
-        look = self._look_at_host(here)
+        look = self._look_at_host(here, uses, devices)
         processes = tuple(
             self._present(here[pid], tuple(held), look)
             if pid in here
@@ -91,11 +109,18 @@ class ProcessSource:
             for pid, held in uses.items()
         )
         self._last = {process.pid: process for process in processes}
+        processes += tuple(_contained(number, use) for number, use in enumerate(nameless))
         return ProcessLook(
             processes=processes,
             unattributed=unattributed(devices, processes, is_private=self._namespace.private),
             problem=f"{EMPTY} {MOUNT}" if self._proc.is_empty else _problem(processes),
         )
+
+    def watch_owners(self, patience_s: float = 0.0) -> None:
+        """From the next look on, read whose the processes are, too; `patience_s` is how long all looks wait for it."""
+        from gputui.sources.owners import Owners
+
+        self._owners = Owners(self._proc, patience_s)
 
     def details(self, identity: Identity) -> ProcessDetails:
         """Everything about one process; rates and CPU are absent at the first call for it."""
@@ -105,7 +130,9 @@ class ProcessSource:
             self._details = DetailsReader(self._proc, self._clock)
         return self._details.read(identity)
 
-    def _look_at_host(self, here: Mapping[int, Stat]) -> _HostLook:
+    def _look_at_host(
+        self, here: Mapping[int, Stat], uses: Mapping[int, list[DeviceUse]], devices: DeviceLook
+    ) -> _HostLook:
         is_new = bool(here) and self._family.refresh(now=not here.keys() <= self._last.keys())
         if is_new:
             self._ranks.forget()
@@ -124,6 +151,7 @@ class ProcessSource:
             rollups={stat.pid: self._rollups.of(stat) for stat in families},
             ranks=self._ranks.of(places, {pid: here[pid].parent_pid for pid in places}),
             pids_with_probes=self._pids_with_probes(),
+            owners=self._owners.look(_subjects(here, descriptions, uses, devices)) if self._owners else {},
         )
 
     def _present(self, stat: Stat, uses: tuple[DeviceUse, ...], look: _HostLook) -> Process:
@@ -143,6 +171,8 @@ class ProcessSource:
             workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
             rank=look.ranks.get(pid),
             has_probe=pid in look.pids_with_probes,
+            owner=look.owners.get(pid, NOT_READ),
+            is_orphan=self._orphans.has(stat, is_rank=pid in look.ranks),
         )
 
     def _missing(
@@ -172,15 +202,51 @@ class ProcessSource:
             cpu_percent=why,
             rss_bytes=why,
             pss_bytes=why,
+            owner=last.owner if last and is_known else why,
         )
 
 
-def _problem(processes: tuple[Process, ...]) -> str | None:
-    count = sum(process.state is ProcessState.ELSEWHERE for process in processes)
-    if not count:
-        return None
-    they = "1 process on the devices is" if count == 1 else f"{count} processes on the devices are"
-    return (
-        f"{they} outside this container: NVML reports the host's PIDs, which mean nothing in the container's "
-        "own PID namespace. Start the container with --pid=host (Kubernetes: hostPID: true)."
+def _subjects(
+    here: Mapping[int, Stat],
+    descriptions: Mapping[int, Description],
+    uses: Mapping[int, list[DeviceUse]],
+    devices: DeviceLook,
+) -> Iterator[Subject]:
+    """What to ask about the owners of processes."""
+    from gputui.sources.owners import Subject
+
+    names = {device.key: _names_on_node(device) for device in devices.devices}
+    for pid, stat in here.items():
+        on = tuple(name for use in uses[pid] for name in names.get(use.device, ()))
+        yield Subject(pid, stat.started, stat.name, descriptions[pid].uid, on)
+
+
+def _names_on_node(device: Device) -> tuple[str, ...]:
+    """What files on the node call a device."""
+    place = device.mig
+    return (device.key, f"{place.parent}.{place.gpu_instance}" if place else str(device.index))
+
+
+def _contained(number: int, use: DeviceUse) -> Process:
+    """A process that NVML lists under PID 0."""
+    why = _MISSING[ProcessState.CONTAINED]
+    return Process(
+        identity=Identity(0, None, number),
+        state=ProcessState.CONTAINED,
+        uses=(use,),
+        user=why,
+        command=why,
+        cpu_percent=why,
+        rss_bytes=why,
+        pss_bytes=why,
+        owner=why,
     )
+
+
+def _problem(processes: tuple[Process, ...]) -> str | None:
+    for state, why in _OUTSIDE.items():
+        count = sum(process.state is state for process in processes)
+        if count:
+            they = "1 process on the devices is" if count == 1 else f"{count} processes on the devices are"
+            return f"{they} {why}"
+    return None

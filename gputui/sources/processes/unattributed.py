@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, DeviceUse
-from gputui.model.process import Process, ProcessState, Unattributed
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, DeviceUse
+from gputui.model.machine.process import Process, ProcessState, Unattributed
 from gputui.model.reading import Absent, value_of
 from gputui.units import GIB, MIB
 
@@ -111,6 +111,9 @@ CAUSES: tuple[Callable[[Case], str], ...] = (
 )
 """The likeliest first; the first that applies is reported."""
 
+UNUSUAL = (_ended, _otherwise)
+"""Causes that somebody should look at when the memory is much."""
+
 
 def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> tuple[Unattributed, ...]:
     """The remainder of each device, where it is worth reporting."""
@@ -120,17 +123,22 @@ def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: 
             holders[use.device].append((use, process))
     cases = (_case(device, look, tuple(holders[device.key]), is_private=is_private) for device in look.devices)
     return tuple(
-        Unattributed(case.device.key, case.remainder_bytes, next(filter(None, (cause(case) for cause in CAUSES))))
+        _reported(case)
         for case in cases
         if case
         and case.remainder_bytes >= (INSTANCE_WORTH_REPORTING_BYTES if case.device.mig else WORTH_REPORTING_BYTES)
     )
 
 
+def _reported(case: Case) -> Unattributed:
+    cause, words = next((cause, words) for cause in CAUSES if (words := cause(case)))
+    return Unattributed(case.device.key, case.remainder_bytes, words, is_usual=cause not in UNUSUAL)
+
+
 def _case(
     device: Device, look: DeviceLook, holders: tuple[tuple[DeviceUse, Process], ...], *, is_private: bool
 ) -> Case | None:
-    if isinstance(device.memory, Absent) or device.shares_host_memory:
+    if isinstance(device.memory, Absent) or device.shares_host_memory or device.unlisted:
         return None
     held = sum(use.used_bytes for use, _ in holders if not isinstance(use.used_bytes, Absent))
     remainder = device.memory.used_bytes - held - _instances_bytes(device, look)

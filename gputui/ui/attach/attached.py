@@ -12,10 +12,10 @@ from textual.message import Message
 
 from gputui.errors import GputuiError
 from gputui.explain.step.step import Step, step_of
-from gputui.model.moment import TargetMoment
-from gputui.model.target import ActionName, Look
-from gputui.model.timeline import Timeline
-from gputui.model.trace import Trace
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import ActionName, Look
+from gputui.model.attached.timeline import Timeline
+from gputui.model.attached.trace import Trace
 from gputui.ui.attach.targets import ActionFeed, FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
 from gputui.ui.messages import MomentsTaken, NoticeGiven, ProbeLoaded, StepBuilt, TimelineTaken, TreeBuilt

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Protocol, Union, runtime_checkable
 
 from gputui.errors import GputuiError
-from gputui.explain.actions import ACTIONS
-from gputui.explain.advice.holders import Holder
-from gputui.explain.answers import Answer, Answers
-from gputui.explain.look_gain import look_gain
+from gputui.explain.advice.held.holders import Holder
+from gputui.explain.answer.answers import Answer, Answers
+from gputui.explain.moment.actions import ACTIONS
+from gputui.explain.moment.probe_state import at_top
+from gputui.explain.owners.earlier_names import look_gain
 from gputui.explain.step.view import StepView, recorded_in
-from gputui.explain.tensor_request import BuildTree, build_tree_now
-from gputui.explain.tensor_view import TensorView
-from gputui.explain.whatif.recorded import devices_of
+from gputui.explain.tensors.request import BuildTree, build_tree_now
+from gputui.explain.tensors.view import TensorView
+from gputui.explain.whatif.replay.recorded import devices_of
 from gputui.explain.whatif.view import HandOver, WhatIfView
-from gputui.model.analysis import Outcome
-from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.playback import Playback
-from gputui.model.target import ActionName, Mark
-from gputui.model.timeline import Timeline
+from gputui.model.attached.analysis import Outcome
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.target import ActionName, Mark
+from gputui.model.attached.timeline import Playback, Timeline
 from gputui.ui.drawing.attach.changes import End
 
 
@@ -127,7 +127,10 @@ class Target:
     read_outcome: Outcome | None = None
     """The last outcome of an action that the user has dismissed."""
     compared: dict[str, End | None] = field(default_factory=lambda: {"from": None, "to": None})
+    prefers_top: bool = True
+    """Whether screens show the look near the top of a step rather than the newest one."""
     _answers: Answers = field(default_factory=Answers)
+    _top: tuple[TargetMoment | None, TargetMoment | None] = (None, None)
 
     @property
     def moment(self) -> TargetMoment | None:
@@ -137,7 +140,25 @@ class Target:
     @property
     def device_moment(self) -> DeviceMoment | None:
         """The chosen device at that moment."""
-        moment = self.moment
+        return self.device_in(self.moment)
+
+    @property
+    def top(self) -> TargetMoment | None:
+        """The present as it was near the top of a step; None where that makes no difference, or under a cursor."""
+        latest = self.timeline.latest
+        if latest is None or self.cursor is not None:
+            return None
+        if self._top[0] is not latest:
+            self._top = (latest, at_top(latest))
+        return self._top[1]
+
+    @property
+    def picture(self) -> TargetMoment | None:
+        """What screens of memory show: the top of a step, or the moment."""
+        return (self.top if self.prefers_top else None) or self.moment
+
+    def device_in(self, moment: TargetMoment | None) -> DeviceMoment | None:
+        """The chosen device in a moment."""
         if moment is None or not moment.devices:
             return None
         used = moment.used_devices
@@ -212,6 +233,8 @@ class Targets:
         if pid not in self._targets:
             feed = self._open_feed(pid, listener)
             self._targets[feed.pid] = Target(feed, tensors=TensorView(self._grow))
+            for target in self._targets.values():
+                target.timeline.share(len(self._targets))
             feed.start()
         self._current = list(self._targets).index(pid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gputui.explain.tensor_request import Tree, TreeRequest, build_tree
+from gputui.explain.tensors.request import Tree, TreeRequest, build_tree
 
 Take = Callable[[Tree], None]
 HandOver = Callable[[Tree, Take], object]

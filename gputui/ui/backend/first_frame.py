@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from gputui.model.snapshot import Snapshot
+from gputui.model.machine.snapshot import Snapshot
 from gputui.settings import Settings
 from gputui.terminals import ENDINGS, LAST_WORDS_S
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.ascii import as_ascii
 from gputui.ui.drawing.line import Line, printable
-from gputui.ui.drawing.overview import draw_overview
-from gputui.ui.drawing.process_rows import View
+from gputui.ui.drawing.monitor.overview import draw_overview
+from gputui.ui.drawing.monitor.process_rows import View
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[H", "\x1b[?25h\x1b[?1049l"
 

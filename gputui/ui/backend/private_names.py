@@ -1,6 +1,7 @@
 """Every private name of Textual that gputui uses; tests/ui/backend/test_private_names.py checks this table.
 
-Textual promises nothing about these names, so its version is pinned. After an upgrade that test lists what is gone.
+Textual promises nothing about these names, so the range of its versions is that of the tested ones. Before the range
+becomes wider, that test lists what is gone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class PrivateName(NamedTuple):
 
 COMPOSITOR = "textual._compositor"
 APP = "textual.app:App"
+PUMP = "textual.message_pump:MessagePump"
 DRIVER = "textual.drivers.linux_driver:LinuxDriver"
 WRITER = "textual.drivers._writer_thread:WriterThread"
 
@@ -35,6 +37,10 @@ PRIVATE_NAMES = (
     PrivateName(APP, "_batch_count", "no frame is sent inside batch_update()"),
     PrivateName(APP, "_sync_available", "whether the terminal understands synchronized output"),
     PrivateName(APP, "_driver", "the terminal of the running application"),
+    # typed_ahead.py: when a key has done all that it does
+    PrivateName(APP, "_registry", "everything that may have messages left"),
+    PrivateName(PUMP, "_message_queue", "the messages that are left"),
+    PrivateName(PUMP, "_closing", "what is closing handles no messages"),
     # terminal_app.py: how the application ends
     PrivateName(APP, "_exception", "raised again once the terminal is restored"),
     PrivateName(APP, "_fatal_error", "overridden: Textual's report prints the values of local variables", ("self",)),

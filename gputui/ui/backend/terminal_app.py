@@ -11,7 +11,6 @@ from rich.console import COLOR_SYSTEMS, RenderableType
 from rich.segment import Segment
 from textual import events
 from textual._compositor import CompositorUpdate
-from textual.app import App
 from textual.binding import Binding
 from textual.color import Color
 from textual.filter import LineFilter, NoColor
@@ -21,6 +20,7 @@ from textual.timer import Timer
 
 from gputui.ui.backend.screen_diff import ScreenDiff
 from gputui.ui.backend.terminal import Terminal
+from gputui.ui.backend.typed_ahead import TypedAhead
 from gputui.ui.drawing.ascii import as_ascii
 
 ATOMIC_BYTES = 1200
@@ -37,7 +37,7 @@ RETRY_S = 0.03
 S = TypeVar("S")
 
 
-class TerminalApp(App[int]):
+class TerminalApp(TypedAhead):
     """Sends only the cells of a frame that differ; frames never queue up behind a slow line."""
 
     def __init__(self, *, is_ascii: bool) -> None:

@@ -17,26 +17,32 @@ LISTED_AT_MOST = 8
 
 
 class Confirm(LeftOnce[bool], ModalScreen[bool]):
-    """Asks `question` about `subjects`; the result is True only for the button with `verb`."""
+    """Asks `question` about `subjects`; the result is True only for the button with `verb`.
+
+    A subject is one line, as a command is; `wraps`: it is a sentence, and shown whole.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,n", "cancel", "Cancel", id="confirm.cancel"),
         Binding("left,right,h,l,tab", "other", "Other button", show=False),
     ]
 
-    def __init__(self, question: str, subjects: Sequence[str], verb: str, warning: str = "") -> None:
+    def __init__(
+        self, question: str, subjects: Sequence[str], verb: str, warning: str = "", *, wraps: bool = False
+    ) -> None:
         super().__init__()
         self._question = question
         self._subjects = subjects
         self._verb = verb
         self._warning = warning
+        self._kind = "subject -whole" if wraps else "subject"
 
     def compose(self) -> ComposeResult:
         """Question, subjects, a warning, two buttons."""
         with Vertical(id="box"):
             yield Label(self._question, id="title", markup=False)
             for subject in self._subjects[:LISTED_AT_MOST]:
-                yield Label(subject, classes="subject", markup=False)
+                yield Label(subject, classes=self._kind, markup=False)
             if len(self._subjects) > LISTED_AT_MOST:
                 yield Label(f"and {len(self._subjects) - LISTED_AT_MOST} more", classes="subject")
             if self._warning:

@@ -1,1 +1,5 @@
-"""Drawing: pure functions from model objects and a width to lines of text with roles; no widget, no state."""
+"""Drawing: pure functions from model objects and a width to lines of text with roles; no widget, no state.
+
+`line`, `meters`, `graphs` and `columns` are what all use; `appearance`: glyphs and roles. `monitor`: the overview and
+the pages of a device and a process; `attach`: the screens of an attached process; `attach/map`: segments and blocks.
+"""

@@ -37,3 +37,10 @@ def appearance_of(settings: Settings) -> Appearance:
     return Appearance(
         ASCII if settings.ascii else UNICODE, memory_percent=percent, temperature_c=heat, cpu_percent=percent
     )
+
+
+def level_role(value: float, fair: float, poor: float) -> str:
+    """The role of a value: good below `fair`, fair below `poor`, otherwise poor."""
+    if value >= poor:
+        return "poor"
+    return "fair" if value >= fair else "good"

@@ -17,8 +17,8 @@ class Column(Generic[T]):
 
     `text` returns one piece for the cell, which is then fitted and aligned; or `draw` returns pieces that fill its
     width argument exactly. The column is shown from a table width of `from_width` on; where there is no room for all,
-    columns with `is_kept` are dropped last. Spare cells go to columns with `grow`, in proportion, up to `most` cells
-    each.
+    columns with `is_kept` are dropped last. `is_worth` says whether a column has anything to say about
+    these rows; without it, it always has. Spare cells go to columns with `grow`, in proportion, up to `most` each.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - called with keywords
@@ -33,14 +33,21 @@ class Column(Generic[T]):
         grow: int = 0,
         most: int = 1000,
         is_kept: bool = False,  # noqa: FBT001 - called with keywords
+        is_worth: Callable[[Iterable[T]], bool] | None = None,
     ) -> None:
         self.name, self.title, self.width = name, title, width
         self.text, self.draw, self.align = text, draw, align
         self.from_width, self.grow, self.most, self.is_kept = from_width, grow, most, is_kept
+        self.is_worth = is_worth
 
 
 TableLayout = tuple[tuple[Column[T], int], ...]
 """The columns that fit, with their widths; there is one cell between two columns."""
+
+
+def worth_showing(columns: Iterable[Column[T]], rows: Sequence[T]) -> tuple[Column[T], ...]:
+    """The columns that have something to say about these rows."""
+    return tuple(column for column in columns if column.is_worth is None or column.is_worth(rows))
 
 
 def lay_out(columns: Iterable[Column[T]], width: int, spare: int = 0) -> TableLayout[T]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gputui.model.attached.tensors import Category
+
 ROLES = (
     "plain",
     "dim",
@@ -19,16 +21,7 @@ ROLES = (
     "part-driver",
     "part-others",
     "part-outside",
-    "part-parameter",
-    "part-gradient",
-    "part-optimizer_state",
-    "part-buffer",
-    "part-activation",
-    "part-kv_cache",
-    "part-workspace",
-    "part-other",
-    "part-unattributed",
-    "part-newer",
+    *(f"part-{category.value}" for category in Category),
     "part-since",
     "part-cached-since",
     "part-rounding",
@@ -42,10 +35,3 @@ ROLES = (
 )
 
 COMPONENT_CLASSES = {f"role--{role}" for role in ROLES}
-
-
-def level_role(value: float, fair: float, poor: float) -> str:
-    """The role of a value: good below `fair`, fair below `poor`, otherwise poor."""
-    if value >= poor:
-        return "poor"
-    return "fair" if value >= fair else "good"

@@ -7,8 +7,9 @@ from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 
-from gputui.model.snapshot import Attention
+from gputui.model.machine.snapshot import Attention
 from gputui.ui.backend.screens import LeftOnce, TerminalScreen
 from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from gputui.ui.monitor import Monitor
@@ -26,6 +27,9 @@ class MonitorScreen(TerminalScreen[None]):
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {}
     """The first part of the ids of keys declared here, and their heading in the help."""
+
+    PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
+    """Widgets that only this screen has and that declare keys, for the help."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset()
     """Ids of keys that the bottom line shows after the others, and drops first."""

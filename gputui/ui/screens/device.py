@@ -7,13 +7,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from gputui.model.device import Device
 from gputui.model.history import SPANS_S
-from gputui.model.snapshot import Attention
-from gputui.ui.drawing.device_page import draw_device_page
-from gputui.ui.drawing.devices import label
+from gputui.model.machine.device import Device
+from gputui.model.machine.snapshot import Attention
+from gputui.ui.bindings import HIDDEN_FINDINGS_BINDING
 from gputui.ui.drawing.line import Line, wrap
-from gputui.ui.drawing.process_rows import View, process_rows_of
+from gputui.ui.drawing.monitor.device_page import draw_device_page
+from gputui.ui.drawing.monitor.process_rows import View, process_rows_of
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 
@@ -33,6 +33,7 @@ class DeviceScreen(SubScreen):
         Binding("right,l", "step(1)", "Next", id="device.next", tooltip="the next device"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
         Binding("y", "copy_identity", "Copy UUID", id="copy.identity", tooltip="copy the PID, or the device's UUID"),
+        HIDDEN_FINDINGS_BINDING,
     ]
 
     def __init__(self, key: str) -> None:
@@ -78,5 +79,8 @@ class DeviceScreen(SubScreen):
             return wrap(GONE, width, "fair")
         monitor = self.monitor
         rows = process_rows_of(monitor.snapshot, View(order="memory"), monitor.appearance)
-        mine = [row for row in rows if row.device == label(device)]
-        return draw_device_page(device, mine, monitor.history, self._zoom, (width, height), monitor.appearance)
+        mine = [row for row in rows if row.device == device.label]
+        findings = [finding for finding in monitor.snapshot.findings if finding.device == device.key]
+        return draw_device_page(
+            device, mine, monitor.history, self._zoom, (width, height), monitor.appearance, findings
+        )

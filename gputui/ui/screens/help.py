@@ -10,7 +10,7 @@ from textual.dom import DOMNode
 
 from gputui.ui.bindings import key_name
 from gputui.ui.drawing.line import Line, fit, join, wrap
-from gputui.ui.drawing.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.monitor.process_fields import PROCESS_FIELDS
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.widgets.page import Page
 

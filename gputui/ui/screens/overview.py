@@ -9,14 +9,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
-from gputui.model.process import Identity, Process
+from gputui.model.machine.finding import MachineFinding
+from gputui.model.machine.process import Identity, Process
+from gputui.model.machine.secrets import mask_command
+from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import value_of
-from gputui.model.secrets import mask_command
-from gputui.model.snapshot import Attention
-from gputui.ui.bindings import COPY_BINDINGS, ZOOM_BINDING
-from gputui.ui.drawing.devices import DeviceRow
-from gputui.ui.drawing.overview import BAND_FROM_WIDTH, arrange
-from gputui.ui.drawing.process_rows import ProcessRow, process_rows_of
+from gputui.ui.bindings import COPY_BINDINGS, FINDINGS_BINDING, ZOOM_BINDING
+from gputui.ui.drawing.monitor.devices import DeviceRow
+from gputui.ui.drawing.monitor.overview import BAND_FROM_WIDTH, arrange
+from gputui.ui.drawing.monitor.process_rows import ProcessRow, process_rows_of
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.process import ProcessScreen
 from gputui.ui.screens.process_list import ProcessListScreen
@@ -46,6 +47,7 @@ class Overview(ProcessListScreen):
             "escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the tags, then the filter"
         ),
         Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
+        FINDINGS_BINDING,
         *COPY_BINDINGS,
         ZOOM_BINDING,
         Binding("e", "environment", "Env", show=False, id="process.environment", tooltip="its environment variables"),
@@ -91,7 +93,9 @@ class Overview(ProcessListScreen):
             return
         self._arrange()
         self.query_one(Banner).set_problems(snapshot)
-        self.query_one(DeviceList).set_devices(snapshot.devices.devices, monitor.history, self._zoom)
+        self.query_one(DeviceList).set_devices(
+            snapshot.devices.devices, monitor.history, self._zoom, _waiting(monitor.snapshot.findings)
+        )
         self.query_one(HostPanel).set_host(snapshot.host)
         band = self.query_one(GraphBand)
         if band.display:
@@ -139,8 +143,8 @@ class Overview(ProcessListScreen):
         """Open its process; fold or unfold a job; say in full what a row without a process stands for."""
         if row.process:
             self.app.push_screen(ProcessScreen(row.process))
-        elif row.launcher is not None:
-            self.fold(row.launcher)
+        elif row.group is not None:
+            self.fold(row.group)
         else:
             self.monitor.say(f"{row.note[:1].upper()}{row.note[1:]}.", is_error=False)
 
@@ -225,3 +229,8 @@ class Overview(ProcessListScreen):
             return tuple(process for process in processes if process.identity in self._tagged)
         row = self.query_one(ProcessTable).current
         return (row.process,) if row and row.process else ()
+
+
+def _waiting(findings: tuple[MachineFinding, ...]) -> frozenset[str]:
+    """The keys of devices that are busy and hardly work."""
+    return frozenset(finding.device for finding in findings if finding.kind == "not_working")

@@ -8,14 +8,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
-from gputui.model.process import Process, ProcessDetails
+from gputui.model.machine.process import Process, ProcessDetails
+from gputui.model.machine.secrets import mask_arguments
+from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import value_of
-from gputui.model.secrets import mask_arguments
-from gputui.model.snapshot import Attention
-from gputui.ui.bindings import COPY_BINDINGS
+from gputui.ui.bindings import COPY_BINDINGS, HIDDEN_FINDINGS_BINDING
 from gputui.ui.drawing.line import Line, text_of
-from gputui.ui.drawing.process_page import ENVIRONMENT, Shown, draw_process_page
-from gputui.ui.drawing.processes import GONE
+from gputui.ui.drawing.monitor.findings import draw_own_findings
+from gputui.ui.drawing.monitor.process_page import ENVIRONMENT, Shown, draw_process_page
+from gputui.ui.drawing.monitor.processes import GONE
 from gputui.ui.screens.base import SubScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
@@ -49,6 +50,7 @@ class ProcessScreen(SubScreen):
             tooltip="send SIGINT, as Ctrl-C does",
         ),
         Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
+        HIDDEN_FINDINGS_BINDING,
     ]
 
     def __init__(self, process: Process, *, at_environment: bool = False) -> None:
@@ -146,6 +148,8 @@ class ProcessScreen(SubScreen):
             monitor.appearance,
             self._shown,
         )
+        findings = [finding for finding in monitor.snapshot.findings if finding.process == self._process.identity]
+        lines[1:1] = draw_own_findings(findings, monitor.snapshot.time, width)
         if self._is_gone:
             gone = "This process has ended or no longer holds device memory; these are its last readings."
             lines.insert(1, ((gone, "fair"),))

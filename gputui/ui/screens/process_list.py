@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from gputui.explain.filtering import compared_fields, parse_filter
 from gputui.model.reading import value_of
 from gputui.ui.dialogs.menu import Menu
-from gputui.ui.drawing.process_fields import PROCESS_FIELDS
-from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME, View, process_rows_of
+from gputui.ui.drawing.monitor.process_fields import PROCESS_FIELDS
+from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDER_BY_NAME, Group, View, process_rows_of
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.process_table import ProcessTable
@@ -40,13 +40,13 @@ class ProcessListScreen(MonitorScreen):
             tooltip="sort: o, then a letter, capital to reverse",
         ),
         Binding("r", "reverse", "Reverse", show=False, id="processes.reverse", tooltip="reverse the order"),
-        Binding("t", "tree", "Tree", id="processes.tree", tooltip="group ranks by launcher, with workers"),
+        Binding("t", "tree", "Tree", id="processes.tree", tooltip="group by job or launcher, with workers"),
         Binding(
             "right", "scroll_commands(8)", "Right", show=False, id="processes.right", tooltip="scroll long commands"
         ),
         Binding("left", "scroll_commands(-8)", "Left", show=False, id="processes.left", tooltip="scroll commands back"),
         Binding(
-            "w",
+            "W",
             "whole_commands",
             "Whole commands",
             show=False,
@@ -100,10 +100,10 @@ class ProcessListScreen(MonitorScreen):
         self.monitor.view = self.monitor.view._replace(is_tree=not self.monitor.view.is_tree)
         self.update_from_monitor()
 
-    def fold(self, launcher: int) -> None:
-        """Hide the ranks of a job in the tree, or show them again."""
+    def fold(self, group: Group) -> None:
+        """Hide the processes of a group in the tree, or show them again."""
         view = self.monitor.view
-        self.monitor.view = view._replace(folded_jobs=view.folded_jobs ^ {launcher})
+        self.monitor.view = view._replace(folded_groups=view.folded_groups ^ {group})
         self.update_from_monitor()
 
     def action_filter(self) -> None:

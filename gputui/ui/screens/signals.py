@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gputui.model.process import Process
-from gputui.model.programs import program_of
+from gputui.model.machine.process import Process
+from gputui.model.machine.programs import program_of
+from gputui.model.machine.signals import SIGNALS
 from gputui.model.reading import value_of
-from gputui.model.signals import SIGNALS
 from gputui.ui.dialogs.confirm import Confirm
 from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.line import printable
@@ -13,13 +13,13 @@ from gputui.ui.screens.base import MonitorScreen
 
 KILL_WARNING = "It ends at once and saves nothing. SIGTERM lets a training program write its checkpoint."
 
+NO_TARGET = "No process is under the cursor or tagged: move the cursor to a process, or tag some with Space."
+
 
 def confirm_signal(screen: MonitorScreen, name: str, targets: tuple[Process, ...]) -> None:
     """Ask whether to send a signal to processes, and send it."""
     if not targets:
-        screen.monitor.say(
-            "No process is under the cursor or tagged: move the cursor to a process, or tag some with Space."
-        )
+        screen.monitor.say(NO_TARGET)
         return
     subjects = [
         printable(f"{process.pid}  {value_of(process.user) or ''}  {program_of(value_of(process.command) or '')}")
@@ -38,11 +38,13 @@ def confirm_signal(screen: MonitorScreen, name: str, targets: tuple[Process, ...
 
 def choose_signal(screen: MonitorScreen, targets: tuple[Process, ...]) -> None:
     """Ask which signal to send to processes, then whether to send it."""
+    if not targets:
+        screen.monitor.say(NO_TARGET)
+        return
     choices = [("", f"{name:<8} {meaning}", name) for _, name, meaning in SIGNALS]
 
     def chosen(name: str | None) -> None:
         if name:
             confirm_signal(screen, name, targets)
 
-    if targets:
-        screen.app.push_screen(Menu("Which signal?", choices), chosen)
+    screen.app.push_screen(Menu("Which signal?", choices), chosen)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from gputui.model.device import Device
 from gputui.model.history import History
+from gputui.model.machine.device import Device
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import TableLayout, draw_titles, lay_out
-from gputui.ui.drawing.devices import DEVICE_COLUMNS, DeviceRow, draw_device
+from gputui.ui.drawing.columns import Column, TableLayout, draw_titles, lay_out, worth_showing
 from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS, DeviceRow, draw_device
 from gputui.ui.widgets.listing import Listing
 
 HISTORY_CELLS = 60
@@ -37,14 +37,19 @@ class DeviceList(Listing[DeviceRow]):
     def __init__(self, appearance: Appearance, graph: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._appearance = appearance
-        self._laid_out_for = (0, 0)
+        self._laid_out_for: tuple[int, int, tuple[Column[DeviceRow], ...]] = (0, 0, ())
         self._present_layout: TableLayout[DeviceRow] = ()
         self._series, self._top_of = HISTORY_GRAPHS[graph]
 
-    def set_devices(self, devices: tuple[Device, ...], history: History, zoom: int = 0) -> None:
-        """Show these devices with their recent history, in resolution `zoom`."""
+    def set_devices(
+        self, devices: tuple[Device, ...], history: History, zoom: int = 0, waiting: frozenset[str] = frozenset()
+    ) -> None:
+        """Show these devices with their recent history, in resolution `zoom`; those in `waiting` only wait."""
         self.set_entries(
-            tuple(DeviceRow(device, self._recent(device, history, zoom), self._appearance) for device in devices)
+            tuple(
+                DeviceRow(device, self._recent(device, history, zoom), self._appearance, device.key in waiting)
+                for device in devices
+            )
         )
 
     def _recent(self, device: Device, history: History, zoom: int) -> tuple[float | None, ...]:
@@ -64,7 +69,7 @@ class DeviceList(Listing[DeviceRow]):
         return draw_device(self._layout(width), entry, width)
 
     def _layout(self, width: int) -> TableLayout[DeviceRow]:
-        if self._laid_out_for != (width, self.spare):
-            self._laid_out_for = (width, self.spare)
-            self._present_layout = lay_out(DEVICE_COLUMNS, width, self.spare)
+        wanted = (width, self.spare, worth_showing(DEVICE_COLUMNS, self.entries))
+        if self._laid_out_for != wanted:
+            self._laid_out_for, self._present_layout = wanted, lay_out(wanted[2], width, self.spare)
         return self._present_layout

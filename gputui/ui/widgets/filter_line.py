@@ -55,14 +55,12 @@ class FilterLine(Input):
             self.post_message(self.Typed(self.value))
 
     def on_key(self, event: events.Key) -> None:
-        """Close the line at once: `Input.Submitted` takes effect later, and the next keys belong to the list."""
-        if self.display and event.key not in ("enter", "escape"):
+        """Enter and Escape close the line."""
+        if event.key not in ("enter", "escape"):
             return
         event.stop()
         event.prevent_default()
-        if not self.display:  # it came in one packet with the key that closed the line
-            self.app.post_message(events.Key(event.key, event.character))
-        elif event.key == "escape":
+        if event.key == "escape":
             self.value = ""
             self._close()
         elif self._is_valid():

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.model.history import SPANS_S, History
+from gputui.model.history import ALL_DEVICES, HOST, SPANS_S, History
+from gputui.model.machine.snapshot import NOTHING_YET, Snapshot
 from gputui.model.reading import Absent
-from gputui.model.snapshot import NOTHING_YET, Snapshot
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.devices import memory_of
 from gputui.ui.drawing.graphs import Graph, draw_graphs, points_across
 from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.monitor.devices import memory_of
 from gputui.ui.widgets.painted import Painted
 from gputui.units import format_bytes, format_bytes_short
 
 GRAPHS_IN_BAND = 4
-ALL_DEVICES = "all devices"
-HOST = "host"
 
 
 def band_graphs(snapshot: Snapshot, history: History, count: int, zoom: int = 0) -> list[Graph]:

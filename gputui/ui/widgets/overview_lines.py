@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.model.host import Host
-from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.model.machine.host import Host
+from gputui.model.machine.snapshot import NOTHING_YET, Snapshot
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.host import draw_host
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.overview import draw_banner
+from gputui.ui.drawing.monitor.host import draw_host
+from gputui.ui.drawing.monitor.overview import draw_banner
 from gputui.ui.widgets.painted import Fitted, Painted
 
 

@@ -6,12 +6,12 @@ from collections.abc import Hashable
 
 from textual.message import Message
 
-from gputui.model.process import Identity
+from gputui.model.machine.process import Identity
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import TableLayout, column_at, draw_row, lay_out
+from gputui.ui.drawing.columns import Column, TableLayout, column_at, draw_row, lay_out, worth_showing
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.process_rows import ProcessRow, View
-from gputui.ui.drawing.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
+from gputui.ui.drawing.monitor.process_rows import ProcessRow, View
+from gputui.ui.drawing.monitor.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
 from gputui.ui.widgets.listing import Listing
 
 
@@ -30,15 +30,21 @@ class ProcessTable(Listing[ProcessRow]):
     def __init__(self, appearance: Appearance, columns: tuple[str, ...], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._appearance = appearance
-        self._layout_width = 0
+        self._laid_out_for: tuple[int, tuple[Column[ProcessRow], ...]] = (0, ())
         self._present_layout: TableLayout[ProcessRow] = ()
         self._columns = tuple(PROCESS_COLUMN_BY_NAME[name] for name in columns)
+        self._shown = self._columns
         self._view = View()
         self._tagged: frozenset[Identity] = frozenset()
 
     def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
         """Set the order that the head shows, and which rows are tagged; drawn with the next entries."""
         self._view, self._tagged = view, tagged
+
+    def set_entries(self, entries: tuple[ProcessRow, ...]) -> None:
+        """Replace the rows; columns that have nothing to say about them are left out."""
+        self._shown = worth_showing(self._columns, entries)
+        super().set_entries(entries)
 
     @property
     def why_empty(self) -> str:
@@ -71,6 +77,6 @@ class ProcessTable(Listing[ProcessRow]):
             self.post_message(self.HeadClicked(column))
 
     def _layout(self, width: int) -> TableLayout[ProcessRow]:
-        if self._layout_width != width:
-            self._layout_width, self._present_layout = width, lay_out(self._columns, width)
+        if self._laid_out_for != (width, self._shown):
+            self._laid_out_for, self._present_layout = (width, self._shown), lay_out(self._shown, width)
         return self._present_layout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.model.snapshot import NOTHING_YET, Snapshot
+from gputui.model.machine.snapshot import NOTHING_YET, Snapshot
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.status import MonitorState, draw_status
+from gputui.ui.drawing.monitor.status import MonitorState, draw_status
 from gputui.ui.widgets.painted import Painted
 
 

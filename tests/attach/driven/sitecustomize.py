@@ -7,7 +7,7 @@ is about the pace.
 
 from itertools import count
 
-from gputui.probe import meter, pace
+from gputui.probe.pace import meter, pace
 
 STEP_S = 1e-6
 """What a step takes on a quick machine."""

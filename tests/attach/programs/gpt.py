@@ -114,16 +114,16 @@ HABITS = {
     "rest": rest,
 }
 
-sys.stdout.write("ready\n")
-sys.stdout.flush()
 habit = sys.argv[1]
-if habit == "die":
-    fragment(pause_s=0.1)
 if habit == "fragment":
     with suppress(torch.OutOfMemoryError):
         fragment()
     optimizer.zero_grad()
-    habit = "rest"
+    habit = "rest"  # a look while it still grows would read NVML and PyTorch at different moments
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+if habit == "die":
+    fragment(pause_s=0.1)
 is_seen_in_forward = habit in ("behave", "keep_gradients")
 if is_seen_in_forward:
     model.head.register_forward_pre_hook(lambda *_: rest())

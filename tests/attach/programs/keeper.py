@@ -84,6 +84,7 @@ def train() -> None:
 
 def main() -> None:
     outputs: list[torch.Tensor] = []
+    rows: list[torch.Tensor] = []
     losses: list[torch.Tensor] = []
     used_losses: list[torch.Tensor] = []
     total_loss = torch.zeros((), device="cuda")
@@ -106,6 +107,7 @@ def main() -> None:
 
     habits: dict[str, Callable[[int], object]] = {
         "outputs": lambda step: outputs.append(output()),
+        "rows": lambda step: rows.append(output()[7].detach()),
         "losses": lambda step: losses.append(loss()),
         "cache": lambda step: cache.update({step: output()}),
         "buffer": lambda step: buffer.append((output(), {"reward": output()[0].clone()})),

@@ -13,9 +13,9 @@ import gputui.probe  # noqa: F401 - it keeps black boxes where the environment s
 
 torch.set_num_threads(1)
 if "GPUTUI_BLACK_BOX" in os.environ:  # what is tested is not how fast a busy machine is
-    from gputui.probe import blackbox, blackbox_look
+    from gputui.probe.black_box import error_look, observer
 
-    blackbox.STOP_S, blackbox.ALWAYS_S, blackbox_look.READING_MS = 30.0, 120.0, 20_000.0
+    observer.STOP_S, observer.ALWAYS_S, error_look.READING_MS = 30.0, 120.0, 20_000.0
 MIB = 1 << 20
 hog = []
 

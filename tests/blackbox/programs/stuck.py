@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
 import torch
 
+if "GPUTUI_BLACK_BOX" in os.environ:  # what is tested is not how fast a busy machine is
+    from gputui.probe.black_box import error_look, observer
+
+    observer.STOP_S, observer.ALWAYS_S, error_look.READING_MS = 30.0, 120.0, 20_000.0
 MIB = 1 << 20
 HISTORIES = {"own": {}, "short": {"max_entries": 30, "stacks": "python"}}
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from gputui.probe.inventory import take_inventory
-from gputui.probe.looks import empty_look
-from gputui.probe.meter import Meter
+from gputui.probe.inventory.inventory import take_inventory
+from gputui.probe.looks.looks import empty_look
+from gputui.probe.pace.meter import Meter
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -39,8 +39,7 @@ class Book:
         self.optimizer = optimizer
         self.knows_saved = knows_saved
         self.reader = reader
-        """Takes the looks as the probe does, one after another, of which most may be brief."""
-        self.brief_looks = 0
+        """Takes the looks as the probe does, one after another."""
         self.passing = {}
         self.moments = []
         self.last = None
@@ -115,10 +114,9 @@ class Book:
         if self.reader is None:
             return take_inventory(torch, how)
         look = empty_look([])
-        self.reader.read(torch, "brief", look, Meter(float("inf")), may_walk=False)
+        self.reader.read(torch, how, look, Meter(float("inf")), may_walk=False)
         self.reader.describe(look)
         assert look["problems"] == [], look["problems"]
-        self.brief_looks += look["inventory"]["is_brief"]
         return look["inventory"]
 
     def sizes(self, owned):

@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 
-from gputui.probe import stacks
+from gputui.probe.objects import stacks
 
 READS = 5_000
 THREADS = 3

@@ -12,14 +12,14 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe.attributes import AttributeReader  # noqa: E402
-from gputui.probe.climb_stops import ClimbStops  # noqa: E402
-from gputui.probe.container_tensors import AT_ONCE, ContainerTensors  # noqa: E402
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.kinds import SEQUENCE, TypeClassifier  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
-from gputui.probe.records import RecordReader  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.names.climb_stops import ClimbStops  # noqa: E402
+from gputui.probe.names.container_tensors import AT_ONCE, ContainerTensors  # noqa: E402
+from gputui.probe.names.memory import Memory  # noqa: E402
+from gputui.probe.objects.attributes import AttributeReader  # noqa: E402
+from gputui.probe.objects.kinds import SEQUENCE, TypeClassifier  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
+from gputui.probe.search.records import RecordReader  # noqa: E402
 
 MANY = 40
 LEVELS_AT_MOST = 20
@@ -207,7 +207,7 @@ def read(kept, reader, container, steps):
     """One look's reading with so many steps; each tensor has an entry by its address."""
     meter = Meter(60, max_steps=steps)
     for _, tensors in kept.read(container, SEQUENCE, "kept", reader, meter):
-        kept.note(tensors, [{"address": held.data_ptr()} for held in tensors])
+        kept.note(tensors, [{"address": held.data_ptr(), "views": []} for held in tensors])
     return set(kept.known())
 
 

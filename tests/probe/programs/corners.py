@@ -11,12 +11,13 @@ import resource
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from looking import look, print_json, read_map, release, statistics
 
-from gputui.probe.allocator import (
+from gputui.explain.memory.release import predict_device
+from gputui.probe.allocator.allocator import (
     is_history_enabled,
     read_pinned_bytes,
     read_settings,
@@ -252,6 +253,56 @@ def a_capture_after_a_graph_that_was_reset() -> dict:
         make(60 * MIB)
         del outlived
         return predicted_and_released()
+
+
+def range_and_released() -> list:
+    """The least and the most that are predicted for device 0, what empty_cache() then released, and the problems."""
+    layout, before = look(), statistics(0)["reserved_bytes"]
+    prediction = predict_device(layout, 0)
+    torch.cuda.empty_cache()
+    released = before - statistics(0)["reserved_bytes"]
+    problems = [problem.text for problem in layout.problems]
+    return [[prediction.least_bytes, prediction.most_bytes], released, problems]
+
+
+@corner
+def a_capture_that_failed() -> dict:
+    graphs = [torch.cuda.CUDAGraph()]
+    make()
+    with suppress(RuntimeError), torch.cuda.graph(graphs[0]):
+        make()[0].item()
+    looks = [range_and_released()]
+    graphs.clear()
+    return {"looks": [*looks, range_and_released(), range_and_released()]}
+
+
+@corner
+def graphs_of_a_compiled_function() -> dict:
+    """The pools of torch.compile's trees of CUDA graphs, which inductor's mode="reduce-overhead" uses, too."""
+    compiled = torch.compile(lambda x: (x * 2 + 1).relu(), backend="cudagraphs")
+    x = torch.ones(8 * MIB, device="cuda")
+    looks = []
+    with torch.no_grad():
+        for _ in range(3):
+            kept = compiled(x)
+            looks.append(range_and_released())
+    del kept
+    looks.append(range_and_released())
+    torch._dynamo.reset()
+    gc.collect()
+    return {"looks": [*looks, range_and_released(), range_and_released()]}
+
+
+@corner
+def a_graph_that_is_gone() -> dict:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = [make()]
+        make(60 * MIB)
+    del graph
+    looks = [range_and_released()]
+    kept.clear()
+    return {"looks": [*looks, range_and_released()]}
 
 
 @corner

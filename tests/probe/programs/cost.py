@@ -12,7 +12,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from gpt import GPT  # noqa: E402
 
-from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

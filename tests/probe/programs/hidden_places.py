@@ -3,6 +3,8 @@
 import collections
 import functools
 import itertools
+import pathlib
+import queue
 import threading
 import types
 import warnings
@@ -14,10 +16,10 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe.containers import add_graphs  # noqa: E402
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.names.memory import Memory  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
+from gputui.probe.search.containers import add_graphs  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CURRENT = ContextVar("current")
@@ -79,6 +81,33 @@ def results_in_a_cache_are_named_by_their_arguments():
     assert (found["type"], found["elements"], found["limit"]) == ("lru_cache", 4, 0)
     assert found["grown_at"].startswith("hidden_places.py:")
     assert found["grown_at"].endswith(" in mask")
+
+
+class Loader:
+    def __init__(self):
+        self.batches = queue.Queue()
+
+    def fill(self, numbers):
+        for number in numbers:
+            self.batches.put(zeros(number))
+
+
+def grows_at(name, statement):
+    """Whether the line by which a container grows is the one with this statement, in this file."""
+    file, _, line = container(name)["grown_at"].partition(" in ")[0].partition(":")
+    assert file == "hidden_places.py", container(name)["grown_at"]
+    return statement in pathlib.Path(__file__).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+
+
+@check
+def a_queue_grows_where_the_program_puts_into_it():
+    batches = queue.Queue()
+    for number in range(220, 224):
+        batches.put(zeros(number))
+    assert grows_at("batches.queue", "batches.put(")
+    loader = Loader()
+    loader.fill(range(225, 229))
+    assert grows_at("loader.batches.queue", "self.batches.put(")
 
 
 @check

@@ -8,7 +8,7 @@ import sys
 import threading
 import types
 import warnings
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from functools import partial
 from time import time
 
@@ -17,19 +17,16 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe import brief_search, held_signals, lifecycle, search, variables  # noqa: E402
-from gputui.probe.known_texts import KnownTexts  # noqa: E402
-from gputui.probe.look_frames import look_frame  # noqa: E402
-from gputui.probe.look_stops import undisturbed  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
-from gputui.probe.torch_reader import TorchReader  # noqa: E402
+from gputui.probe import lifecycle  # noqa: E402
+from gputui.probe.looks.messages import look_frame  # noqa: E402
+from gputui.probe.looks.stops import undisturbed  # noqa: E402
+from gputui.probe.looks.torch_reader import TorchReader  # noqa: E402
+from gputui.probe.main_thread import held_signals  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
+from gputui.probe.search import search, variables  # noqa: E402
 
-WAYS = ("walk", "brief", "scan")
+WAYS = ("walk", "scan")
 LOOKS = int(sys.argv[1])
-TAKEN = Counter()
-"""How many looks were brief, and how many were not."""
-Memory.is_brief_due = True  # although there is no map that would show what is gone
 """By each method: a later look recognises what an earlier one has found."""
 RUNS = []
 LOOKING = threading.Event()
@@ -117,9 +114,8 @@ def look(method, reader):
     read = partial(reader.read, torch, method, fields, Meter(float("inf")), may_walk=True)
     fields["cost"] = undisturbed(read, 100.0)
     found = fields["inventory"]
-    TAKEN[found["is_brief"]] += 1
     reader.describe(fields)
-    pieces, _ = look_frame(dict(fields), KnownTexts())
+    pieces, _ = look_frame(dict(fields))
     assert pieces
     return fields["problems"] + found["problems"], found
 
@@ -129,8 +125,6 @@ def looks():
     storages = []
     for method in WAYS:
         reader = TorchReader()
-        if method == "brief":
-            look("walk", reader)  # finds the modules and optimizers
         for _ in range(LOOKS):
             RUNS.clear()
             LOOKING.set()
@@ -481,18 +475,17 @@ def storages_of_the_program():
 
 def during_a_search(action):
     """Do something in the middle of each look."""
-    whole, brief = search.VariableSearch.search, brief_search.BriefSearch.search_nearby
+    original = search.VariableSearch.search
 
-    def interrupted(searching, *arguments):
+    def interrupted(*arguments):
         action()
-        return searching(*arguments)
+        return original(*arguments)
 
-    search.VariableSearch.search = lambda *arguments: interrupted(whole, *arguments)
-    brief_search.BriefSearch.search_nearby = lambda *arguments: interrupted(brief, *arguments)
+    search.VariableSearch.search = interrupted
     try:
         return looks()
     finally:
-        search.VariableSearch.search, brief_search.BriefSearch.search_nearby = whole, brief
+        search.VariableSearch.search = original
 
 
 class Handler:
@@ -642,11 +635,6 @@ def a_child_that_a_thread_forks_during_a_look_has_its_handlers():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert set(statuses) == {3}, statuses
-
-
-@check
-def most_looks_that_may_be_brief_are():
-    assert TAKEN[True] > sum(TAKEN.values()) // 5, TAKEN
 
 
 run()

@@ -3,11 +3,11 @@
 import torch
 from looking import print_json
 
-from gputui.probe.autograd import Inputs
-from gputui.probe.containers import add_graphs
-from gputui.probe.inventory import take_inventory
-from gputui.probe.kept import assign_keepers
-from gputui.probe.memory import Memory
+from gputui.probe.inventory.inventory import take_inventory
+from gputui.probe.inventory.kept import assign_keepers
+from gputui.probe.names.memory import Memory
+from gputui.probe.search.containers import add_graphs
+from gputui.probe.tensors.autograd import Inputs
 
 LOOKS = 4
 

@@ -14,9 +14,9 @@ from looking import print_json  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from unet import UNet  # noqa: E402
 
-from gputui.probe.autograd import Inputs  # noqa: E402
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.layers import assign_modules  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.inventory.layers import assign_modules  # noqa: E402
+from gputui.probe.tensors.autograd import Inputs  # noqa: E402
 
 BLOCK = re.compile(r"^((layers|stages|down|shrink|middle|up)\.\d+|[^.]*)")
 """What people call a block of layers in these models: `layers.3`, `down.0`, `stem`."""

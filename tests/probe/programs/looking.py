@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from gputui.explain.release import predict_device
-from gputui.model.allocator import (
+from gputui.explain.memory.release import predict_device
+from gputui.model.attached.allocator import (
     AllocatorMap,
     AllocatorSettings,
     AllocatorStatistics,
@@ -18,11 +18,11 @@ from gputui.model.allocator import (
     PrivatePool,
     Segment,
 )
-from gputui.model.analysis import Release
+from gputui.model.attached.analysis import Release
 from gputui.model.reading import Problem
-from gputui.probe.allocator import read_statistics, take_map
-from gputui.probe.blockmap import describe_map
-from gputui.probe.pools import PoolWatch
+from gputui.probe.allocator.allocator import read_statistics, take_map
+from gputui.probe.allocator.blockmap import describe_map
+from gputui.probe.allocator.pools import PoolWatch
 from gputui.protocol.tables import without_tables
 from gputui.sources.probe.decode import decode
 
@@ -38,6 +38,7 @@ def as_map(fields: dict[str, Any]) -> AllocatorMap:
         routed_devices=tuple(fields["routed_devices"]),
         settings=_settings(fields["settings"]),
         problems=tuple(decode(Problem, problem) for problem in fields["problems"]),
+        unsure_devices=tuple(fields["unsure_devices"]),
     )
 
 

@@ -17,10 +17,10 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.kinds import TypeClassifier, is_lasting  # noqa: E402
-from gputui.probe.mainthread import keep_from_compiling  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.main_thread.pending_call import keep_from_compiling  # noqa: E402
+from gputui.probe.names.memory import Memory  # noqa: E402
+from gputui.probe.objects.kinds import TypeClassifier, is_lasting  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"

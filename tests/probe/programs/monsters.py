@@ -13,9 +13,9 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from looking import print_json  # noqa: E402
 
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.names.memory import Memory  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
 
 STEPS, LOOKS = 5000, 9
 MANY = int(sys.argv[1])

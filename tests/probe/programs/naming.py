@@ -10,13 +10,12 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
-from gputui.probe.inventory import take_inventory  # noqa: E402
-from gputui.probe.known_texts import KnownTexts  # noqa: E402
-from gputui.probe.look_frames import look_frame  # noqa: E402
-from gputui.probe.looks import empty_look  # noqa: E402
-from gputui.probe.memory import Memory  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
-from gputui.probe.torch_reader import TorchReader  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.looks.looks import empty_look  # noqa: E402
+from gputui.probe.looks.messages import look_frame  # noqa: E402
+from gputui.probe.looks.torch_reader import TorchReader  # noqa: E402
+from gputui.probe.names.memory import Memory  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -477,6 +476,56 @@ def inference_tensors_are_found():
     del result
 
 
+def views_of(shape, memory=None):
+    """What is found to be shown of the storage of the tensor of this shape."""
+    storages = take_inventory(torch, memory=memory)["storages"]
+    (found,) = (s for s in storages if s["shape"] == list(shape) and s["owner"] != "unnamed")
+    return sorted(found["views"])
+
+
+@check
+def a_row_that_is_kept_says_how_much_of_its_storage_it_shows():
+    memory, rows = Memory(), [zeros(64, 7919)[3].detach()]
+    for _ in range(4):
+        assert views_of([7919], memory) == [[3 * 7919 * 4, 7919 * 4]]
+    del rows
+
+
+@check
+def rows_of_one_matrix_are_added_up_and_a_row_with_two_names_counts_once():
+    memory, matrix = Memory(), zeros(64, 7907)
+    rows = [matrix[1], matrix[2]]
+    again = {"first": rows[0]}
+    del matrix
+    for _ in range(4):
+        assert views_of([7907], memory) == [[7907 * 4, 7907 * 4], [2 * 7907 * 4, 7907 * 4]]
+    del rows, again
+
+
+@check
+def rows_beside_their_whole_matrix_or_all_of_its_rows_are_no_small_views():
+    memory, matrix = Memory(), zeros(64, 7901)
+    first = matrix[0]
+    every = list(zeros(64, 7883).unbind())
+    for _ in range(4):
+        found = {tuple(s["shape"]): s["views"] for s in take_inventory(torch, memory=memory)["storages"]}
+        assert found.get((7901,)) in (None, [])
+        assert found.get((64, 7901)) in (None, [])
+        assert found[7883,] == []
+    del first, every
+
+
+@check
+def a_row_is_a_small_view_as_soon_as_its_matrix_is_gone():
+    memory, matrix = Memory(), zeros(64, 7879)
+    rows = [matrix[0].detach()]
+    take_inventory(torch, memory=memory)
+    del matrix
+    for _ in range(2):
+        assert views_of([7879], memory) == [[0, 7879 * 4]]
+    del rows
+
+
 @check
 def frozen_tensors_are_found_by_variable_and_a_scan_mentions_gc_freeze():
     kept = zeros(134, 1)
@@ -547,7 +596,7 @@ def a_map_with_a_stop_of_its_own_completes_the_inventory_before_it():
     last["inventory"] = first["inventory"]
     reader.describe(last)
     assert last["problems"] == [], last["problems"]
-    (_, *pieces), _ = look_frame(last, KnownTexts())
+    (_, *pieces), _ = look_frame(last)
     inventory = json.loads(b"".join(pieces))["inventory"]
     assert {"batches", "by_address"}.isdisjoint(inventory)
     place = inventory["storages"]["columns"].index("shape")

@@ -14,87 +14,22 @@ import time
 from queue import SimpleQueue
 
 import torch
+from injecting import OWN, Injector, ProgramError, is_interrupted
 
 import gputui.probe
 from gputui.errors import GputuiError
-from gputui.probe import blackbox, boundary, lifecycle, mainthread, server, untraced
+from gputui.probe import lifecycle
+from gputui.probe.black_box import observer
+from gputui.probe.guards import boundary
+from gputui.probe.main_thread import pending_call, untraced
+from gputui.probe.serving import server
 from gputui.sources.probe import listing
 
 faulthandler.enable()
 WITHIN_S = 60.0
 
 
-class OwnError(Exception):
-    """Stands for a fault of the probe."""
-
-
-class ProgramError(Exception):
-    """Raised by the program's signal handler."""
-
-
-def handler(_number, _frame):
-    raise ProgramError
-
-
-signal.signal(signal.SIGUSR1, handler)
-OWN = (OwnError, MemoryError, RecursionError, RuntimeError)
-OUTSIDE = {function.__code__ for function in (mainthread.PendingCall.__bool__, blackbox._observe, boundary.Part.enter)}
-"""The boundary, and what enters it in one line: these raise nothing by themselves."""
-
-
-class Injector:
-    """A tracer that notes the lines of the probe, and raises at one of them, the first time that it is reached."""
-
-    def __init__(self):
-        self.reached = {}
-        """Lines of the probe, each with what was going on when it was first reached."""
-        self.doing = ""
-        self.is_noting = True
-        self.line = None
-        self.error = None
-        self.has_raised = False
-
-    def arm(self, line, error):
-        self.line, self.error, self.has_raised = line, error, False
-
-    @property
-    def is_wanted(self):
-        """Whether there is something to do for it: tracing takes much longer than a look."""
-        return self.is_noting or (self.line is not None and not self.has_raised)
-
-    def __call__(self, frame, _event, _argument):
-        code = frame.f_code
-        if not str(frame.f_globals.get("__name__")).startswith("gputui.probe") or code in OUTSIDE:
-            return None
-        if self.is_noting:
-            return self._trace
-        file, number = self.line or ("", 0)
-        is_there = code.co_filename.endswith(f"/{file}") and any(number == line for _, _, line in code.co_lines())
-        return self._trace if is_there and not self.has_raised else None
-
-    def _trace(self, frame, event, _argument):
-        if event == "line" and frame.f_code.co_filename != "<string>":  # the code of named tuples
-            line = frame.f_code.co_filename.rpartition("/")[2], frame.f_lineno
-            self.reached.setdefault(line, self.doing)
-            if line == self.line and not self.has_raised:
-                self.has_raised = True
-                if self.error is ProgramError:
-                    signal.raise_signal(signal.SIGUSR1)
-                else:
-                    raise self.error
-        return self._trace
-
-
-injector = Injector()
-
-
-def is_interrupted(do):
-    """Whether an exception of the program's signal handler has ended a step of the program."""
-    try:
-        do()
-    except ProgramError:
-        return True
-    return False
+injector = Injector(pending_call.PendingCall.__bool__, observer._observe, boundary.Part.enter)
 
 
 def is_passed(error, interrupted):
@@ -163,6 +98,8 @@ class Viewer:
         return storages, [problem.text for problem in look.problems]
 
 
+ROUNDS_AT_MOST, REACHED = 12, 900
+"""Two rounds of questions reach so many lines, unless the main thread got no time for them."""
 ASKED = ("walk", "scan", "statistics", "walk", "")
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
@@ -201,9 +138,11 @@ def report(lines, faults):
 
 
 def in_main_thread(stride):
-    mainthread.UntracedCall = Traced
+    pending_call.UntracedCall = Traced
     viewer = Viewer()
-    for _ in range(2):
+    for number in range(ROUNDS_AT_MOST):
+        if number > 1 and len(injector.reached) > REACHED:
+            break
         for what in ASKED:
             injector.doing = what
             viewer.ask(what)
@@ -236,7 +175,7 @@ class Plain:
 
 
 def in_observer(stride):
-    untraced.UntracedCall, blackbox.STOP_S, blackbox.ALWAYS_S = Plain, WITHIN_S, 3600.0
+    untraced.UntracedCall, observer.STOP_S, observer.ALWAYS_S = Plain, WITHIN_S, 3600.0
     run_out_of_memory()
     injector.is_noting = False
     before, faults = state(), []
@@ -247,10 +186,10 @@ def in_observer(stride):
             injector.arm(line, error)
             interrupted = run_out_of_memory()
             passed = is_passed(error, interrupted)
-            said = boundary.BLACK_BOX.problem, blackbox._recorder.problem
-            assert blackbox._recorder.finish(WITHIN_S)
+            said = boundary.BLACK_BOX.problem, observer._recorder.problem
+            assert observer._recorder.finish(WITHIN_S)
             run_out_of_memory()
-            recorder = blackbox._recorder
+            recorder = observer._recorder
             is_kept = recorder.kept[-1][0] == recorder.number and not recorder.problem
             if not (passed and is_kept) or state() != before:
                 then = recorder.problem, changes(before)

@@ -14,7 +14,7 @@ import torch  # noqa: E402
 from bookkeeping import DEVICE, live_blocks  # noqa: E402
 from gpt import GPT  # noqa: E402
 
-from gputui.probe.inventory import take_inventory  # noqa: E402
+from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 
 LOOKS = 40
 

@@ -20,8 +20,8 @@ from contextlib import ExitStack
 import torch
 from looking import driver_free, look, print_json, statistics
 
-from gputui.explain.release import predict_device
-from gputui.model.allocator import AllocatorMap, BlockState
+from gputui.explain.memory.release import predict_device
+from gputui.model.attached.allocator import AllocatorMap, BlockState
 
 KIB, MIB = 1024, 1024**2
 SIZES = (1, 512, 20 * KIB, 700 * KIB, MIB, MIB + 1, 3 * MIB, 8 * MIB, 11 * MIB, 20 * MIB, 37 * MIB, 90 * MIB)

@@ -12,9 +12,9 @@ import sys
 import torch
 from looking import as_statistics, driver_free, look, print_json, statistics
 
-from gputui.explain.release import predict_device
-from gputui.explain.room import room
-from gputui.model.analysis import Room
+from gputui.explain.memory.release import predict_device
+from gputui.explain.memory.room import room
+from gputui.model.attached.analysis import Room
 
 MIB = 1024**2
 SIZES = (512, 700 * 1024, 3 * MIB, 11 * MIB, 37 * MIB, 300 * MIB)

@@ -1,4 +1,4 @@
-"""Programs in a mode that watches, records or changes each operation:  recording_states.py STATE (see `state_looks`)"""
+"""Programs in a mode that watches or changes each operation:  recording_states.py STATE... (see `state_looks`)"""
 
 import json
 import os

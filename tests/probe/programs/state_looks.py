@@ -14,9 +14,9 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from looking import print_json  # noqa: E402
 
-from gputui.probe import mainthread, untraced  # noqa: E402
-from gputui.probe.meter import Meter  # noqa: E402
-from gputui.probe.torch_reader import torch_reader  # noqa: E402
+from gputui.probe.looks.torch_reader import torch_reader  # noqa: E402
+from gputui.probe.main_thread import pending_call, untraced  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -43,7 +43,7 @@ class Looks:
         """How many storages each look has found."""
         self.problems = set()
         self.in_compilation = 0
-        self._pending = mainthread.PendingCall()
+        self._pending = pending_call.PendingCall()
         self._requests = SimpleQueue()
         self._is_awaited = False
         threading.Thread(target=self._ask, daemon=True).start()
@@ -86,7 +86,7 @@ class Looks:
             thread.join()
 
     def _request(self, function):
-        mainthread.keep_from_compiling(mainthread.PendingCall.__bool__)
+        pending_call.keep_from_compiling(pending_call.PendingCall.__bool__)
         self._pending.request(function)
 
     def _read(self, method):
@@ -164,13 +164,17 @@ def values(tensor):
     return [round(value, 4) for value in tensor.detach().double().flatten().tolist()]
 
 
-def main():
-    function = STATES[sys.argv[1]]
+def outcome(function):
+    """What a state computes with and without looks, and what the looks found."""
     function(no_look)  # once before: the first run in a process allocates workspaces and fills caches
     gc.collect()  # so that no run frees what is left of the last one
     without = function(no_look)
     looks = Looks()
     gc.collect()
     with_looks = function(looks)
-    report = {"looks": len(looks.storages), "in_compilation": looks.in_compilation, "empty": looks.storages.count(0)}
-    print_json({"without": without, "with": with_looks, "problems": sorted(looks.problems), **report})
+    counts = {"looks": len(looks.storages), "in_compilation": looks.in_compilation, "empty": looks.storages.count(0)}
+    return {"without": without, "with": with_looks, "problems": sorted(looks.problems), **counts}
+
+
+def main():
+    print_json({name: outcome(STATES[name]) for name in sys.argv[1:]})

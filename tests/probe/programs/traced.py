@@ -10,8 +10,8 @@ from collections import Counter
 
 from checks import check, run
 
-from gputui.probe.mainthread import PendingCall
-from gputui.probe.untraced import leave_thread_untraced
+from gputui.probe.main_thread.pending_call import PendingCall
+from gputui.probe.main_thread.untraced import leave_thread_untraced
 
 CALLS = 50
 OURS = ("gputui/probe/", "of_the_probe")

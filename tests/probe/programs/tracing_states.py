@@ -1,4 +1,4 @@
-"""Programs that trace or transform a model:  tracing_states.py STATE (see `state_looks`)"""
+"""Programs that trace or transform a model:  tracing_states.py STATE... (see `state_looks`)"""
 
 import re
 

@@ -15,10 +15,10 @@ from bookkeeping import DEVICE, ON_CUDA, Book  # noqa: E402
 from gpt import GPT  # noqa: E402
 from resnet import ResNet  # noqa: E402
 
-from gputui.probe.torch_reader import TorchReader  # noqa: E402
+from gputui.probe.looks.torch_reader import TorchReader  # noqa: E402
 
 torch.backends.cudnn.enabled = False
-STEPS_WITH_BRIEF_LOOKS = 6
+STEPS_IN_TURN = 6
 NOTEWORTHY_BYTES = 64
 """Smaller tensors may stay without a name for some looks: such as the scale of a `GradScaler`, once it is made."""
 OPTIMIZERS = {
@@ -48,7 +48,7 @@ def train(name, chosen, options):
     model.to(DEVICE)
     optimizer = OPTIMIZERS[chosen](model.parameters())
     scaler = torch.amp.GradScaler(DEVICE, enabled="amp" in options)
-    reader = TorchReader() if "brief" in options else None
+    reader = TorchReader() if "in turn" in options else None
     book = Book(model, optimizer, knows_saved="recorded" in options, reader=reader)
     book.watch()
     book.look("before")
@@ -66,7 +66,7 @@ def train(name, chosen, options):
     inner_module(model).register_forward_pre_hook(look_in_forward)
     inner_module(model).register_forward_hook(look_in_backward)
     recording = torch.autograd.graph.saved_tensors_hooks(book.pack, lambda tensor: tensor)
-    for _ in range(STEPS_WITH_BRIEF_LOOKS if reader else 2):
+    for _ in range(STEPS_IN_TURN if reader else 2):
         inputs, targets = batch_for(name)
         book.note(inputs, targets)
         looks[:] = [book.look]
@@ -93,14 +93,13 @@ def cases():
     """
     for case in sys.argv[1:]:
         name, chosen, *options = case.split(",")
-        for variant in ("recorded", "plain", "brief"):
+        for variant in ("recorded", "plain", "in turn"):
             book = train(name, chosen, [*options, variant])
             yield (
                 f"{case},{variant}",
                 {
                     "moments": book.moments,
                     "names": sorted(s["owner"] for s in book.last["storages"] if s["size_bytes"] >= NOTEWORTHY_BYTES),
-                    "brief_looks": book.brief_looks,
                 },
             )
             del book

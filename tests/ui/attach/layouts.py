@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gputui.explain.owners import block_bytes, bytes_by_category
-from gputui.explain.release import NOBODY, predict_device
-from gputui.model.allocator import BlockState, Segment
-from gputui.model.analysis import Owner, SegmentRelease
-from gputui.model.moment import DeviceLayout
-from gputui.model.tensors import Category
+from gputui.explain.memory.release import NOBODY, predict_device
+from gputui.explain.owners.owners import block_bytes, bytes_by_category
+from gputui.model.attached.allocator import BlockState, Segment
+from gputui.model.attached.analysis import Owner, SegmentRelease
+from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.tensors import Category
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.cells import Run, draw_runs
+from gputui.ui.drawing.attach.map.cells import Run, draw_runs
 from gputui.ui.drawing.line import text_of
 from tests.explain.maps import layout, statistics
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from gputui.model.playback import Playback
-from gputui.model.timeline import Timeline
+from gputui.model.attached.timeline import Playback, Timeline
 from gputui.settings import Settings
 from gputui.sources.files.recording.player import Player, ReplayFeed
 from gputui.sources.files.recording.reader import Recording

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from gputui.model.device import Device, DeviceLook, DeviceMemory, Driver
-from gputui.model.host import Host
-from gputui.model.moment import HostMoment, TargetMoment
-from gputui.model.snapshot import Snapshot
-from gputui.model.target import Greeting, Mark, TorchDevice
-from gputui.model.tensors import HOST, Category, Storage
-from gputui.model.trace import RecordedTraces
+from gputui.model.attached.moment import HostMoment, TargetMoment
+from gputui.model.attached.target import Greeting, Mark, TorchDevice
+from gputui.model.attached.tensors import HOST, Category, Storage
+from gputui.model.attached.trace import RecordedTraces
+from gputui.model.machine.device import Device, DeviceLook, DeviceMemory, Driver
+from gputui.model.machine.host import Host
+from gputui.model.machine.snapshot import Snapshot
 from gputui.units import GIB, MIB
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row

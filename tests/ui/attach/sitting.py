@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from textual.pilot import Pilot
 
-from gputui.model.moment import TargetMoment
-from gputui.model.process import Identity
-from gputui.model.snapshot import NOTHING_YET, Attention, Snapshot
-from gputui.model.target import ActionName
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import ActionName
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import NOTHING_YET, Attention, Snapshot
 from gputui.settings import Settings
 from gputui.ui.app import GputuiApp
 from tests.ui.running import Running

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
-from gputui.model.analysis import Outcome
-from gputui.model.moment import TargetMoment
-from gputui.model.target import ActionName, Disconnect, DisconnectKind, Recorder
+from gputui.model.attached.analysis import Outcome
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import ActionName, Disconnect, DisconnectKind, Recorder
 from gputui.ui.dialogs.confirm import Confirm
 from gputui.ui.dialogs.menu import Menu
 from gputui.ui.screens.help import HelpScreen
@@ -53,6 +53,15 @@ async def test_an_action_asks_for_confirmation_with_the_focus_on_cancel(key: str
         assert (at.screen, at.feed.actions) == ("memory", [])
         await at.press("x", key, "tab", "enter")
         assert (at.screen, at.feed.actions) == ("memory", [name])
+
+
+async def test_a_prediction_is_whole_in_a_narrow_terminal_and_has_both_numbers_of_the_device() -> None:
+    now = moment_with()
+    driver = replace(now.devices[0].driver, nvml_index=1)
+    async with sitting(replace(now, devices=(replace(now.devices[0], driver=driver),)), size=(60, 24)) as at:
+        await at.press("x", "e")
+        assert "device 0 (GPU 1): 40.0 MiB predicted, of 40.0" in at.text
+        assert "MiB reserved (look 0s ago)" in at.text
 
 
 async def test_only_history_that_the_probe_started_can_be_switched_off() -> None:

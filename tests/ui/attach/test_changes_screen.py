@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.changes import changes
-from gputui.model.target import Mark
-from gputui.model.tensors import Category
+from gputui.explain.owners.changes import changes
+from gputui.model.attached.target import Mark
+from gputui.model.attached.tensors import Category
 from gputui.ui.drawing.attach.changes import End, draw_changes
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.moments import Tensor, moment, row

@@ -10,6 +10,7 @@ import pytest
 
 from gputui.commands.monitor import feeds_or_demo
 from gputui.settings import Settings
+from gputui.sources.demo.scenario import FINETUNE, RANKS
 from gputui.sources.files.recording.chunks import HEADER_BYTES
 from gputui.sources.files.recording.index import open_file, places_of
 from gputui.sources.files.recording.reader import Recording
@@ -41,7 +42,7 @@ async def demonstration() -> AsyncIterator[Running]:
 
 async def test_attaching_to_a_process_with_a_probe_plays_the_recorded_job():
     async with demonstration() as demo:
-        pid = next(one.pid for one in demo.app.snapshot.processes.processes if one.has_probe)
+        pid = FINETUNE
         table = demo.app.screen.query_one("#processes")
         await demo.until(lambda: table.current)
         for _ in range(PRESSES):  # rows may be reordered between presses
@@ -59,6 +60,14 @@ async def test_attaching_to_a_process_with_a_probe_plays_the_recorded_job():
         await demo.until(lambda: "Out of memory: an allocation failed once." in demo.text)
         await demo.pilot.press("escape", "escape")
         await demo.until(lambda: demo.app.screen.query("#processes"))
+
+
+async def test_a_rank_of_the_job_shows_what_each_step_needs_first():
+    async with demonstration() as demo:
+        demo.app.attached.attach(RANKS[0])
+        await demo.until(lambda: f"{RANKS[0]} train.py" in demo.text)
+        await demo.until(lambda: " Each step needs up to 61.0 GiB of the device" in demo.text)
+        assert "left after a step" in demo.text
 
 
 async def test_the_attach_screens_begin_with_the_memory_that_the_list_shows():

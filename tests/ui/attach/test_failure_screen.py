@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.failure.sections import Row, Section, Table, sections_of
-from gputui.model.target import Disconnect, DisconnectKind
+from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.ui.drawing.attach.failure import draw_section
 from gputui.ui.drawing.attach.head import draw_ending, draw_target
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.widgets.attach.blocks import Blocks
+from gputui.ui.widgets.blocks import Blocks
 from tests.explain.moments import Tensor
 from tests.explain.test_failure import BIG, failed
 from tests.ui.attach.sitting import sitting

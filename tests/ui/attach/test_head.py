@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.model.moment import TargetMoment
+from gputui.explain.moment.actions import predict_release
+from gputui.explain.ranks import Oddity, Rank, sentence
+from gputui.model.attached.moment import TargetMoment
 from gputui.ui.drawing.attach.head import draw_target
+from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow
 from gputui.ui.drawing.line import text_of
 from tests.explain.moments import Tensor, moment, row
 
@@ -34,6 +37,18 @@ def test_the_line_shows_the_age_of_the_look_and_of_the_names(names_time: float, 
     shown = looked(names_time)
     line = text_of((draw_target(shown, shown.devices[0], width, is_past=False),))
     assert line.rstrip().endswith(words)
+
+
+@pytest.mark.parametrize(("gpu", "words"), [(None, "device 0 "), (0, "device 0 "), (3, "device 0 (GPU 3) ")])
+def test_both_numbers_of_a_device_are_shown_where_they_differ(gpu: int | None, words: str) -> None:
+    shown = looked(100.0)
+    device = replace(shown.devices[0], driver=replace(shown.devices[0].driver, nvml_index=gpu))
+    assert words in text_of((draw_target(shown, device, 80, is_past=False),))
+    rank = Rank(shown, device)
+    assert f"PID {shown.pid} on {words.rstrip()}: " in sentence(replace(rank, oddities=(Oddity("peak", 2, 1),)), 3)
+    assert predict_release(replace(shown, devices=(device,)))[0].startswith(f"{words.rstrip()}: ")
+    shown_number = next(column for column in RANK_COLUMNS if column.name == "device").text(RankRow(rank, 0))
+    assert shown_number[0] == ("0" if gpu in (None, 0) else "0=3")
 
 
 def test_a_command_is_cut_only_where_the_line_is_full() -> None:

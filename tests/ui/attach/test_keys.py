@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.reading import Problem, ProblemKind
-from gputui.probe.budget import RECORDS
-from gputui.settings.keys import KeyChange
+from gputui.probe.pace.budget import RECORDS
+from gputui.settings import KeyChange
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gputui.model.analysis import Owner
-from gputui.model.tensors import Category
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.tensors import Category
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.cells import LIVE, runs_of_all, runs_to_scale, spans_of
+from gputui.ui.drawing.attach.map.cells import LIVE, runs_of_all, runs_to_scale, spans_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.units import MIB
 from tests.explain.maps import BASE, pool, segment

@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.cells import spans_of
-from gputui.ui.drawing.attach.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
-from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_map_head, draw_map_legend, kinds_of, note_of
-from gputui.ui.drawing.attach.zoom import cells_of_block, draw_zoom_row, row_of_block, runs_of_chunk, zoom_rows
+from gputui.ui.drawing.attach.map.cells import spans_of
+from gputui.ui.drawing.attach.map.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
+from gputui.ui.drawing.attach.map.segments import (
+    CELLS_AT,
+    draw_heading,
+    draw_map_head,
+    draw_map_legend,
+    kinds_of,
+    note_of,
+)
+from gputui.ui.drawing.attach.map.zoom import cells_of_block, draw_zoom_row, row_of_block, runs_of_chunk, zoom_rows
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, device_layout, release_of

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.model.allocator import CallSite
+from gputui.model.attached.allocator import CallSite
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.inspector import draw_below, draw_beside, inspect
+from gputui.ui.drawing.attach.map.inspector import draw_below, draw_beside, inspect
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import BASE, pool, segment
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, release_of

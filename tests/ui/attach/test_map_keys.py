@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from rich.color import ColorSystem
 
-from gputui.model.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.attached.target import Greeting
 from gputui.model.reading import Problem
-from gputui.model.target import Greeting
-from gputui.ui.drawing.attach import row_cells
-from gputui.ui.drawing.attach.cells import LIVE
+from gputui.ui.drawing.attach.map import row_cells
+from gputui.ui.drawing.attach.map.cells import LIVE
 from gputui.ui.screens.attach.map import MapScreen
 from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 
-from gputui.explain.parts import Part, parts_of
-from gputui.model.moment import CounterPoint
-from gputui.model.target import Mark
+from gputui.explain.memory.parts import Part, parts_of
+from gputui.model.attached.target import Mark, Swing
+from gputui.model.attached.timeline import Timeline
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.memory import STEP_COLUMNS, Axis, draw_bar, draw_legend, draw_timeline
+from gputui.ui.drawing.attach.memory import draw_bar, draw_legend
+from gputui.ui.drawing.attach.timeline import STEP_COLUMNS, Axis, draw_timeline, draw_title
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.ui.screens.attach.memory import MemoryScreen
-from gputui.units import GIB
+from gputui.units import GIB, MIB
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting
 
@@ -54,20 +58,29 @@ def test_the_legend_lists_every_part(width):
 
 
 def timeline(moments, width=6, cursor=None, marks=()):
-    points = [CounterPoint(one.time, tuple(device.statistics for device in one.devices)) for one in moments]
-    axis = Axis(points, width, 1.0, points[-1].time)
-    top = max(point.statistics[0].reserved_bytes for point in points)
-    return text_of(draw_timeline(axis, 0, top, 2, cursor, marks, PLAIN)).split("\n")
+    axis = Axis(Timeline(*moments).counters(0), width, 1.0, moments[-1].time)
+    return text_of(draw_timeline(axis, 2, cursor, marks, PLAIN)).split("\n")
 
 
 def test_the_newest_moment_is_on_the_right_and_allocated_covers_reserved():
     assert timeline(growing(64, 64)) == ["    ::", "    ##", ""]
 
 
+def test_between_what_a_step_leaves_and_what_it_needs_is_a_band():
+    quiet, watched = growing(32, 32)
+    swing = Swing(0, 32 * MIB, 80 * MIB, 30.0, 0.5)
+    watched = replace(watched, devices=tuple(replace(device, swing=swing) for device in watched.devices))
+    *rows, _ = timeline((quiet, watched))
+    assert [row[4:] for row in rows] == [":=", "##"]
+    axis = Axis(Timeline(quiet, watched).counters(0), 80, 1.0, watched.time)
+    title = text_of((draw_title(axis, None, 80, PLAIN),))
+    assert title.startswith(" # left after a step, = within it, : cached; top ")
+
+
 def test_a_wide_timeline_scrolls_in_steps_and_always_shows_the_newest_moment():
     firsts = []
     for end in range(1000, 1032):
-        axis = Axis([CounterPoint(float(end), ())], 120, 1.0, float(end))
+        axis = Axis(Timeline(moment(row(Tensor(8, "x")), time=float(end))).counters(0), 120, 1.0, float(end))
         assert 120 - STEP_COLUMNS <= axis.column_of(end) < 120
         assert axis.columns[axis.column_of(end)] is not None
         firsts.append(-axis.column_of(0))
@@ -118,8 +131,8 @@ async def test_moments_that_arrive_together_are_kept_and_drawn_once(monkeypatch)
         for newer in moments[1:]:
             at.feed.deal(newer)  # nothing is awaited between moments, so the screen cannot draw
         await at.settle()
-        points = at.app.attached.targets.current.timeline.points
-        assert [point.time for point in points] == [moment.time for moment in moments]
+        kept = at.app.attached.targets.current.timeline.counters(0).last(inf)
+        assert [counted.time for counted in kept] == [moment.time for moment in moments]
         assert "allocated 30.0 MiB" in at.text
         assert 1 <= len(drawn) <= 2
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.ranks import Rank, ranks_of, sentence
-from gputui.model.moment import TargetMoment
+from gputui.model.attached.moment import TargetMoment
 from gputui.ui.drawing.attach.ranks import draw_odd
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import segment

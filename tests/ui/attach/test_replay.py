@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from gputui.model.playback import SPEEDS
+from gputui.model.attached.timeline import SPEEDS, Timeline
 from gputui.model.reading import Problem, ProblemKind
-from gputui.probe.budget import RECORDS
-from gputui.settings.keys import KeyChange
+from gputui.probe.pace.budget import RECORDS
+from gputui.settings import KeyChange
 from gputui.sources.files.recording.chunks import FIRST_LINE
 from tests.explain.moments import GREETING
 from tests.recording.made import BEGAN, Made, counters_at, job, ranks
@@ -29,6 +30,10 @@ def recording(tmp_path):
 
 def live_until(second: float):
     return [moment for moment in LIVE if moment.time <= BEGAN + second]
+
+
+def times_in(timeline: Timeline):
+    return [counted.time for counted in timeline.counters(0).last(inf)]
 
 
 async def test_the_screen_is_marked_as_a_replay(recording):
@@ -69,18 +74,18 @@ async def test_keys_move_forward_and_back(recording):
         for key, second in (("]", 10), ("]", 20), ("[", 10), (")", 60.5), ("[", 50.5), ("(", 0)):
             await replay.press(key)
             assert replay.playback.position_s == pytest.approx(second)
-            assert [point.time for point in replay.timeline.points] == [moment.time for moment in live_until(second)]
+            assert times_in(replay.timeline) == [moment.time for moment in live_until(second)]
 
 
 async def test_going_back_restores_the_earlier_state(recording):
     async with replaying(recording) as replay:
         await replay.press("]", "]")
-        state = replay.timeline.moments, replay.timeline.points, replay.timeline.marked
+        state = replay.timeline.moments, times_in(replay.timeline), replay.timeline.marked
         text = replay.text
         await replay.press(")", "[", "[", "[", "[")
         assert replay.playback.position_s == pytest.approx(20.5)
         await replay.press("(", "]", "]")
-        assert (replay.timeline.moments, replay.timeline.points, replay.timeline.marked) == state
+        assert (replay.timeline.moments, times_in(replay.timeline), replay.timeline.marked) == state
         assert replay.text == text
         assert list(state[0]) == live_until(20)
         assert [mark.label for mark, _ in state[2]] == ["second 5", "second 10", "second 15"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.model.moment import TargetMoment
-from gputui.model.target import ActionName
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import ActionName
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.scene import recorded

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain import tensor_request
-from gputui.explain.tensor_view import TensorView
-from gputui.model.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
-from gputui.model.target import Cost, Greeting
-from gputui.model.tensors import Category
+from gputui.explain.tensors import request as tensor_request
+from gputui.explain.tensors.view import TensorView
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
+from gputui.model.attached.target import Cost, Greeting
+from gputui.model.attached.tensors import Category
 from gputui.ui.attach import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.whatif.words import headline
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
 from gputui.ui.attach.targets import Target
 from gputui.ui.drawing.attach.whatif import FARTHEST, Scale, largest_in_columns, scale_of

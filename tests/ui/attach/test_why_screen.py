@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.verdict import look_holders, verdict
-from gputui.model.finding import Finding, Weight
-from gputui.model.process import Workers
-from gputui.model.target import Disconnect, DisconnectKind
+from gputui.explain.answer.verdict import look_holders, verdict
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.target import Disconnect, DisconnectKind
+from gputui.model.machine.process import Workers
+from gputui.model.weight import Weight
 from gputui.ui.drawing.attach.why import draw_advice, draw_answer, draw_finding
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.widgets.attach.blocks import Blocks
+from gputui.ui.widgets.blocks import Blocks
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from gputui.model.moment import TargetMoment
-from gputui.model.target import Mark
-from gputui.model.tensors import Category
+from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.target import Mark
+from gputui.model.attached.tensors import Category
 from tests.explain.moments import Tensor, moment, row
 from tests.scale import scaled
 from tests.ui.attach.sitting import Sitting, sitting

@@ -3,10 +3,10 @@
 import pytest
 
 from gputui.ui.drawing.columns import Column, column_at, draw_row, draw_titles, lay_out, mark_place, place_width
-from gputui.ui.drawing.devices import DEVICE_COLUMNS
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.drawing.process_rows import PROCESS_ORDER_BY_NAME
-from gputui.ui.drawing.processes import PROCESS_TABLE_COLUMNS
+from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS
+from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDER_BY_NAME
+from gputui.ui.drawing.monitor.processes import PROCESS_TABLE_COLUMNS
 
 NAME = Column("name", "Name", 4, lambda item: (item, "plain"), grow=1, most=8)
 NUMBER = Column("number", "Nr", 3, lambda item: ("7", "dim"), align=">")

@@ -7,8 +7,8 @@ import pytest
 from gputui.settings import Settings
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import text_of, width_of
-from gputui.ui.drawing.overview import draw_overview
-from gputui.ui.drawing.process_rows import View
+from gputui.ui.drawing.monitor.overview import draw_overview
+from gputui.ui.drawing.monitor.process_rows import View
 from tests.ui import scenes
 from tests.ui.monitor import open_monitor
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from gputui.model.process import Identity, ProcessLook, Workers
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import Identity, ProcessLook, Workers
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.process_rows import PROCESS_ORDERS, View, process_rows_of
+from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDERS, Group, View, process_rows_of
 from tests.ui import scenes
 
 UNKNOWN = Absent("insufficient permissions")
@@ -114,6 +115,37 @@ class TestTree:
         ranks = tuple(rank._replace(uses=(rank.uses[0]._replace(used_bytes=UNKNOWN),)) for rank in scenes.job(2000, 2))
         heading = process_rows_of(scenes.snapshot(scenes.devices(2), ranks), View(is_tree=True), Appearance())[0]
         assert isinstance(heading.used_bytes, Absent)
+
+    def test_a_job_s_processes_are_under_its_name_with_their_sum(self):
+        owned = (
+            Owner(job="4711", step="0"),
+            Owner(job="4711", step="1"),
+            Owner(namespace="ml", pod="train-0"),
+            Owner(),
+        )
+        together = tuple(
+            scenes.process(pid, pid % 2, gib=2.0, owner=owner) for pid, owner in enumerate(owned, start=10)
+        )
+        scene = scenes.snapshot(scenes.devices(2), together)
+        assert self.rows(scene) == [
+            "[-] Slurm job 4711: 2 processes", "├─10", "└─11", "[-] pod ml/train-0: 1 process", "└─12", "13",
+        ]  # fmt: skip
+        heading = process_rows_of(scene, View(is_tree=True), Appearance())[0]
+        assert heading.used_bytes == 4 * 1024**3
+
+    def test_ranks_are_under_their_slurm_job_and_under_their_launcher_in_a_container(self):
+        for owner, title in (
+            (Owner(job="4711", container="a" * 64), "Slurm job 4711"),
+            (Owner(container="a" * 64, runtime="docker"), "job of launcher 2000"),
+        ):
+            ranks = tuple(rank._replace(owner=owner) for rank in scenes.job(2000, 2))
+            assert self.rows(scenes.snapshot(scenes.devices(2), ranks))[0] == f"[-] {title}: 2 of 2 ranks here"
+
+    def test_a_folded_job_hides_its_processes(self):
+        scene = scenes.snapshot(scenes.devices(1), (scenes.process(10, owner=Owner(job="4711")),))
+        view = View(is_tree=True, folded_groups=frozenset({Group("Slurm job", "4711")}))
+        (heading,) = process_rows_of(scene, view, Appearance())
+        assert heading.note == "[+] Slurm job 4711: 1 process"
 
     def test_a_tree_without_processes_is_empty(self):
         assert self.rows(scenes.node()._replace(processes=ProcessLook())) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from gputui.ui.drawing.line import text_of
-from gputui.ui.drawing.status import MonitorState, draw_status
+from gputui.ui.drawing.monitor.status import MonitorState, draw_status
 from tests.ui import scenes
 
 BUSY = MonitorState(is_paused=True, filter_text="user==ana", tagged=3)

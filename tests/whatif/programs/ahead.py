@@ -102,5 +102,5 @@ if __name__ == "__main__":
     from gputui.rehearsal.rehearse import report_of
 
     standard_output, sys.stdout = sys.stdout, sys.stderr
-    reports = {name: report_of(f"ahead:{name}", 2) for name in sys.argv[1:]}
+    reports = {name: report_of(f"ahead:{name}", {}, 2) for name in sys.argv[1:]}
     standard_output.write(json.dumps(reports) + "\n")

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from gputui.model.playback import SPEEDS, Playback
-from gputui.model.timeline import Timeline
+from gputui.model.attached.timeline import SPEEDS, Playback, Timeline
+from gputui.sources.files.recording.bookmarks import Bookmarks
 from gputui.sources.files.recording.reader import Recording
-from gputui.sources.files.recording.story import Rename, Story
+from gputui.sources.files.recording.story import Rename, Story, StoryMarks
 from gputui.sources.files.still import FileMachine
 
 Listener = Callable[[Timeline], None]
@@ -34,7 +34,8 @@ class Player:
         """The position."""
         self._listeners: dict[int, Listener] = {}
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._story = Story(recording, rename)
+        self._bookmarks: StoryMarks = Bookmarks()
+        self._story = self._story_at(recording.begins)
         self._newest: dict[int, Timeline] = {}
         self._position = recording.begins
         self._speed = 1.0
@@ -128,8 +129,9 @@ class Player:
 
     def _go_to(self, position: float) -> None:
         position = max(self.recording.begins, min(position, self.recording.ends))
-        if position < self._position:
-            self._story = Story(self.recording, self._rename)
+        bookmark = self._bookmarks.before(position)
+        if position < self._position or (bookmark and bookmark.time > self._position):
+            self._story = self._story_at(position)
             self._newest = {pid: Timeline() for pid in self.recording.greetings}
         self._advance(position, is_rough=True)
         self._publish_all()
@@ -138,9 +140,13 @@ class Player:
     def _fill_in(self) -> None:
         """Complete what a jump left rough in order to show something at once."""
         self._is_rough = False
-        self._story = Story(self.recording, self._rename)
+        self._story = self._story_at(self._position)
         self._advance(self._position)
         self._publish_all()
+
+    def _story_at(self, position: float) -> Story:
+        """A story that has yet to advance to a position."""
+        return Story(self.recording, self._rename, self._bookmarks, position)
 
     def _publish_all(self) -> None:
         for pid, listener in self._listeners.items():

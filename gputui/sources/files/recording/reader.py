@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gputui.explain.earlier_names import EarlierLooks, completed
-from gputui.explain.probe_state import Layouts, layouts_of
-from gputui.model.target import Greeting, Look, Mark
+from gputui.explain.moment.probe_state import Layouts, layouts_of
+from gputui.explain.owners.earlier_names import EarlierLooks, completed
+from gputui.model.attached.target import Greeting, Look, Mark
 from gputui.sources.files.recording.chunks import (
     HEADER_BYTES,
     INFLATED_AT_LEAST,
@@ -92,9 +92,15 @@ class Recording:
 
     def records(self, since: float = 0.0) -> Iterator[Record]:
         """All records in order; with `since` (epoch seconds) those of chunks that begin then or later."""
-        for place in self.places:
+        return (record for _, record in self.numbered_records(since=since))
+
+    def numbered_records(self, first: int = 0, since: float = 0.0) -> Iterator[tuple[int, Record]]:
+        """The records of the chunks from number `first` on, each with the number of its chunk."""
+        for number in range(first, len(self.places)):
+            place = self.places[number]
             if place.header.kind == ChunkKind.RECORDS and place.header.time >= since:
-                yield from self._records_at(place)
+                for record in self._records_at(place):
+                    yield number, record
 
     def next_mark(self, since: float) -> float | None:
         """When the first mark after `since` was set, None if there is none."""

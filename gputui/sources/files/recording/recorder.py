@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.model.moment import Surroundings
+from gputui.model.attached.moment import Surroundings
 from gputui.sources.files.recording.chunks import FIRST_LINE, ChunkKind, write_chunk
 from gputui.sources.files.recording.patch import difference
 from gputui.sources.files.recording.records import plain
+from gputui.sources.probe.recorder import Recorder
 
 if TYPE_CHECKING:
     from gputui.sources.probe.client import ProbeClient
@@ -37,31 +38,11 @@ WAITING_AT_MOST = 2000
 LAST_WRITE_WITHIN_S = 5.0
 
 
-class Keeper:
-    """Records nothing: what feeds use without --record. Methods can be called from any thread."""
-
-    problem = ""
-    """Why the recording has stopped, "" while it goes on."""
-
-    is_recording = False
-
-    def listen_to(self, client: ProbeClient) -> None:
-        """Record this probe's greeting and its messages from now on."""
-
-    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
-        """Record what the viewer reads about a process: this and all before it make a moment of a replay."""
-
-    def close(self) -> None:
-        """Write what is left and end."""
-
-
-NO_KEEPER = Keeper()
-
 _Noted = tuple[float, int, str, Any]
 """Time, PID, kind and content, as `records` reads them."""
 
 
-class FileRecorder(Keeper):
+class FileRecorder(Recorder):
     """Writes a new recording; raises GputuiError if the file cannot be written or is not empty."""
 
     def __init__(self, path: str, hostname: str = "") -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Union
 
-from gputui.model.allocator import AllocatorStatistics
-from gputui.model.moment import Surroundings
+from gputui.model.attached.allocator import AllocatorStatistics
+from gputui.model.attached.moment import Surroundings
+from gputui.model.attached.target import ActionResult, Greeting, Mark, Statistics
+from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Absent, AbsentKind
-from gputui.model.target import ActionResult, Greeting, Mark, Statistics
-from gputui.model.trace import RecordedTraces
 from gputui.sources.files.recording.chunks import DamagedError
 from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record

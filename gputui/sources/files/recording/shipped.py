@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gputui.model.moment import Surroundings
+from gputui.model.attached.moment import Surroundings
+from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import value_of
-from gputui.model.snapshot import Snapshot
 from gputui.sources.demo.scenario import EXAMPLES as EXAMPLE_PIDS
+from gputui.sources.demo.scenario import RANKS
 from gputui.sources.files.recording.player import Listener, Player, ReplayFeed
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.probe.listing import REMEDY, CannotAttachError
@@ -27,7 +28,7 @@ LEFT_S = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A recorded program: its name in tests/attach/programs/sick.py, and what is wrong with it.
+    """A recorded program: its name in tests/attach/programs/sick.py, or here, and what is wrong with it.
 
     It is shown from `opens_at_s` seconds on, when the screens know what it does.
     """
@@ -38,6 +39,7 @@ class Example:
 
 
 TRAINING = Example("training", "a training that runs out of memory")
+WELL = Example("well", "nothing wrong", 40.0)
 EXAMPLES = (
     TRAINING,
     Example("forgotten_no_grad", "no_grad forgotten"),
@@ -52,8 +54,9 @@ EXAMPLES = (
     Example("exception_kept", "an exception that keeps tensors"),
     Example("growing_lengths", "fragmentation by growing lengths", 40.0),
     Example("cache_emptied", "empty_cache() at each step"),
+    WELL,
 )
-"""In the order of the demonstration's list; other processes of the demonstration play the first one."""
+"""In the order of the demonstration's list."""
 
 
 def file_of(example: Example) -> Path:
@@ -76,13 +79,20 @@ def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) ->
     if process is None or not process.has_probe:
         cause = f"Process {pid} of the demonstration has no probe."
         raise CannotAttachError(cause, REMEDY)
-    example = EXAMPLES[EXAMPLE_PIDS.index(pid)] if pid in EXAMPLE_PIDS else None
-    recording = Recording(file_of(example or TRAINING))
+    example = played_by(pid)
+    recording = Recording(file_of(example))
     recorded = next(iter(recording.greetings))
     player = Player(recording, lambda greeting: replace(greeting, pid=pid))
     used = sum(value_of(use.used_bytes) or 0 for use in process.uses)
-    player.seek(example.opens_at_s if example else _opens_at_s(recording, used))
+    player.seek(_opens_at_s(recording, used) if example is TRAINING else example.opens_at_s)
     return ReplayFeed(player, recorded, listener, shown_as=pid)
+
+
+def played_by(pid: int) -> Example:
+    """The recording that a process of the demonstration plays: the ranks of the training job are well."""
+    if pid in EXAMPLE_PIDS:
+        return EXAMPLES[EXAMPLE_PIDS.index(pid)]
+    return WELL if pid in RANKS else TRAINING
 
 
 def _opens_at_s(recording: Recording, used_bytes: int) -> float:

@@ -16,6 +16,19 @@ class FormatError(Exception):
     """What an entry has that no snapshot of PyTorch's has, as a part of a sentence."""
 
 
+class LeftOut:
+    """The rows of a file that were left out, as they have a value that cannot be."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.first = ""
+
+    def add(self, error: FormatError) -> None:
+        """Count a row; what is wrong with the first one is said."""
+        self.rows += 1
+        self.first = self.first or str(error)
+
+
 def integer(entry: Entry, key: str, default: int | None = None) -> int:
     """A whole number; raises FormatError for anything else, and for a missing one without a default."""
     value = entry.get(key, default)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputui.model.allocator import CallSite
-from gputui.model.tensors import Category
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.tensors import Category
 from gputui.protocol.trace_events import NOT_PYTHON
-from gputui.sources.files.torch_snapshot.fields import Entry, fail, integer, text
+from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, LeftOut, fail, integer, text
 
 _CATEGORIES = {category.value: category for category in Category}
 _OF_TORCH = re.compile(r"(.*/)?((site|dist)-packages|pytorch)/torch/.*", re.ASCII)
@@ -21,7 +21,8 @@ class Frames:
 
     def __init__(self) -> None:
         self._site_of_frame: dict[int, CallSite | None] = {}
-        self._sites: dict[tuple[str, int, str], CallSite | None] = {}
+        self._sites: dict[tuple[str, int, str], CallSite] = {}
+        self.left_out = LeftOut()
 
     def stack(self, frames: Sequence[Entry]) -> tuple[CallSite, ...]:
         """The Python frames of a stack, the innermost first as in the snapshot."""
@@ -34,11 +35,16 @@ class Frames:
         return tuple(site for frame in frames if (site := sites[id(frame)]) is not None)
 
     def _site(self, frame: Entry) -> CallSite | None:
-        """None for a frame that is not Python's."""
-        key = (text(frame, "filename"), integer(frame, "line", 0), text(frame, "name"))
-        if key not in self._sites:
-            self._sites[key] = None if NOT_PYTHON.fullmatch(key[0]) else CallSite(*key)
-        return self._sites[key]
+        """None for a frame that is not Python's, whose line may be any number, and for one that cannot be."""
+        file = text(frame, "filename")
+        if NOT_PYTHON.fullmatch(file):
+            return None
+        try:
+            key = (file, integer(frame, "line", 0), text(frame, "name"))
+        except FormatError as error:
+            self.left_out.add(error)
+            return None
+        return self._sites.setdefault(key, CallSite(*key))
 
 
 def site_of(stack: Sequence[CallSite]) -> CallSite | None:

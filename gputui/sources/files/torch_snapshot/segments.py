@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from gputui.model.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Block, BlockState, Segment
-from gputui.model.tensors import Storage
+from gputui.explain.memory.map_faults import fault_of_segment
+from gputui.model.attached.allocator import (
+    AllocatorMap,
+    AllocatorSettings,
+    AllocatorStatistics,
+    Block,
+    BlockState,
+    Segment,
+)
+from gputui.model.attached.tensors import Storage
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
-from gputui.sources.files.torch_snapshot.fields import Entry, entries, fail, integer, pool_id, text
+from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames, owner_in, site_of
 
 STATES = {
@@ -26,8 +34,25 @@ class MapReader:
 
     def map_of(self, snapshot: Entry) -> AllocatorMap:
         """The map; PyTorch's snapshots do not say who uses its private pools, so none counts as free to go."""
-        segments = tuple(self._segment(entry) for entry in entries(snapshot, "segments"))
+        found = [self._segment_or_none(entry) for entry in entries(snapshot, "segments")]
+        segments = tuple(segment for segment in found if segment is not None)
+        if found and not segments:
+            raise FormatError(self._frames.left_out.first)
         return AllocatorMap(segments, (), (), settings_of(snapshot, segments))
+
+    def _segment_or_none(self, entry: Entry) -> Segment | None:
+        """None for one with a value that cannot be."""
+        known = len(self.storages)
+        try:
+            segment = self._segment(entry)
+            fault = fault_of_segment(segment)
+            if fault:
+                raise FormatError(fault)
+        except FormatError as error:
+            del self.storages[known:]
+            self._frames.left_out.add(error)
+            return None
+        return segment
 
     def _segment(self, entry: Entry) -> Segment:
         device, address = integer(entry, "device", 0), integer(entry, "address")

@@ -6,20 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from gputui.errors import GputuiError
-from gputui.explain.map_faults import fault_of, fault_of_traces
-from gputui.explain.probe_state import ProbeState, layouts_of, moment_of
-from gputui.explain.trace_levels import levels_of
-from gputui.model.allocator import AllocatorMap, AllocatorStatistics
-from gputui.model.analysis import DriverFacts
-from gputui.model.failure import Failure
-from gputui.model.moment import HostMoment, OpenedFile, TargetMoment
+from gputui.explain.memory.map_faults import fault_of, fault_of_traces
+from gputui.explain.memory.trace_levels import levels_of
+from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
+from gputui.explain.owners.names import counted
+from gputui.model.attached.allocator import AllocatorMap, AllocatorStatistics
+from gputui.model.attached.analysis import DriverFacts
+from gputui.model.attached.failure import Failure
+from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
+from gputui.model.attached.target import Cost, Greeting, Look
+from gputui.model.attached.tensors import Inventory
+from gputui.model.attached.trace import Trace
 from gputui.model.reading import Absent, Problem, Reading
-from gputui.model.target import Cost, Greeting, Look
-from gputui.model.tensors import Inventory
-from gputui.model.trace import Trace
 from gputui.regular_files import open_regular
 from gputui.sources.files.torch_snapshot.events import EventReader
-from gputui.sources.files.torch_snapshot.fields import Entry, FormatError
+from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, LeftOut
 from gputui.sources.files.torch_snapshot.frames import Frames
 from gputui.sources.files.torch_snapshot.segments import MapReader, statistics_of
 from gputui.sources.files.torch_snapshot.traces import OOM, failure_in, traces_of
@@ -74,7 +75,11 @@ def moment_in(data: object, read: EventReader, file: OpenedFile, time: float) ->
     traces, statistics = _with_traces(layout, recorded)
     time = max((trace.times_us[-1] / 1e6 for trace in traces), default=0.0) or time
     inventory = Inventory(tuple(reader.storages), how="snapshot", is_of_one_moment=True) if reader.storages else None
-    problems = (*(() if inventory else (_without_names(layout),)), PEAKS_OF_TRACE if traces else NO_PEAKS)
+    problems = (
+        *_left_out(frames.left_out),
+        *(() if inventory else (_without_names(layout),)),
+        PEAKS_OF_TRACE if traces else NO_PEAKS,
+    )
     cost = Cost(0.0, 0.0)
     look = Look(time, statistics, layout.settings, layout, inventory, cost, tuple(map(Problem, problems)))
     greeting = Greeting(0, file.name, "", "", None, None, is_cuda_initialized=True, devices=())
@@ -102,6 +107,13 @@ def _checked(data: object) -> Entry:
     if type(snapshot) is not dict or type(snapshot.get("segments")) is not list:
         raise FormatError("there are no segments")
     return snapshot
+
+
+def _left_out(left_out: LeftOut) -> tuple[str, ...]:
+    if not left_out.rows:
+        return ()
+    rows = counted(left_out.rows, "impossible row")
+    return (f"{rows} of the file {'is' if left_out.rows == 1 else 'are'} left out. In the first, {left_out.first}.",)
 
 
 def _without_names(layout: AllocatorMap) -> str:

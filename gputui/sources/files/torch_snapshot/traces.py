@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 
-from gputui.model.allocator import CallSite
-from gputui.model.failure import Failure
-from gputui.model.trace import Trace
+from gputui.model.attached.allocator import CallSite
+from gputui.model.attached.failure import Failure
+from gputui.model.attached.trace import Trace
 from gputui.sources.files.torch_snapshot.events import CODES, NO_POOL, NO_STACK, POOLS_AT_MOST, EventReader, EventRun
-from gputui.sources.files.torch_snapshot.fields import Entry, entries, fail, integer, pool_id, text
+from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames
 
 OOM, SNAPSHOT, ALLOC = CODES["oom"], CODES["snapshot"], CODES["alloc"]
@@ -37,14 +37,21 @@ class TraceReader:
         code = CODES.get(text(entry, "action"))
         if code is None:
             return
-        address_key = "device_free" if code == OOM else "addr"
+        keys = ("device_free" if code == OOM else "addr", "size", "stream", "time_us")
+        try:
+            numbers = [integer(entry, key, 0) for key in keys]
+            stack = self._number(entries(entry, "frames"))
+            pool = pool_id(entry, "pool_id") if "pool_id" in entry else None
+        except FormatError as error:
+            self._frames.left_out.add(error)
+            return
         self._actions.append(code)
-        self._addresses.append(integer(entry, address_key, 0))
-        self._sizes_bytes.append(integer(entry, "size", 0))
-        self._streams.append(integer(entry, "stream", 0))
-        self._times_us.append(integer(entry, "time_us", 0))
-        self._stacks.append(self._number(entries(entry, "frames")))
-        self._pools.append(self._pool_number(pool_id(entry, "pool_id")) if "pool_id" in entry else NO_POOL)
+        for column, number in zip(
+            (self._addresses, self._sizes_bytes, self._streams, self._times_us), numbers, strict=True
+        ):
+            column.append(number)
+        self._stacks.append(stack)
+        self._pools.append(NO_POOL if pool is None else self._pool_number(pool))
 
     def add_run(self, run: EventRun) -> None:
         """Add events that are in columns already."""

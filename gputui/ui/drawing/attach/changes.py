@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from gputui.explain.advice.names import counted, listed
-from gputui.model.analysis import Changes, TensorGroup
+from gputui.explain.owners.names import counted, listed
+from gputui.model.attached.analysis import Changes, TensorGroup
 from gputui.ui.drawing.attach.memory import fit_line
 from gputui.ui.drawing.line import Line, Piece, fit, paragraph, width_of
 from gputui.units import format_bytes

@@ -6,13 +6,13 @@ import time
 
 from rich.cells import cell_len
 
-from gputui.explain.actions import ACTIONS
-from gputui.explain.disconnects import sentence
-from gputui.model.analysis import Outcome
-from gputui.model.moment import DeviceMoment, TargetMoment
-from gputui.model.playback import Playback
-from gputui.model.programs import program_of
-from gputui.model.target import ActionName
+from gputui.explain.moment.actions import ACTIONS
+from gputui.explain.moment.disconnects import sentence
+from gputui.model.attached.analysis import Outcome
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.target import ActionName
+from gputui.model.attached.timeline import Playback
+from gputui.model.machine.programs import program_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, printable, spread, text_of, width_of
 from gputui.units import format_duration
 
@@ -40,7 +40,7 @@ def draw_target(
     if greeting.rank is not None:
         left.append((f"  rank {greeting.rank}/{greeting.world_size}", "dim"))
     if device is not None:
-        left.append((f"  device {device.index}", "accent"))
+        left.append((f"  device {device.number}", "accent"))
         if len(moment.used_devices) > 1:
             left.append((f" of {len(moment.used_devices)}", "dim"))
     recording: list[Piece] = [("  ● REC", "poor")] if is_recording else []
@@ -68,13 +68,14 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
         return [(time.strftime(form, time.localtime(moment.time)), role)]
     if not moment.look_time or moment.look_cost is None:
         return [("  no look yet ", "dim")]
-    age = format_duration(moment.time - moment.look_time)
-    cost = f"a pause of {moment.look_cost.pause_ms:.1f} ms"
+    age, pause = format_duration(moment.time - moment.look_time), f"a pause of {moment.look_cost.pause_ms:.1f} ms"
     named = device.layout.names_time if device and device.layout else 0.0
     if 0.0 < named < moment.look_time:
         tensors = f"tensors {format_duration(moment.time - named)} ago"
         return [(f"  looked {age} ago ({tensors}) ", "dim"), (f"  {tensors} ", "dim")]
-    return [(f"  looked {age} ago, {cost} ", "dim"), (f"  looked {age} ago ", "dim")]
+    top = "the top of a step, " if moment.is_top else ""
+    role = "accent" if moment.is_top else "dim"
+    return [(f"  {top}looked {age} ago, {pause} ", role), (f"  {top}looked {age} ago ", role)]
 
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:

@@ -1,15 +1,12 @@
-"""The Memory screen: one bar of the whole device, its parts by name, and the counters over time."""
+"""The Memory screen: one bar of the whole device, one of what PyTorch has reserved, and their parts by name."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
-from gputui.explain.parts import CACHE_SINCE, OUTER, SINCE, TENSORS_SINCE, Part, drawn, parts_of
-from gputui.model.allocator import AllocatorStatistics
-from gputui.model.moment import CounterPoint, DeviceMoment, TargetMoment
+from gputui.explain.memory.parts import CACHE_SINCE, OUTER, SINCE, TENSORS_SINCE, Part, drawn, parts_of
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
-from gputui.model.target import Mark
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.units import format_bytes, format_bytes_signed, format_duration
@@ -69,6 +66,8 @@ def draw_since(
     sizes = {part.key: part for part in parts if part.key in SINCE}
     if device.layout is None or (moment.file is not None and not sizes):
         return []
+    if moment.is_top:
+        return [((fit("   All of it is of that moment, near the top of a step.", width), "dim"),)]
     what = "the look at the tensors" if device.layout.names_time else "the last look"
     age = format_duration(moment.time - (device.layout.names_time or moment.look_time))
     since = f" since {what}, {age} ago"
@@ -127,111 +126,17 @@ def fit_line(pieces: Sequence[Piece], width: int) -> Line:
     return join(kept)
 
 
-STEP_COLUMNS = 8
-"""The timeline moves by this many columns at once: if it moved with every point, nearly all cells would be sent."""
-
-
-class Axis:
-    """The point of the timeline in every column: the newest at the right, `span_s` seconds to a column."""
-
-    def __init__(self, points: Sequence[CounterPoint], width: int, span_s: float, end: float) -> None:
-        self.columns: list[CounterPoint | None] = [None] * width
-        step = max(1, min(STEP_COLUMNS, width // STEP_COLUMNS))
-        self._first = -(-(int(end / span_s) + 1) // step) * step - width
-        self._span_s = span_s
-        for point in points:
-            column = self.column_of(point.time)
-            if 0 <= column < width:
-                self.columns[column] = point
-
-    def column_of(self, moment: float) -> int:
-        """The column of a time; outside 0..width-1 if it is not on the axis."""
-        return int(moment / self._span_s) - self._first
-
-
-def draw_timeline(
-    axis: Axis, device: int, top: int, height: int, cursor: float | None, marks: Sequence[Mark], appearance: Appearance
+def draw_memory(
+    moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance, not_yet: str = ""
 ) -> list[Line]:
-    """Allocated, active and reserved as areas in front of each other, with events, marks and the cursor below."""
-    width = len(axis.columns)
-    levels = [_levels(point, device, top, height * 8) for point in axis.columns]
-    at = axis.column_of(cursor) if cursor is not None else -1
-    lines = [_row(levels, row, at, appearance) for row in range(height - 1, -1, -1)]
-    return [*lines, _events(axis, device, at, marks, width)]
-
-
-def _statistics_of(device: int, point: CounterPoint | None) -> AllocatorStatistics | None:
-    statistics = point.statistics if point else ()
-    return next((counters for counters in statistics if counters.device == device), None)
-
-
-def _levels(point: CounterPoint | None, device: int, top: int, steps: int) -> tuple[int, int, int] | None:
-    statistics = _statistics_of(device, point)
-    if statistics is None or not top:
-        return None
-    values = (statistics.allocated_bytes, statistics.active_bytes, statistics.reserved_bytes)
-    allocated, active, reserved = (min(steps, round(steps * value / top)) for value in values)
-    return allocated, active, reserved
-
-
-def _row(levels: Sequence[tuple[int, int, int] | None], row: int, cursor: int, appearance: Appearance) -> Line:
-    base = row * 8
-    fills = (
-        (("#", "part-allocated"), ("%", "part-pending"), (":", "part-cached"))
-        if appearance.is_ascii
-        else (
-            ("█", "part-allocated"),
-            ("▓", "part-pending"),
-            ("░", "part-cached"),
-        )
-    )
-    pieces: list[Piece] = []
-    for column, level in enumerate(levels):
-        piece: Piece = (" ", "plain")
-        if level is not None:
-            piece = next((fill for fill, value in zip(fills, level, strict=True) if value > base + 3), piece)
-        pieces.append((piece[0], "cursor") if column == cursor else piece)
-    return join(pieces)
-
-
-def _events(axis: Axis, device: int, cursor: int, marks: Sequence[Mark], width: int) -> Line:
-    """One cell per column: "!" an out-of-memory error, "r" a retry, "m" a mark set by the program or a viewer."""
-    cells: list[Piece] = [(" ", "plain")] * width
-    before: tuple[int, int] | None = None
-    for column, point in enumerate(axis.columns):
-        statistics = _statistics_of(device, point)
-        if statistics is None:
-            continue
-        now = (statistics.num_ooms, statistics.num_alloc_retries)
-        if before is not None and now != before:
-            cells[column] = ("!", "poor") if now[0] > before[0] else ("r", "fair")
-        before = now
-    for mark in marks:
-        column = axis.column_of(mark.time)
-        if 0 <= column < width:
-            cells[column] = ("m", "accent")
-    if 0 <= cursor < width:
-        cells[cursor] = ("^", "cursor")
-    return join(cells)
-
-
-def timeline_top(points: Sequence[CounterPoint], device: int) -> int:
-    """The highest reserved bytes of the points: the top of the axis."""
-    return max(
-        (counters.reserved_bytes for point in points for counters in point.statistics if counters.device == device),
-        default=0,
-    )
-
-
-def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance) -> list[Line]:
     """Two bars, of the device and of what PyTorch has reserved, each with its legend; and the counters.
 
-    The percentages are of what the title above them names.
+    The percentages are of what the title above them names. `not_yet`: see `Verdict`.
     """
     parts = parts_of(device)
     total, reserved = device.driver.device_total_bytes, device.statistics.reserved_bytes
     whole = "" if isinstance(total, Absent) else f" of {format_bytes(total)}"
-    title = f" Device {device.index}{whole}"
+    title = f" Device {device.number}{whole}"
     lines: list[Line] = [((fit(title, width), "title"),)]
     lines += draw_bar(parts, width, appearance)
     if not isinstance(total, Absent):
@@ -241,13 +146,10 @@ def draw_memory(moment: TargetMoment, device: DeviceMoment, width: int, appearan
     inside = [part for part in parts if part.key not in OUTER]
     lines += draw_bar(inside, width, appearance)
     lines += draw_legend([part for part in inside if part.key not in SINCE], reserved, width, appearance)
+    if not_yet and not moment.is_top:
+        lines.append(((fit(f"   {not_yet}", width), "fair"),))
     lines += draw_since(moment, device, inside, width, appearance)
     lines += draw_counters(device, width)
     if device.layout is None and not moment.problems:
         lines.append(((fit(" Waiting for the first look at the allocator's segments ...", width), "dim"),))
     return lines
-
-
-def time_of(moment: float) -> str:
-    """A time of day: 14:03:21."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputui.explain.rank_surplus import Holders, surplus
-from gputui.explain.ranks import FEWEST, Rank, figures, sentence
-from gputui.model.programs import program_of
+from gputui.explain.ranks import FEWEST, Holders, Rank, figures, sentence, surplus
+from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, indented, paragraph
@@ -62,6 +61,12 @@ def _rank(row: RankRow) -> Piece:
     return ("-", "dim") if greeting.rank is None else (f"{greeting.rank}/{greeting.world_size}", "title")
 
 
+def _device(row: RankRow) -> Piece:
+    """PyTorch's number, and NVML's where it is another: "0=1"."""
+    index, gpu = row.rank.device.index, row.rank.device.driver.nvml_index
+    return (f"{index}" if gpu in (None, index) else f"{index}={gpu}", "title")
+
+
 def _utilization(row: RankRow) -> Piece:
     value = row.utilization_percent
     return ("-", "dim") if isinstance(value, Absent) else (f"{value}%", "good")
@@ -75,7 +80,7 @@ def _command(row: RankRow) -> Piece:
 RANK_COLUMNS: tuple[Column[RankRow], ...] = (
     Column("rank", "Rank", 6, _rank, align=">"),
     Column("pid", "PID", 8, lambda row: (str(row.rank.moment.pid), "plain"), align=">"),
-    Column("device", "GPU", 4, lambda row: (str(row.rank.device.index), "title"), align=">"),
+    Column("device", "GPU", 4, _device, align=">"),
     _figure("reserved"),
     _figure("allocated"),
     _figure("peak"),

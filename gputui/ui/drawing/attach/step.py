@@ -1,4 +1,4 @@
-"""The graph of the Step screen: allocated memory in layers over the events, the phases below it, peak and cursor."""
+"""The Step screen: a graph of allocated memory over the events, its phases and peak, and a table of who is alive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 from gputui.explain.step.kinds import KINDS, Kind
 from gputui.explain.step.layers import Column, column_at
 from gputui.explain.step.phases import Phase
-from gputui.explain.step.step import Step
+from gputui.explain.step.step import Grouping, Holders, Step
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
 from gputui.units import format_bytes
@@ -165,3 +165,34 @@ def draw_cursor(step: Step, event: int, width: int) -> Line:
         (f"  {format_bytes(timeline.allocated[event])} allocated  ", "accent"),
     ]
     return join([*pieces, (fit(f"{what}{name}", max(1, width - width_of(pieces))), "plain")])
+
+
+TITLES = {
+    Grouping.LINE: "line that allocated it",
+    Grouping.MODULE: "module",
+    Grouping.SIZE: "each block, by size",
+    Grouping.KIND: "kind",
+}
+SPAN_CELLS = 15
+
+
+def draw_holders(step: Step, holders: Sequence[Holders], grouping: Grouping, total: int, width: int) -> list[Line]:
+    """A head and a line for each group; `total` is what is allocated."""
+    name_cells = max(8, width - 9 - 7 - 17 - 8 - SPAN_CELLS - 1)
+    span = fit("came - goes", SPAN_CELLS, ">")
+    head = f"{'bytes':>9}{'share':>7}  {'kind':<15}{'blocks':>8} {fit(TITLES[grouping], name_cells)}{span}"
+    lines: list[Line] = [((fit(head, width), "head"),)]
+    for group in holders:
+        share = f"{100 * group.bytes / total:5.1f}%" if total else ""
+        lines.append(
+            join(
+                (
+                    (f"{format_bytes(group.bytes):>9}{share:>7}  ", "plain"),
+                    (fit(group.kind.value.replace("_", " "), 15), role_of(group.kind)),
+                    (f"{group.count:>8,} ", "dim"),
+                    (fit(group.name or "-", name_cells), "plain"),
+                    (fit(step.span_words(group), SPAN_CELLS, ">"), "dim"),
+                )
+            )
+        )
+    return lines

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from gputui.explain.parts import CATEGORIES
-from gputui.explain.tensor_paths import joined
-from gputui.explain.tensor_tree import BY_LINE, HOST, LiveBlock, Node, Row, description
-from gputui.explain.tensor_view import TensorView
+from gputui.explain.owners.tensor_paths import joined
+from gputui.explain.tensors.tree import BY_LINE, HOST, LiveBlock, Node, Row, description, hidden_bytes
+from gputui.explain.tensors.view import TensorView
+from gputui.model.attached.tensors import CATEGORIES
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join, spread
@@ -17,8 +17,6 @@ from gputui.units import format_bytes
 DETAIL_LINES = 2
 WHAT_FROM_WIDTH = 110
 """In a narrower table, what a tensor is follows its name."""
-
-LETTERS = {category: letter for category, letter, _ in CATEGORIES}
 
 
 def tensor_columns(allocated_bytes: int, grouping: str, width: int, appearance: Appearance) -> tuple[Column[Row], ...]:
@@ -90,7 +88,7 @@ def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, has_de
 
 
 def _letter(node: Node) -> str:
-    return LETTERS[node.category] if node.category else "H"
+    return CATEGORIES[node.category].letter if node.category else "H"
 
 
 def _sign(row: Row, appearance: Appearance) -> str:
@@ -175,5 +173,7 @@ def _of_branch(node: Node, allocated_bytes: int) -> tuple[str, str]:
     second = f"{node.count:,} {what}, {format_bytes(node.bytes)}"
     if node.key[:1] != HOST and allocated_bytes:
         second += f", {100 * node.bytes / allocated_bytes:.1f}% of allocated memory"
+    hidden = hidden_bytes(node)
+    second += f", of which its tensors show {format_bytes(node.bytes - hidden)}" if hidden else ""
     names = node.key[2:] if node.key[:1] == HOST else node.key[1:]
     return reduce(joined, names) if names else node.title, second

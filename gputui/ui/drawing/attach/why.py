@@ -6,8 +6,9 @@ import re
 import time
 from collections.abc import Sequence
 
-from gputui.explain.verdict import HolderLine, Verdict, share_words
-from gputui.model.finding import Finding, Weight
+from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
+from gputui.model.attached.finding import Finding
+from gputui.model.weight import Weight
 from gputui.ui.drawing.line import Line, Piece, fit, indented, join, paragraph
 from gputui.units import format_bytes
 
@@ -25,8 +26,6 @@ VERDICT_LINES = 3
 _WORD = re.compile(r"\w+")
 WITHOUT_CURE = frozenset(("out_of_memory", "retries"))
 """Kinds of findings that say what happened, and only in general what helps."""
-ONE_LINE_FROM = 100
-"""From this width on, a holder is one line."""
 
 
 def draw_verdict(verdict: Verdict | None, width: int, most: int) -> list[Line]:
@@ -70,6 +69,8 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
     lines = draw_verdict(verdict, width, most=VERDICT_LINES)
     for holder in verdict.holders:
         lines += _draw_holder(holder, width)
+    if verdict.not_yet:
+        lines.append(((fit(f" {verdict.not_yet}", width), "fair"),))
     if verdict.peak:
         lines += paragraph(verdict.peak, width, "dim")
     is_advised = any(finding.weight is not Weight.FACT and not finding.until for finding in findings)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputui import environment
-from gputui.explain.actions import ACTIONS
-from gputui.model.target import ActionName
+from gputui.explain.moment.actions import ACTIONS
+from gputui.model.attached.target import ActionName
 from gputui.ui.attach.targets import ActionFeed, Target
 from gputui.ui.dialogs.confirm import Confirm
 from gputui.ui.dialogs.menu import Menu
@@ -61,4 +61,4 @@ def confirm_action(screen: MonitorScreen, target: Target, name: ActionName) -> N
         else:
             screen.monitor.say(f"Process {target.feed.pid} no longer takes this action: nothing was done.")
 
-    screen.app.push_screen(Confirm(question, predictions, action.verb, action.warning), answered)
+    screen.app.push_screen(Confirm(question, predictions, action.verb, action.warning, wraps=True), answered)

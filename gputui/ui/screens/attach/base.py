@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.widgets import Input
 
-from gputui.explain.verdict import Verdict
-from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.explain.answer.verdict import Verdict
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach.targets import Player, Target
 from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_playback, draw_target
@@ -52,11 +51,11 @@ class AttachScreen(Replaying, MonitorScreen):
     NAME: ClassVar[str] = ""
     """The screen's name in `ATTACH_SCREENS`."""
 
-    PARTS_WITH_KEYS: ClassVar[tuple[type[DOMNode], ...]] = ()
-    """Widgets that only this screen has and that declare keys, for the help."""
-
     BODY_HAS_VERDICT: ClassVar[bool] = False
     """Whether the body begins with the verdict, so that it does not stand above it."""
+
+    SHOWS_TOP: ClassVar[bool] = False
+    """Whether it can show the top of a step in place of the present moment."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "actions.menu", "attach.back"})
 
@@ -81,6 +80,7 @@ class AttachScreen(Replaying, MonitorScreen):
             id="attach.previous",
             tooltip="the previous attached process",
         ),
+        Binding("v", "turn_top", "Top/now", id="attach.top", tooltip="the memory at the top of a step, or now"),
         Binding("m", "mark", "Mark", id="attach.mark", tooltip="mark this moment, to compare with it"),
         Binding(LOOK_KEY, "look", "Look", id="attach.look", tooltip="look at its memory now"),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
@@ -88,6 +88,11 @@ class AttachScreen(Replaying, MonitorScreen):
         Binding("escape,backspace", "leave", "Monitor", id="attach.back", tooltip=LEAVE_WORDS),
         *REPLAY_BINDINGS,
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._can_turn = False
+        """Whether there is the top of a step to turn to."""
 
     @property
     def player(self) -> Player | None:
@@ -102,6 +107,8 @@ class AttachScreen(Replaying, MonitorScreen):
             return self.player is not None and not isinstance(self.focused, Input)
         if action in ASKING_ACTIONS:
             return self.player is None and not self.monitor.attached.is_replay
+        if action == "turn_top":
+            return self.SHOWS_TOP and self.target is not None and self.target.top is not None
         if action == "choose_action":  # neither with --readonly nor without a live process
             return not self.monitor.state.is_readonly and can_run_actions(self.target)
         return super().check_action(action, parameters)
@@ -130,12 +137,14 @@ class AttachScreen(Replaying, MonitorScreen):
 
     @property
     def moment(self) -> TargetMoment | None:
-        """Its moment: the newest, or the one under the cursor."""
-        return self.target.moment if self.target else None
+        """Its moment: the newest, or the one under the cursor; as it was near the top of a step where that is shown."""
+        if self.target is None:
+            return None
+        return self.target.picture if self.SHOWS_TOP else self.target.moment
 
     @property
     def device(self) -> DeviceMoment | None:
-        return self.target.device_moment if self.target else None
+        return self.target.device_in(self.moment) if self.target else None
 
     @property
     def verdict(self) -> Verdict | None:
@@ -150,6 +159,10 @@ class AttachScreen(Replaying, MonitorScreen):
         """The lines above the body: the status, the target, its last action."""
         super().draw_status()
         self.query_one("#target", Notes).redraw()
+        can_turn = bool(self.check_action("turn_top", ()))
+        if can_turn != self._can_turn:  # the line of keys follows
+            self._can_turn = can_turn
+            self.refresh_bindings()
         self.query_one("#verdict", Notes).redraw()
         self.query_one("#action", Notes).redraw()
 
@@ -223,6 +236,12 @@ class AttachScreen(Replaying, MonitorScreen):
         self.monitor.attached.targets.step(steps)
         self.update_from_monitor()
 
+    def action_turn_top(self) -> None:
+        """Show the top of a step, or the present moment."""
+        if self.target:
+            self.target.prefers_top = not self.target.prefers_top
+        self.update_from_monitor()
+
     def action_mark(self) -> None:
         """Name this moment, for all viewers."""
         if self.target and self.moment and not self.moment.ended:
@@ -240,8 +259,9 @@ class AttachScreen(Replaying, MonitorScreen):
 
     def _ask(self, how: str) -> None:
         if self.target:
-            self.target.asked = self.target.timeline.latest
+            self.target.asked, self.target.prefers_top = self.target.timeline.latest, False
             self.target.feed.look(how)
+            self.update_from_monitor()
 
     def action_choose_action(self) -> None:
         """Ask which action to run in the program, and whether to run it."""

@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from gputui.explain.changes import changes
-from gputui.model.analysis import Changes
-from gputui.model.moment import DeviceMoment, TargetMoment
+from gputui.explain.owners.changes import changes
+from gputui.model.attached.analysis import Changes
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.ui.drawing.attach.changes import End, draw_changes
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen

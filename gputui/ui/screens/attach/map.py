@@ -6,8 +6,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from gputui.ui.drawing.attach.inspector import inspect
-from gputui.ui.drawing.attach.map import draw_map_legend, kinds_of
+from gputui.ui.drawing.attach.map.inspector import inspect
+from gputui.ui.drawing.attach.map.segments import draw_map_legend, kinds_of
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.inspector import Inspector
@@ -21,6 +21,7 @@ class MapScreen(AttachScreen):
     """The map, and the inspector below it, or beside it on a wide terminal."""
 
     NAME = "map"
+    SHOWS_TOP = True
     PARTS_WITH_KEYS = (MapView,)
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class MapScreen(AttachScreen):
             return self.nothing_yet(width)
         if not moment.look_time:
             return paragraph("Waiting for the first look at the allocator's segments ...", width, "dim")
-        return paragraph(f"PyTorch holds no memory on device {device.index}.", width, "dim")
+        return paragraph(f"PyTorch holds no memory on device {device.number}.", width, "dim")
 
     @on(MapView.Moved)
     def _moved(self) -> None:

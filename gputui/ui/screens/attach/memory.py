@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.model.history import SPANS_S
-from gputui.ui.drawing.attach.memory import Axis, draw_memory, draw_timeline, time_of, timeline_top
-from gputui.ui.drawing.line import Line, fit, join
+from gputui.ui.drawing.attach.memory import draw_memory
+from gputui.ui.drawing.attach.timeline import Axis, draw_timeline, draw_title
+from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.page import Page
-from gputui.units import format_bytes
 
 AROUND_TIMELINE = 2
 """Lines of the timeline's title and of its events."""
@@ -20,13 +20,14 @@ AROUND_TIMELINE = 2
 OVER_TIME = frozenset({"go_back", "now", "zoom"})
 """Actions on the timeline."""
 
-ZOOMS_S = (1.0, *SPANS_S)
+ZOOMS_S = (1.0, *SPANS_S, 600.0)
 
 
 class MemoryScreen(AttachScreen):
     """Bar, parts, counters, timeline; left and right move a cursor in time, and all numbers with it."""
 
     NAME = "memory"
+    SHOWS_TOP = True
     LAST_KEYS = AttachScreen.LAST_KEYS | {"memory.now", "graph.zoom"}
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,7 +76,7 @@ class MemoryScreen(AttachScreen):
         if moment is None or device is None:
             return self.nothing_yet(width)
         appearance = self.monitor.appearance
-        lines = draw_memory(moment, device, width, appearance)
+        lines = draw_memory(moment, device, width, appearance, self.verdict.not_yet if self.verdict else "")
         problems = self.problems(width)
         if self.monitor.attached.is_still:
             return [*lines, (), *problems]
@@ -86,11 +87,8 @@ class MemoryScreen(AttachScreen):
         target, device = self.target, self.device
         if target is None or device is None or target.timeline.latest is None:
             return []
-        points = target.timeline.points
         span_s = ZOOMS_S[self._zoom]
-        axis = Axis(points, width, span_s, target.timeline.latest.time)
-        top = timeline_top(points, device.index)
-        at = "" if target.cursor is None else f"  cursor at {time_of(target.cursor)}"
-        title = f" Reserved, active, allocated; top {format_bytes(top)}, {span_s:g} s per cell{at}"
-        drawn = draw_timeline(axis, device.index, top, height, target.cursor, target.marks, self.monitor.appearance)
-        return [join(((fit(title, width), "title"),)), *drawn]
+        axis = Axis(target.timeline.counters(device.index), width, span_s, target.timeline.latest.time)
+        appearance = self.monitor.appearance
+        title = draw_title(axis, target.cursor, width, appearance)
+        return [title, *draw_timeline(axis, height, target.cursor, target.marks, appearance)]

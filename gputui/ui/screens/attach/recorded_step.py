@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from textual.binding import Binding
 
-from gputui.explain.actions import ACTIONS
+from gputui.explain.moment.actions import ACTIONS
 from gputui.explain.step.view import recorded_in
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.actions import can_run_actions, confirm_action
 from gputui.ui.screens.attach.base import AttachScreen

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 from gputui.explain.step.view import StepView, recorded_in
-from gputui.explain.whatif.recorded import HOW_TO_RECORD
-from gputui.model.target import ActionName
+from gputui.explain.whatif.replay.recorded import HOW_TO_RECORD
+from gputui.model.attached.target import ActionName
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.recorded_step import RECORD_BINDING, RecordedStepScreen
 from gputui.ui.widgets.attach.step_page import StepPage

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.base import MonitorScreen
 
 
 class AttachScreenEntry(NamedTuple):
@@ -25,13 +24,13 @@ class AttachScreenEntry(NamedTuple):
     """Whether it has something to show for a file, which holds one moment of one process."""
 
     @property
-    def screen_class(self) -> type[AttachScreen]:
+    def screen_class(self) -> type[MonitorScreen]:
         """Its class, imported now."""
         module, _, name = self.class_path.partition(":")
-        loaded: type[AttachScreen] = getattr(import_module(f"{__package__}.{module}"), name)
+        loaded: type[MonitorScreen] = getattr(import_module(f"{__package__}.{module}"), name)
         return loaded
 
-    def __call__(self) -> AttachScreen:
+    def __call__(self) -> MonitorScreen:
         return self.screen_class()
 
 

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.explain.filtering import parse_filter
-from gputui.explain.owners import keeper_address
-from gputui.explain.parts import parts_of
-from gputui.explain.tensor_request import TENSOR_FIELDS
-from gputui.explain.tensor_tree import HOST, LiveBlock, Row
-from gputui.explain.tensor_view import TensorView
+from gputui.explain.memory.parts import parts_of
+from gputui.explain.owners.owners import keeper_address
+from gputui.explain.tensors.request import TENSOR_FIELDS
+from gputui.explain.tensors.tree import HOST, LiveBlock, Row
+from gputui.explain.tensors.view import TensorView
 from gputui.ui.drawing.attach.memory import draw_since
 from gputui.ui.drawing.attach.tensors import draw_detail, draw_summary
 from gputui.ui.drawing.line import Line, paragraph
@@ -33,6 +33,7 @@ class TensorsScreen(AttachScreen):
     """Enter opens a branch, goes from a tensor in a graph to the one that keeps it, or to the block on the map."""
 
     NAME = "tensors"
+    SHOWS_TOP = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "open", "Open", show=False, id="tensors.open", tooltip="open the row under the cursor"),

@@ -10,15 +10,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.explain.whatif.allocator.settings import with_settings
 from gputui.explain.whatif.by_hand import case_of
 from gputui.explain.whatif.cases import Answer, Case
 from gputui.explain.whatif.changes import check
-from gputui.explain.whatif.operations import Kind
-from gputui.explain.whatif.recorded import HOW_TO_RECORD
-from gputui.explain.whatif.settings import with_settings
+from gputui.explain.whatif.replay.recorded import HOW_TO_RECORD
+from gputui.explain.whatif.trace.operations import Kind
 from gputui.explain.whatif.view import WhatIfView
 from gputui.explain.whatif.words import headline, largest_words, problems_of
-from gputui.model.target import ActionName
+from gputui.model.attached.target import ActionName
 from gputui.ui.drawing.attach.whatif import (
     CASE_COLUMNS,
     CaseRow,

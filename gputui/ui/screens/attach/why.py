@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 
 from gputui.explain.failure.sections import Section, sections_of
 from gputui.explain.whatif.advice import ADVISING, with_outcome
-from gputui.model.finding import Finding
+from gputui.model.attached.finding import Finding
 from gputui.ui.drawing.attach.failure import draw_section
 from gputui.ui.drawing.attach.why import VERDICT_LINES, draw_answer, draw_finding, draw_verdict
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.widgets.attach.blocks import Blocks
+from gputui.ui.widgets.blocks import Blocks
 
 
 def _draw(entry: Finding | Section, width: int, is_current: bool) -> list[Line]:  # noqa: FBT001 - as the widget calls it
@@ -62,6 +62,8 @@ class WhyScreen(AttachScreen):
     @on(Blocks.Chosen)
     def _chosen(self, message: Blocks.Chosen) -> None:
         entry = message.entry
+        if isinstance(entry, Finding) and self.target:
+            self.target.prefers_top = False  # findings are about the present
         if isinstance(entry, Finding) and entry.screen and entry.addresses:
             self.monitor.jump_to(entry.screen, entry.addresses[0])
         elif isinstance(entry, (Finding, Section)) and entry.screen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.inspector import Inspection, draw_below, draw_beside
+from gputui.ui.drawing.attach.map.inspector import Inspection, draw_below, draw_beside
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 

@@ -11,16 +11,16 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from gputui.explain.release import SMALL_PAGE_BYTES
-from gputui.model.allocator import BlockState, Segment
-from gputui.model.analysis import SegmentRelease
-from gputui.model.moment import DeviceLayout
+from gputui.explain.memory.release import SMALL_PAGE_BYTES
+from gputui.model.attached.allocator import BlockState, Segment
+from gputui.model.attached.analysis import SegmentRelease
+from gputui.model.attached.moment import DeviceLayout
 from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
-from gputui.ui.drawing.attach.map import CELLS_AT, draw_heading, draw_map_head, draw_segment, order_at
-from gputui.ui.drawing.attach.row_cells import MapRow, RowCells, block_holding
-from gputui.ui.drawing.attach.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
+from gputui.ui.drawing.attach.map.groups import SEGMENT_ORDERS, Heading, SegmentRow, Sorting, groups_of, map_rows
+from gputui.ui.drawing.attach.map.row_cells import MapRow, RowCells, block_holding
+from gputui.ui.drawing.attach.map.segments import CELLS_AT, draw_heading, draw_map_head, draw_segment, order_at
+from gputui.ui.drawing.attach.map.zoom import ZoomRow, draw_zoom_head, draw_zoom_row, row_of_block, zoom_rows
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 

@@ -14,8 +14,7 @@ from gputui.explain.step.step import Step
 from gputui.explain.step.summary import cost_words, extent, headline, largest_line
 from gputui.explain.step.view import StepView
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.attach.step import draw_cursor, draw_graph, draw_legend
-from gputui.ui.drawing.attach.step_holders import draw_holders
+from gputui.ui.drawing.attach.step import draw_cursor, draw_graph, draw_holders, draw_legend
 from gputui.ui.drawing.line import Line, fit_clauses, paragraph
 from gputui.ui.widgets.painted import Wheeled
 

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 
 from textual.message import Message
 
-from gputui.explain.tensor_tree import Row
-from gputui.explain.tensor_view import TensorView
+from gputui.explain.tensors.tree import Row
+from gputui.explain.tensors.view import TensorView
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.tensors import tensor_columns
 from gputui.ui.drawing.columns import TableLayout, draw_row, draw_titles, lay_out

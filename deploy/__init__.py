@@ -1,0 +1,1 @@
+"""What a cluster needs beside the program: see docs/export.md."""

@@ -1,0 +1,94 @@
+"""Whose the time of a GPU was: between two looks, each device is active, held and idle, or idle, for somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gputui.explain.machine import thresholds
+from gputui.model.machine.device import Device
+from gputui.model.machine.process import Process
+from gputui.model.machine.snapshot import Snapshot
+from gputui.model.reading import value_of
+
+
+class Holder(NamedTuple):
+    """Who used a device, as a report adds it up; "" where it is not known."""
+
+    user: str
+    job: str
+
+
+class Share(NamedTuple):
+    """What one holder had of a device: seconds of its time, and the memory held."""
+
+    holder: Holder
+    active_s: float
+    idle_held_s: float
+    held_bytes: int
+
+
+class DeviceTime(NamedTuple):
+    """A device between two looks; what is neither active nor held and idle is idle. The shares add up to both."""
+
+    device: Device
+    span_s: float
+    active_s: float
+    idle_held_s: float
+    utilization_percent: float | None
+    used_bytes: int | None
+    power_w: float | None
+    shares: tuple[Share, ...]
+
+
+def device_times(snapshot: Snapshot, span_s: float) -> Iterator[DeviceTime]:
+    """Each device that answers; a MIG instance, whose utilisation is its GPU's, is left to its GPU."""
+    for device in snapshot.devices.devices:
+        if device.lost is None and device.mig is None:
+            yield _device_time(device, snapshot, span_s)
+
+
+def _device_time(device: Device, snapshot: Snapshot, span_s: float) -> DeviceTime:
+    """Active time is divided among the holders that computed, or among all where NVML does not say who did."""
+    mine = {device.key} | {
+        other.key for other in snapshot.devices.devices if other.mig and other.mig.parent == device.index
+    }
+    held: dict[Holder, int] = {}
+    computing: set[Holder] = set()
+    for process in snapshot.processes.processes:
+        uses = [use for use in process.uses if use.device in mine]
+        if uses:
+            holder = holder_of(process)
+            held[holder] = held.get(holder, 0) + sum(value_of(use.used_bytes) or 0 for use in uses)
+            if any(value_of(use.sm_percent) for use in uses):
+                computing.add(holder)
+    utilization = value_of(device.gpu_utilization_percent)
+    is_active = utilization is not None and utilization >= thresholds.USED_PERCENT
+    is_held = not is_active and sum(held.values()) >= thresholds.HELD_BYTES
+    owners = (computing or set(held)) if is_active else set(held) if is_held else set()
+    part_s = span_s / len(owners) if owners else 0.0
+    memory = value_of(device.memory)
+    return DeviceTime(
+        device=device,
+        span_s=span_s,
+        active_s=span_s if is_active else 0.0,
+        idle_held_s=span_s if is_held else 0.0,
+        utilization_percent=utilization,
+        used_bytes=memory.used_bytes if memory else None,
+        power_w=value_of(device.power_w),
+        shares=tuple(
+            Share(
+                holder,
+                part_s if is_active and holder in owners else 0.0,
+                part_s if is_held else 0.0,
+                held_bytes,
+            )
+            for holder, held_bytes in held.items()
+        ),
+    )
+
+
+def holder_of(process: Process) -> Holder:
+    """The user, and the job, pod, container or unit of a process."""
+    owner = value_of(process.owner)
+    return Holder(value_of(process.user) or "", owner.name if owner else "")

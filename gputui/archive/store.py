@@ -1,0 +1,178 @@
+"""The archive's file: SQLite in WAL mode, which many may read while one writes, and which a killed writer leaves whole.
+
+A look every ten seconds is a row for each device and each holder on it. After two days five minutes are one row; after
+30 days rows are deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gputui.archive.shares import DeviceTime, Holder
+from gputui.errors import GputuiError
+from gputui.model.machine.device import Device
+from gputui.model.machine.finding import MachineFinding
+from gputui.protocol.black_boxes import default_folder
+
+VERSION = 1
+DETAILED_S = 2 * 86400
+KEPT_S = 30 * 86400
+ROLLED_S = 300
+_ROLL_EVERY_S = 3600
+
+_SCHEMA = """
+CREATE TABLE device(id INTEGER PRIMARY KEY, uuid TEXT UNIQUE, label TEXT, name TEXT);
+CREATE TABLE holder(id INTEGER PRIMARY KEY, user TEXT, job TEXT, UNIQUE(user, job));
+CREATE TABLE device_time(time INTEGER, device INTEGER, span_s REAL, active_s REAL, idle_held_s REAL,
+    utilization_percent REAL, used_bytes INTEGER, power_w REAL, PRIMARY KEY(time, device)) WITHOUT ROWID;
+CREATE TABLE holder_time(time INTEGER, device INTEGER, holder INTEGER, active_s REAL, idle_held_s REAL,
+    held_bytes INTEGER, PRIMARY KEY(time, device, holder)) WITHOUT ROWID;
+CREATE TABLE finding(kind TEXT, place TEXT, about TEXT, since REAL, until REAL, title TEXT, remedy TEXT,
+    PRIMARY KEY(kind, place, about, since)) WITHOUT ROWID;
+CREATE TABLE rolled(until INTEGER);
+INSERT INTO rolled VALUES(0);
+"""
+
+_ROLL_UP = f"""
+INSERT OR REPLACE INTO device_time SELECT time / {ROLLED_S} * {ROLLED_S}, device, sum(span_s), sum(active_s),
+    sum(idle_held_s), avg(utilization_percent), max(used_bytes), avg(power_w) FROM device_time
+    WHERE time >= :begin AND time < :end GROUP BY time / {ROLLED_S}, device;
+INSERT OR REPLACE INTO holder_time SELECT time / {ROLLED_S} * {ROLLED_S}, device, holder, sum(active_s),
+    sum(idle_held_s), max(held_bytes) FROM holder_time
+    WHERE time >= :begin AND time < :end GROUP BY time / {ROLLED_S}, device, holder;
+DELETE FROM device_time WHERE time >= :begin AND time < :end AND time % {ROLLED_S};
+DELETE FROM holder_time WHERE time >= :begin AND time < :end AND time % {ROLLED_S};
+UPDATE rolled SET until = :end;
+DELETE FROM device_time WHERE time < :oldest;
+DELETE FROM holder_time WHERE time < :oldest;
+DELETE FROM finding WHERE until < :oldest
+"""
+
+
+def default_file() -> Path:
+    """In the user's state folder."""
+    folder = default_folder(os.environ)
+    if folder is None:
+        cause = "There is no folder for the record: HOME is not set."
+        raise GputuiError(cause, "Name a file with --file.")
+    return Path(folder) / "machine.db"
+
+
+class Archive:
+    """Writes; one process at a time, which a lock beside the file ensures."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            cause = f"Another gputui records into {path} already."
+            raise GputuiError(cause, "Name another file with --file.") from None
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+        if _version(self._database, path) == 0:
+            with self._transaction():
+                for statement in _SCHEMA.split(";"):
+                    self._database.execute(statement)
+                self._database.execute(f"PRAGMA user_version = {VERSION}")
+        self._rolled_at = 0.0
+
+    def add(self, time: float, times: Iterable[DeviceTime], findings: Iterable[MachineFinding]) -> None:
+        """Keep what was between the look before and `time`. Raises `sqlite3.Error` where the disk is full."""
+        with self._transaction():
+            for each in times:
+                self._add_device(int(time), each)
+            for finding in findings:
+                place = (finding.kind, finding.where, finding.about, finding.since)
+                self._database.execute(
+                    "INSERT OR REPLACE INTO finding VALUES(?,?,?,?,?,?,?)",
+                    (*place, time, finding.title, finding.remedy),
+                )
+        if time >= self._rolled_at + _ROLL_EVERY_S:
+            self._rolled_at = time
+            self.roll_up(time)
+
+    def roll_up(self, now: float) -> None:
+        """Join the rows that are older than two days, and delete those that are older than 30."""
+        end = int(now - DETAILED_S) // ROLLED_S * ROLLED_S
+        (begin,) = self._database.execute("SELECT until FROM rolled").fetchone()
+        values = {"begin": begin, "end": max(begin, end), "oldest": int(now - KEPT_S)}
+        with self._transaction():
+            for statement in _ROLL_UP.split(";"):
+                used = {name: value for name, value in values.items() if f":{name}" in statement}
+                self._database.execute(statement, used)
+
+    def close(self) -> None:
+        """Close the file, and let another write."""
+        self._database.close()
+        os.close(self._lock)
+
+    def _add_device(self, time: int, each: DeviceTime) -> None:
+        device = self._device(each.device)
+        readings = (each.utilization_percent, each.used_bytes, each.power_w)
+        self._database.execute(
+            "INSERT OR REPLACE INTO device_time VALUES(?,?,?,?,?,?,?,?)",
+            (time, device, each.span_s, each.active_s, each.idle_held_s, *readings),
+        )
+        for share in each.shares:
+            self._database.execute(
+                "INSERT OR REPLACE INTO holder_time VALUES(?,?,?,?,?,?)",
+                (time, device, self._holder(share.holder), share.active_s, share.idle_held_s, share.held_bytes),
+            )
+
+    def _device(self, device: Device) -> int:
+        values = (device.label, device.name, device.key)
+        self._database.execute("INSERT OR IGNORE INTO device(label, name, uuid) VALUES(?,?,?)", values)
+        return self._id("SELECT id FROM device WHERE uuid = ?", device.key)
+
+    def _holder(self, holder: Holder) -> int:
+        self._database.execute("INSERT OR IGNORE INTO holder(user, job) VALUES(?,?)", holder)
+        return self._id("SELECT id FROM holder WHERE user = ? AND job = ?", *holder)
+
+    def _id(self, query: str, *values: str) -> int:
+        (found,) = self._database.execute(query, values).fetchone()
+        return int(found)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:  # whatever ends it, half of a transaction must not stay open
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """The archive for a reader; it never writes. Raises `GputuiError` where there is none."""
+    if not path.is_file():
+        cause = f"There is no record of this machine at {path}."
+        raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        version = _version(database, path)
+    except sqlite3.DatabaseError as error:
+        cause = f"{path} cannot be read: {error}."
+        raise GputuiError(cause, "Name a file that gputui record has written.") from None
+    if not version:
+        cause = f"{path} is not a record of gputui's."
+        raise GputuiError(cause, "Name a file that gputui record has written.")
+    return database
+
+
+def _version(database: sqlite3.Connection, path: Path) -> int:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        cause = f"{path} was written by a newer gputui."
+        raise GputuiError(cause, "Upgrade gputui here.")
+    return int(version)

@@ -1,0 +1,154 @@
+"""`gputui check`: what a step needs of a GPU that is not here, against a budget and a baseline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from gputui.commands.check_report import annotation, check_report, summary_page
+from gputui.commands.parser import Parser
+from gputui.errors import GputuiError, UsageError
+from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text
+from gputui.explain.check.checked import Checked, checked
+from gputui.explain.check.target import Target, budget_of, target_of, tolerance_of
+from gputui.explain.check.words import other_version
+from gputui.explain.documents.check import check_document
+from gputui.output import narrate, output_width, put
+from gputui.settings import Settings
+from gputui.sources.check_files import append_to, read_baselines, rows_of_project, write_baselines
+from gputui.sources.rehearsal import rehearse
+
+PIPE_COLUMNS = 100
+FAILS, UNKNOWN = 1, 2
+"""Exit statuses: a step does not fit, or needs more than its baseline; it could not be told."""
+DESCRIPTION = """Tell what a step of training needs of a GPU's memory without a GPU: FUNCTION returns a model, an
+optimizer and a batch, and two steps of it are taken on tensors without data (see gputui whatif --help for the forms).
+TARGET is such a function, or the name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all
+entries are checked. An entry has the keys function, name, arguments, settings, device or budget, tolerance."""
+EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
+  gputui check train:setup --budget 20GiB
+  gputui check --baseline gpu-memory.json --update     then commit the file
+  gputui check --baseline gpu-memory.json              in CI"""
+
+
+class _Options(NamedTuple):
+    """What holds for all targets."""
+
+    python: str | None
+    baseline: str | None
+    is_update: bool
+    is_json: bool
+    has_plan: bool
+
+
+def run(arguments: list[str], _settings: Settings | None = None) -> int:
+    """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
+    parsed = _parser().parse(arguments)
+    if parsed.update and not parsed.baseline:
+        cause = "--update writes the baseline, and none is named."
+        raise UsageError(cause, "Name the file: --baseline gpu-memory.json --update.")
+    options = _Options(parsed.python, parsed.baseline, parsed.update, parsed.json, parsed.plan)
+    targets = [_with_options(target, parsed) for target in _targets(parsed.targets)]
+    if parsed.plan and not all(target.budget_bytes for target in targets):
+        cause = "A plan is for a device, and none is named."
+        raise UsageError(cause, "Add --device H100, or --budget 20GiB.")
+    before = read_baselines(options.baseline, must_exist=not options.is_update) if options.baseline else {}
+    checks, problems = _check_all(targets, options, {} if options.is_update else before)
+    if options.baseline and options.is_update and not problems:
+        made = {check.target.name: baseline_of(check.peak) for check in checks}
+        write_baselines(options.baseline, baseline_text({**before, **made}))
+        narrate(f"{options.baseline} is written. Commit it.")
+    _print(checks, problems, options, before)
+    return UNKNOWN if problems else FAILS if any(check.fails for check in checks) else 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="gputui check",
+        usage="gputui check [TARGET]... [--budget SIZE|--device NAME] [--baseline FILE [--update]] [--plan]\n"
+        "                    [--json]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+    )
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help="MODULE:FUNCTION, or a name in pyproject.toml")
+    parser.add_argument("--budget", metavar="SIZE", default="", help="what PyTorch may reserve, such as 20GiB")
+    parser.add_argument("--device", metavar="NAME", default="", help="a GPU in place of a budget, such as H100")
+    parser.add_argument("--set", metavar="NAME:VALUE", default="", help="settings, as in PYTORCH_ALLOC_CONF")
+    parser.add_argument("--baseline", metavar="FILE", help="fail where a peak rises above this file's")
+    parser.add_argument("--tolerance", metavar="SHARE", default="", help="by how much it may rise (default: 1%%)")
+    parser.add_argument("--update", action="store_true", help="write the baseline")
+    parser.add_argument("--plan", action="store_true", help="also tell what would fit, the cheapest change first")
+    parser.add_argument("--python", metavar="PATH", help="the Python with PyTorch, if it is not the one in the PATH")
+    parser.add_argument("--json", action="store_true", help="print a JSON document")
+    return parser
+
+
+def _targets(words: Sequence[str]) -> list[Target]:
+    """The targets that are named, or all of the project's."""
+    if words and all(":" in word for word in words):
+        return [Target(word, word) for word in words]
+    known = {target.name: target for target in map(target_of, rows_of_project())}
+    for word in words:
+        if word not in known and ":" not in word:
+            cause = f"pyproject.toml has no target {word!r} in [[tool.gputui.check]]."
+            raise UsageError(cause, f"It has {', '.join(known)}.")
+    return [known.get(word) or Target(word, word) for word in words] or list(known.values())
+
+
+def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
+    """The target with what the command line says in place of the project's table."""
+    if parsed.budget or parsed.device:
+        target = replace(target, budget_bytes=budget_of(parsed.budget, parsed.device))
+    if parsed.set:
+        target = replace(target, settings=parsed.set)
+    return replace(target, tolerance=tolerance_of(parsed.tolerance)) if parsed.tolerance else target
+
+
+def _check_all(
+    targets: Sequence[Target], options: _Options, baselines: Mapping[str, Baseline]
+) -> tuple[list[Checked], list[str]]:
+    """The answers, and as sentences what could not be told; a target that fails does not keep others from theirs."""
+    checks: list[Checked] = []
+    problems: list[str] = []
+    for target in targets:
+        narrate(f"Two steps of {target.function} run on tensors without data.")
+        try:
+            rehearsal = rehearse(target.function, options.python, target.arguments)
+            check = checked(target, rehearsal, baselines, with_plan=options.has_plan)
+        except GputuiError as error:
+            problems.append(f"{target.name}: {error}")
+            continue
+        checks.append(check)
+        if check.is_risen and check.is_of_another_torch:
+            problems.append(other_version(check))
+    return checks, problems
+
+
+def _print(
+    checks: Sequence[Checked], problems: Sequence[str], options: _Options, before: Mapping[str, Baseline]
+) -> None:
+    """The answers to standard output, and what makes them less than sure to standard error."""
+    if options.is_json:
+        put(json.dumps(check_document(checks, problems)) + "\n")
+    else:
+        report = partial(check_report, width=output_width(PIPE_COLUMNS))
+        put("\n".join(map(report, checks)))
+    for sentence in [*problems, *dict.fromkeys(doubt for check in checks for doubt in check.peak.doubts)]:
+        narrate(sentence)
+    is_compared = options.baseline is not None and not options.is_update
+    for name in [check.target.name for check in checks if is_compared and check.target.name not in before]:
+        narrate(f"{options.baseline} has nothing about {name}: add it with --update.")
+    _tell_github(checks, has_annotations=not options.is_json)
+
+
+def _tell_github(checks: Sequence[Checked], *, has_annotations: bool) -> None:
+    """Annotations, and the page of the job, where GitHub's runner says that it wants them."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and has_annotations:
+        put("".join(map(annotation, checks)))
+    if page := os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_to(page, summary_page(checks))

@@ -1,0 +1,62 @@
+"""`gputui record`: keeps days of this machine in a file, until it is ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+from gputui.archive.shares import device_times
+from gputui.archive.store import Archive, default_file
+from gputui.commands.looks import INTERVAL_S, looks
+from gputui.commands.parser import Parser
+from gputui.model.machine.snapshot import Snapshot
+from gputui.output import narrate
+from gputui.settings import Settings
+
+EVERY_S = 10.0
+GAP_S = 3 * EVERY_S
+"""After a longer time without a look, as while a laptop sleeps, nothing is known of it."""
+
+
+def run(arguments: list[str], _settings: Settings | None = None) -> int:
+    """Record until the process is ended."""
+    parser = Parser(
+        prog="gputui record",
+        usage="gputui record [--file FILE]",
+        description="Keep who used and who held which GPU, and what was wrong, every ten seconds, for 30 days.\n"
+        "It runs until it is ended. `gputui report` shows what is in the file. docs/archive.md has a service for it.",
+    )
+    parser.add_argument("--file", metavar="FILE", help="another file than machine.db in the folder for state")
+    parsed = parser.parse(arguments)
+    archive = Archive(Path(parsed.file) if parsed.file else default_file())
+
+    from gputui.sources.machine import LiveMachine
+
+    machine = LiveMachine()
+    try:
+        keep(archive, looks(machine, INTERVAL_S, Event().wait))
+    finally:
+        machine.close()
+        archive.close()
+    return 0
+
+
+def keep(archive: Archive, snapshots: Iterator[Snapshot]) -> None:
+    """Write one snapshot in ten seconds; one that the disk refuses is left out, and said once until one is written."""
+    last, is_refused = 0.0, False
+    for snapshot in snapshots:
+        if 0 <= snapshot.time - last < EVERY_S - INTERVAL_S / 2:  # below 0: the clock was set back
+            continue
+        span_s = max(0.0, min(snapshot.time - last, GAP_S)) if last else 0.0
+        last = snapshot.time
+        if snapshot.devices_age_s:
+            continue
+        try:
+            archive.add(snapshot.time, device_times(snapshot, span_s), snapshot.findings)
+            is_refused = False
+        except sqlite3.Error as error:
+            if not is_refused:
+                narrate(f"The record cannot be written: {error}. gputui keeps trying.")
+            is_refused = True

@@ -1,0 +1,76 @@
+"""`gputui report`: who used the GPUs, who held them without use, and what was wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+from gputui.archive.report import Report, document, report
+from gputui.archive.store import default_file, open_to_read
+from gputui.commands.parser import Parser, duration_of
+from gputui.once.table import Column, table
+from gputui.output import output_width, put
+from gputui.settings import Settings
+from gputui.units import format_bytes, format_duration
+
+_PIPE_COLUMNS = 100
+
+
+def run(arguments: list[str], _settings: Settings | None = None) -> int:
+    """Print the report."""
+    parser = Parser(
+        prog="gputui report",
+        usage="gputui report [--since TIME] [--user USER] [--file FILE] [--json]",
+        description="GPU-hours by user and job, and findings with their times, of what `gputui record` has kept.",
+    )
+    parser.add_argument("--since", metavar="TIME", default="7d", help="how far back, such as 12h or 7d (default: 7d)")
+    parser.add_argument("--user", default="", help="only what this user had")
+    parser.add_argument("--file", metavar="FILE", help="another file than machine.db in the folder for state")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parsed = parser.parse(arguments)
+    now = time.time()
+    begin = now - duration_of("--since", parsed.since)
+    with closing(open_to_read(Path(parsed.file) if parsed.file else default_file())) as database:
+        found = report(database, begin, now, parsed.user)
+    put(json.dumps(document(found)) + "\n" if parsed.json else text(found, output_width(_PIPE_COLUMNS)))
+    return 0
+
+
+_DEVICES = (
+    Column("GPU", lambda row: row.device),
+    Column("NAME", lambda row: row.name, is_text=True),
+    Column("WATCHED", lambda row: f"{row.watched:.1f} h"),
+    Column("ACTIVE", lambda row: f"{row.active:.1f} h"),
+    Column("HELD, IDLE", lambda row: f"{row.idle_held:.1f} h"),
+    Column("IDLE", lambda row: f"{row.idle:.1f} h"),
+)
+_HOLDERS = (
+    Column("USER", lambda row: row.user or "-", is_text=True),
+    Column("JOB", lambda row: row.job or "-", is_text=True),
+    Column("ACTIVE", lambda row: f"{row.active:.1f} h"),
+    Column("HELD, IDLE", lambda row: f"{row.idle_held:.1f} h"),
+    Column("MOST HELD", lambda row: format_bytes(row.most_held_bytes)),
+)
+_FINDINGS = (
+    Column("FROM", lambda row: _when(row.since), is_text=True),
+    Column("FOR", lambda row: format_duration(row.until - row.since)),
+    Column("WHERE", lambda row: row.where, is_text=True),
+    Column("FINDING", lambda row: row.title, is_text=True),
+)
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def text(found: Report, width: int) -> str:
+    """The report in lines of at most `width` columns."""
+    if not found.end:
+        return "Nothing was recorded in this time.\n"
+    lines = [f"{_when(found.begin)} to {_when(found.end)}, hours of GPUs"]
+    for columns, rows in ((_DEVICES, found.devices), (_HOLDERS, found.holders), (_FINDINGS, found.findings)):
+        if rows:
+            lines += ["", *table(columns, rows, width)]
+    return "\n".join(lines) + "\n"

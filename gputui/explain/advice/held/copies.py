@@ -1,0 +1,157 @@
+"""Copies of a model's weights: a second model, or a dictionary or list of them, such as a checkpoint or averages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from gputui.explain.advice.held.holders import root_of
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
+from gputui.explain.owners.names import family, place
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.tensors import Category, Keeper, Storage
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+OF_VARIABLES = (Category.OTHER, Category.ACTIVATION)
+Shapes = Counter[tuple[int, ...]]
+_ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]")
+
+AVERAGES = "Keep the averages in host memory (.cpu()), update them there, and move them to the device only to evaluate."
+MASTERS = (
+    "If it is the weights in another precision, torch.autocast needs no such copy: it casts them where they are used."
+)
+LOADED = (
+    'Delete it once it has been loaded (del {}), or load it with map_location="cpu"; weights that are kept for later'
+    " belong in host memory (.cpu())."
+)
+OF_AVERAGES = re.compile(r"ema\b|ema_|shadow|averag", re.IGNORECASE)
+
+
+def second_model(situation: Situation) -> Finding | None:
+    """A copy of the trained model without gradients or optimizer states: an average of its weights, or a teacher."""
+    layout = situation.device.layout
+    if layout is None:
+        return None
+    models: dict[str, list[Storage]] = defaultdict(list)
+    for storage in layout.storages:
+        if storage.category in (Category.PARAMETER, Category.BUFFER) and storage.keeper is Keeper.NONE:
+            models[root_of(storage.owner)].append(storage)
+    trained = _trained(layout.storages)
+    for name, storages in sorted(models.items(), key=lambda model: -_bytes(model[1])):
+        size_bytes = _bytes(storages)
+        if name in trained or size_bytes < max(PART_BYTES, KEPT_SHARE * layout.statistics.allocated_bytes):
+            continue
+        shapes = _of_parameters(storages)
+        count = sum(shapes.values())
+        twin = next((root for root in models if root in trained and _of_parameters(models[root]) == shapes), None)
+        if twin is None:
+            continue
+        return Finding(
+            kind="second_model",
+            weight=Weight.ADVICE,
+            title=f"{name} is a second copy of {twin} on the device: {format_bytes(size_bytes)}.",
+            evidence=(f"Its {count:,} parameters have the same shapes as {twin}'s, and no optimizer trains them.",),
+            remedy=f"If it is an average of the weights (EMA), keep it in host memory ({name}.cpu()), update it there,"
+            " and move it to the device only to evaluate.",
+            bytes=size_bytes,
+            screen="tensors",
+            addresses=tuple(storage.address for storage in sorted(storages, key=lambda s: -s.size_bytes)),
+            owners=(name,),
+        )
+    return None
+
+
+def weight_copy(situation: Situation) -> Finding | None:
+    """The largest dictionary or list whose tensors have the shapes of a model's parameters."""
+    layout = situation.device.layout
+    if layout is None:
+        return None
+    models, buffers = _by_model(layout.storages, Category.PARAMETER), _by_model(layout.storages, Category.BUFFER)
+    copies = _collections(layout.storages) if models else {}
+    least_bytes = max(PART_BYTES, KEPT_SHARE * layout.statistics.allocated_bytes)
+    for name, storages in sorted(copies.items(), key=lambda copy: -_bytes(copy[1])):
+        if _bytes(storages) < least_bytes:
+            return None
+        for model, parameters in models.items():
+            count = _copies(_shapes(storages), _shapes(parameters), _shapes(buffers.get(model, ())))
+            if count and _is_surely(storages, parameters):
+                return _finding(name, model, count, storages, parameters)
+    return None
+
+
+def _finding(name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage]) -> Finding:
+    line, variable = place(storages[0].owner), name.partition("[")[0]
+    what = "a copy" if count == 1 else f"{count} copies"
+    dtypes = {storage.dtype for storage in storages} - {parameter.dtype for parameter in parameters}
+    precision = f" in {next(iter(dtypes))}" if len(dtypes) == 1 else ""
+    remedy = MASTERS if precision else LOADED.format(variable)
+    copy = f"{name}[*]{f' ({line})' if line else ''}"
+    size = format_bytes(_bytes(storages))
+    alike = f"Its {len(storages):,} tensors have the shapes of the {len(parameters):,} parameters of {model}."
+    return Finding(
+        kind="weight_copy",
+        weight=Weight.ADVICE,
+        title=f"{copy} holds {what} of the weights of {model}{precision}: {size}.",
+        evidence=(alike,),
+        remedy=AVERAGES if OF_AVERAGES.search(name) else remedy,
+        bytes=_bytes(storages),
+        screen="tensors",
+        addresses=tuple(storage.address for storage in sorted(storages, key=lambda s: -s.size_bytes)),
+        owners=(variable,),
+    )
+
+
+def _by_model(storages: Sequence[Storage], category: Category) -> dict[str, list[Storage]]:
+    models: dict[str, list[Storage]] = defaultdict(list)
+    for storage in storages:
+        if storage.category is category and storage.keeper is Keeper.NONE:
+            models[root_of(storage.owner)].append(storage)
+    return models
+
+
+def _collections(storages: Sequence[Storage]) -> dict[str, list[Storage]]:
+    """The tensors that are entries of a dictionary or list and belong to no model, by the name of that."""
+    found: dict[str, list[Storage]] = defaultdict(list)
+    for storage in storages:
+        is_held = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
+        entry = _ENTRY.fullmatch(storage.owner.partition(" (")[0]) if is_held else None
+        if entry:
+            found[family(entry[1])].append(storage)
+    return found
+
+
+def _copies(found: Shapes, of_model: Shapes, of_buffers: Shapes) -> int:
+    """How many times the shapes are those of a model's parameters, with or without its buffers; 0 if they are not."""
+    count = min(found[shape] // number for shape, number in of_model.items())
+    rest = found - Counter({shape: count * number for shape, number in of_model.items()})
+    return count if all(number <= count * of_buffers[shape] for shape, number in rest.items()) else 0
+
+
+def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bool:
+    """Whether the keys are names of parameters, or the shapes are too different to be alike by chance."""
+    names = tuple(parameter.owner.partition(" (")[0] for parameter in parameters)
+    keys = [storage.owner.partition(" (")[0].rpartition("[")[2].strip("]'\"") for storage in storages]
+    are_names = any(name == key or name.endswith(f".{key}") for key in keys[:1] for name in names)
+    return are_names or len(_shapes(parameters)) > 1
+
+
+def _trained(storages: tuple[Storage, ...]) -> set[str]:
+    """The variables of models that have gradients or optimizer states."""
+    roots = {root_of(s.owner) for s in storages if s.category is Category.GRADIENT}
+    states = (s.owner.partition("[")[2] for s in storages if s.category is Category.OPTIMIZER_STATE)
+    return roots | {root_of(name) for name in states}
+
+
+def _of_parameters(storages: Sequence[Storage]) -> Shapes:
+    return _shapes([storage for storage in storages if storage.category is Category.PARAMETER])
+
+
+def _bytes(storages: Sequence[Storage]) -> int:
+    return sum(storage.size_bytes for storage in storages)
+
+
+def _shapes(storages: Sequence[Storage]) -> Shapes:
+    return Counter(storage.shape for storage in storages)

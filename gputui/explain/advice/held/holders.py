@@ -1,0 +1,244 @@
+"""Who holds the memory of a device: variables, models, optimizers and the cache, each with its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
+from gputui.explain.owners.names import counted, family, place
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment
+from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.reading import value_of
+from gputui.units import format_bytes
+
+HolderKey = tuple[str, str]
+
+_ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
+_OPTIMIZER = re.compile(r"^(.*?)\.(?:state|param_groups)\[")
+_INDEX = re.compile(r"\[")
+_LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
+OUT = re.compile(r"Out\[\d+\]|_+\d*")
+
+MODEL_PARTS = {
+    Category.PARAMETER: "the parameters of {}",
+    Category.GRADIENT: "the gradients of {}",
+    Category.BUFFER: "the buffers of {}",
+}
+PLAIN = {
+    Category.ACTIVATION: "activations",
+    Category.KV_CACHE: "the KV cache",
+    Category.WORKSPACE: "workspaces of libraries",
+    Category.UNATTRIBUTED: "blocks without a known owner",
+    Category.NEWER: "tensors newer than the last look",
+}
+_STAYING = (
+    "activation", "newer", "unattributed", "line", "other", "kv_cache", "variable", "gradient", "workspace", "keeper",
+    "container", "optimizer", "optimizer_state", "buffer", "parameter",
+)  # fmt: skip
+"""Kinds of holders, those that come and go first."""
+SO_FAR = "blocks without a name so far"
+SINCE_LOOK = "tensors newer than the last look"
+NAMELESS: HolderKey = (Category.UNATTRIBUTED.value, "")
+CACHE = "free in its cache"
+OUTSIDE = "outside PyTorch (CUDA context, libraries)"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds memory, how much, and what it consists of; `place` is a line of the program or ""."""
+
+    key: HolderKey
+    name: str
+    bytes: int
+    keeps: str = ""
+    place: str = ""
+    addresses: tuple[int, ...] = ()
+    elements: int = 0
+    """How many it has if it is a container."""
+    read_elements: int = 0
+    """How many of these the look has found memory in."""
+
+    @property
+    def label(self) -> str:
+        """The name with its line."""
+        return f"{self.name} ({self.place})" if self.place else self.name
+
+
+@dataclass
+class _Group:
+    name: str
+    place: str = ""
+    bytes: int = 0
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    operations: Counter[str] = field(default_factory=Counter)
+    own_bytes: int = 0
+    members: set[str] = field(default_factory=set)
+    locals: Counter[str] = field(default_factory=Counter)
+    exceptions: set[str] = field(default_factory=set)
+    elements: set[str] = field(default_factory=set)
+
+
+def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tuple[Holder, ...]:
+    """Who holds the live blocks of a look, the largest first; they add up to its allocated bytes."""
+    by_name = {container.name: container for container in containers}
+    groups: dict[HolderKey, _Group] = {}
+    for segment in layout.release.segments:
+        for blocker in segment.blockers:
+            owner, block = blocker.owner, blocker.block
+            key, name = _holder_of(owner, by_name)
+            if key == NAMELESS and not layout.is_searched:
+                name = SO_FAR
+            group = groups.setdefault(key, _Group(name))
+            group.bytes += block.size_bytes
+            group.blocks.append((block.size_bytes, block.address))
+            _describe(group, owner, block.size_bytes)
+    holders = [_holder(key, group, by_name) for key, group in groups.items()]
+    return tuple(sorted(holders, key=lambda holder: (-holder.bytes, holder.name)))
+
+
+def device_holders(device: DeviceMoment, of_look: Sequence[Holder]) -> tuple[Holder, ...]:
+    """The holders of all that a process has on a device now, the largest first; `of_look` are those of its look."""
+    sizes = {part.key: part.bytes for part in parts_of(device)}
+    cached = device.statistics.reserved_bytes - device.statistics.allocated_bytes
+    stuck = sizes.get("stuck", 0) if not sizes.get(CACHE_SINCE) else 0
+    holders = list(of_look)
+    newer = sizes.get(TENSORS_SINCE, 0)
+    if newer < 0:
+        holders = _without(holders, -newer)
+    if device.layout is None:
+        holders.append(Holder(("live", ""), "tensors that were not looked at yet", device.statistics.allocated_bytes))
+    elif newer > 0:
+        in_look = next((holder for holder in holders if holder.name == SINCE_LOOK), None)
+        holders = [holder for holder in holders if holder is not in_look]
+        size_bytes = newer + (in_look.bytes if in_look else 0)
+        holders.append(Holder((Category.NEWER.value, ""), SINCE_LOOK, size_bytes))
+    keeps = f"{'all' if stuck == cached else format_bytes(stuck)} of it is stuck beside live blocks" if stuck else ""
+    holders.append(Holder(("cache", ""), CACHE, cached, keeps))
+    outside = value_of(device.bridge.outside_torch_bytes) if device.bridge else None
+    holders.append(Holder(("outside", ""), OUTSIDE, outside or 0))
+    return tuple(sorted((holder for holder in holders if holder.bytes > 0), key=lambda holder: -holder.bytes))
+
+
+def _without(holders: Sequence[Holder], freed_bytes: int) -> list[Holder]:
+    """The holders less what was freed since the look: it is taken first from those that come and go in every step."""
+    kept, owed = [], freed_bytes
+    for holder in sorted(holders, key=_staying):
+        taken = min(owed, holder.bytes)
+        owed -= taken
+        kept.append(replace(holder, bytes=holder.bytes - taken))
+    return kept
+
+
+def _staying(holder: Holder) -> tuple[int, int]:
+    """How long a holder's memory is likely to stay; of two alike, the larger one goes first."""
+    kind = "container" if holder.elements else holder.key[0]
+    return _STAYING.index(kind) if kind in _STAYING else len(_STAYING), -holder.bytes
+
+
+def variable_of(label: str, containers: Mapping[str, Container]) -> str:
+    """The variable that a label names: `losses` for `losses[3] (train.py:23 in step)`, the largest known container."""
+    path = label.partition(" (")[0]
+    for cut in _INDEX.finditer(path):
+        if path[: cut.start()] in containers:
+            return path[: cut.start()]
+    return family(_LAST_INDICES.sub("", path))
+
+
+def root_of(name: str) -> str:
+    """The variable of a model in the name of one of its parameters: `model`, `self.model`, `models[0]`."""
+    found = _ROOT.match(name)
+    return found[0] if found else name
+
+
+def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[HolderKey, str]:
+    """The key and the name of a block's holder."""
+    category = owner.category
+    if owner.keeper is not Keeper.NONE:
+        return _keeper_of(owner)
+    if category in MODEL_PARTS:
+        root = root_of(owner.name) if owner.name else "a model"
+        return (category.value, root), MODEL_PARTS[category].format(root)
+    if category is Category.OPTIMIZER_STATE:
+        found = _OPTIMIZER.match(owner.name)
+        name = found[1] if found else "an optimizer"
+        return (category.value, name), f"the states of {name}"
+    label = owner.kept_by or ("" if owner.saved_by else owner.name)
+    if label and category in (Category.ACTIVATION, Category.OTHER):
+        name = variable_of(label, containers)
+        return ("variable", name), name
+    if label and category is Category.UNATTRIBUTED:
+        return ("line", label), f"blocks allocated at {label}"
+    return (category.value, ""), PLAIN.get(category, category.words)
+
+
+def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
+    """The same for a block that no variable of the program leads to."""
+    if owner.keeper in (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT):
+        found = OUT.match(owner.name)
+        name = found[0] if found else owner.keeper.words
+        return ("variable", name), name
+    if owner.keeper is Keeper.OPTIMIZER:
+        found = _OPTIMIZER.match(owner.name)
+        name = f"{found[1] if found else 'an optimizer'}, for a model that was replaced"
+        return ("optimizer", name), name
+    return ("keeper", owner.keeper.value), owner.keeper.words
+
+
+def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
+    label = owner.kept_by or owner.name
+    group.place = group.place or place(label)
+    if label.startswith(f"{group.name}["):
+        group.elements.add(label[len(group.name) + 1 : label.find("]", len(group.name))])
+    if owner.saved_by:
+        group.operations[owner.saved_by] += 1
+        group.members.add(owner.kept_by)
+    else:
+        group.own_bytes += size_bytes
+    if owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER):
+        exception, _, line = place(label).rpartition(", ")
+        group.locals[f"{label.partition(' (')[0]} ({line})"] += size_bytes
+        group.exceptions.add(exception)
+
+
+def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:
+    container = containers.get(group.name)
+    name = group.name
+    if key[0] == "keeper":
+        (exception,) = group.exceptions if len(group.exceptions) == 1 else ("",)
+        name = f"the {exception}" if exception else name
+        local = group.locals.most_common(1)[0][0]
+        keeps, where = f"keeps {local}" + (" and other locals" if len(group.locals) > 1 else ""), ""
+    else:
+        keeps = _keeps(key, group, container)
+        where = (container.grown_at or container.held_by or container.where) if container else ""
+    addresses = tuple(address for _, address in sorted(group.blocks, reverse=True))
+    is_variable = key[0] == "variable"
+    shown_at = (where or group.place) if is_variable else ""
+    elements = (container.elements, len(group.elements)) if container else (0, 0)
+    return Holder(key, name, group.bytes, keeps, shown_at, addresses, *elements)
+
+
+def _keeps(key: HolderKey, group: _Group, container: Container | None) -> str:
+    """What a variable keeps: "keeps 160 graphs of AddmmBackward0: 20.0 GiB"."""
+    if key[0] != "variable":
+        if group.operations:
+            return "saved for the backward pass"
+        return ""
+    parts = []
+    if container:
+        parts.append(counted(container.elements, "element"))
+    if group.operations:
+        operation = group.operations.most_common(1)[0][0]
+        graphs = container.graphs if container else 0
+        what = f"{graphs:,} graphs of {operation}" if graphs > 1 else _graph(group.operations, operation)
+        parts.append(f"keeps {what}: {format_bytes(group.bytes - group.own_bytes)}")
+    return ", ".join(parts)
+
+
+def _graph(operations: Counter[str], operation: str) -> str:
+    count = operations[operation]
+    return f"a graph with {count:,} x {operation}" if count > 1 else f"the graph of {operation}"

@@ -1,0 +1,150 @@
+"""Memory that no variable of the program leads to: what exceptions, displayed values and old optimizers keep."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
+from gputui.explain.owners.names import counted, family, listed, place
+from gputui.model.attached.analysis import Blocker
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+EXCEPTIONS = (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.EXCEPTION, Keeper.LOST_EXCEPTION)
+"""The cure for an earlier one of these frees what a later one keeps, too."""
+EVIDENCE = 4
+"""How many of the largest tensors a finding names."""
+
+FORGET_LAST = "import sys, gc; sys.last_value = sys.last_traceback = sys.last_exc = None"
+CURES = {
+    Keeper.NOTEBOOK_EXCEPTION: "To free them, run in a cell: "
+    f"{FORGET_LAST}; get_ipython().InteractiveTB.tb = get_ipython().last_execution_result = None; gc.collect()",
+    Keeper.LAST_EXCEPTION: f"To free them: {FORGET_LAST}; gc.collect()",
+    Keeper.EXCEPTION: "Leave the except block before you try again, or delete the variable that holds the exception;"
+    " traceback.clear_frames(error.__traceback__) frees the locals and keeps the message.",
+    Keeper.LOST_EXCEPTION: "No variable leads to it, so it most likely waits for a garbage collection: import gc;"
+    " gc.collect() frees them.",
+    Keeper.INTERPRETER_OUTPUT: "Display another value, such as 0: Python keeps only the last one.",
+    Keeper.OPTIMIZER: "Create the optimizer again after the model: it still trains the old parameters instead of the"
+    " new ones.",
+}
+"""The statements for notebooks were tried in ipykernel 7 with IPython 9: each frees the memory at once."""
+
+FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
+
+_VARIABLE = re.compile(r"[\w.]+")
+_OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
+_OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
+
+
+def kept_by_exception(situation: Situation) -> Finding | None:
+    """An exception keeps the local variables of every function it came through."""
+    blockers = _kept(situation, EXCEPTIONS)
+    if not blockers:
+        return None
+    places = [place(blocker.owner.name).partition(", ") for blocker in blockers]
+    labels = list(dict.fromkeys(label for label, _, line in places if line))
+    functions = dict.fromkeys(f"{line.rpartition(' in ')[2]}()" for _, _, line in places if line)
+    statistics = situation.device.statistics
+    is_missed = bool(statistics.num_ooms) and _bytes(blockers) > TIGHT_SHARE * statistics.allocated_bytes
+    keeps = f"The {labels[0]} keeps" if len(labels) == 1 else f"{counted(len(labels), 'exception')} keep"
+    return _finding(
+        "kept_by_exception",
+        f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
+        blockers,
+        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), labels),
+        Weight.PROBLEM if is_missed else Weight.ADVICE,
+    )
+
+
+def _forget_exception(keeper: Keeper, labels: Sequence[str]) -> str:
+    """What frees the locals; where one variable holds the exception, with its name."""
+    name = labels[0].removeprefix("exception ") if len(labels) == 1 else ""
+    if keeper is not Keeper.EXCEPTION or not _VARIABLE.fullmatch(name):
+        return CURES[keeper]
+    return (
+        f"Delete {name} (del {name}) and keep str({name}), or leave the except block before you try again;"
+        f" traceback.clear_frames({name}.__traceback__) frees the locals and keeps the message."
+    )
+
+
+def kept_by_output(situation: Situation) -> Finding | None:
+    """A notebook, or Python's prompt, keeps the values that it has displayed."""
+    blockers = _kept(situation, (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT))
+    if not blockers:
+        return None
+    outputs = [found for blocker in blockers if (found := _OUTPUT.match(blocker.owner.name))]
+    names = list(dict.fromkeys(found[0] for found in outputs))
+    cure = CURES.get(blockers[0].owner.keeper)
+    numbers = list(dict.fromkeys(found[1] for found in outputs if found[1]))
+    if cure is None:
+        first = f"%xdel _{numbers[0]} frees {f'Out[{numbers[0]}]'}. " if numbers else ""
+        cure = f"{first}To free all outputs: {FORGET_OUTPUTS}. A cell that ends with ; keeps no output."
+    return _finding("kept_by_output", f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'}", blockers, cure)
+
+
+def kept_by_optimizer(situation: Situation) -> Finding | None:
+    """A model was created again, and the optimizer keeps the parameters of the old one."""
+    layout, blockers = situation.device.layout, _kept(situation, (Keeper.OPTIMIZER,))
+    if layout is None or not blockers:
+        return None
+    new = {
+        (storage.shape, storage.dtype)
+        for storage in layout.storages
+        if storage.category is Category.PARAMETER and not storage.keeper.value
+    }
+    old = [blocker.owner for blocker in blockers if blocker.owner.category is Category.PARAMETER]
+    if not old or not all((owner.shape, owner.dtype) in new for owner in old):
+        return None  # parameters of modules that were not found
+    names = dict.fromkeys(_OPTIMIZER.sub("", owner.name) for owner in old)
+    title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
+    return _finding("kept_by_optimizer", title, blockers, CURES[Keeper.OPTIMIZER])
+
+
+def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
+    """The blocks that these keep alive, the largest first; [] if they are too few to matter."""
+    layout = situation.device.layout
+    segments = layout.release.segments if layout else ()
+    kept = [blocker for segment in segments for blocker in segment.blockers if blocker.owner.keeper in keepers]
+    return sorted(kept, key=lambda blocker: -blocker.block.size_bytes) if _bytes(kept) >= PART_BYTES else []
+
+
+def _bytes(blockers: Sequence[Blocker]) -> int:
+    return sum(blocker.block.size_bytes for blocker in blockers)
+
+
+def _finding(
+    kind: str, title: str, blockers: Sequence[Blocker], remedy: str, weight: Weight = Weight.ADVICE
+) -> Finding:
+    kept_bytes = _bytes(blockers)
+    sizes: Counter[str] = Counter()
+    for blocker in blockers:
+        sizes[_what(blocker)] += blocker.block.size_bytes
+    largest = sizes.most_common(EVIDENCE)
+    rest = kept_bytes - sum(size for _, size in largest)
+    evidence = [f"{what}: {format_bytes(size)}." for what, size in largest]
+    return Finding(
+        kind=kind,
+        weight=weight,
+        title=f"{title} {format_bytes(kept_bytes)}.",
+        evidence=(*evidence, *([f"Others: {format_bytes(rest)}."] if rest else [])),
+        remedy=remedy,
+        bytes=kept_bytes,
+        screen="tensors",
+        addresses=tuple(blocker.block.address for blocker in blockers),
+        owners=tuple(dict.fromkeys(blocker.owner.name for blocker in blockers)),
+    )
+
+
+def _what(blocker: Blocker) -> str:
+    """ "hidden (train.py:23 in train)", with one name for all layers of a model."""
+    owner = blocker.owner
+    line = place(owner.name).partition(", ")[2]
+    if owner.saved_by and not line:
+        return "Saved for a backward pass"
+    return f"{family(owner.name)} ({line})" if line else family(owner.name)

@@ -1,0 +1,60 @@
+"""Small views that keep large storages: one row of a matrix keeps all of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gputui.explain.advice.held.holders import variable_of
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
+from gputui.explain.owners.names import counted, place, singular
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.tensors import Category, Keeper, Storage
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+OF_VARIABLES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER})
+"""Parameters and their kind may be views of one flat tensor on purpose."""
+
+
+def small_views(situation: Situation) -> Finding | None:
+    """The variable that keeps most through tensors that show little of it."""
+    layout, look = situation.device.layout, situation.moment.look
+    if layout is None:
+        return None
+    containers = look.inventory.containers if look and look.inventory else ()
+    by_name = {container.name: container for container in containers}
+    variables: dict[str, list[Storage]] = defaultdict(list)
+    for storage in layout.storages:
+        is_of_variable = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
+        if storage.views and storage.owner and is_of_variable:
+            variables[variable_of(storage.owner, by_name)].append(storage)
+    if not variables:
+        return None
+    name, storages = max(variables.items(), key=lambda variable: (_hidden_bytes(variable[1]), variable[0]))
+    hidden_bytes = _hidden_bytes(storages)
+    if hidden_bytes < max(PART_BYTES, KEPT_SHARE * layout.statistics.allocated_bytes):
+        return None
+    container = by_name.get(name)
+    line = (container.grown_at or container.where) if container else place(storages[0].owner)
+    kept_bytes = sum(storage.size_bytes for storage in storages)
+    element = singular(name) if container else name
+    return Finding(
+        kind="small_views",
+        weight=Weight.ADVICE,
+        title=f"{name}{f' ({line})' if line else ''} keeps {format_bytes(kept_bytes)} through views of"
+        f" {format_bytes(kept_bytes - hidden_bytes)}.",
+        evidence=(
+            f"{counted(len(storages), 'storage')} on the device stay whole as long as a tensor shows a part of them.",
+        ),
+        remedy=f"Keep {element}.clone() instead of {element}: that would free {format_bytes(hidden_bytes)}.",
+        bytes=hidden_bytes,
+        screen="tensors",
+        addresses=tuple(storage.address for storage in sorted(storages, key=lambda s: -s.size_bytes)),
+        owners=(name,),
+    )
+
+
+def _hidden_bytes(storages: list[Storage]) -> int:
+    """What is kept and not shown."""
+    return sum(storage.hidden_bytes for storage in storages)

@@ -1,0 +1,277 @@
+"""A leak: a variable that keeps more and more memory, or more tensors of a kind at every look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputui.explain.advice.leaks.counters import growth_in, rate_words
+from gputui.explain.advice.leaks.kinds import KindGrowth, addresses, as_one, growths, rises
+from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, LOOKS
+from gputui.explain.advice.leaks.variables import (
+    GrowingVariable,
+    growing_variables,
+    suspected_variables,
+)
+from gputui.explain.advice.situation import Seen, Situation, category_bytes, clock
+from gputui.explain.owners.names import counted, family, listed, singular
+from gputui.explain.owners.not_yet import waits_for_key, what_names
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.tensors import Category
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
+MODEL_PARTS = (Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER)
+ONCE = "Make models and optimizers once, before the loop, and keep none that was replaced."
+
+KINDS_SHOWN = 3
+OTHERS_SHOWN = 2
+
+
+def leak(situation: Situation) -> Finding | None:
+    """The variable that keeps more and more, or at least the kinds of tensors whose number grows from look to look."""
+    named = _named(situation)
+    nameless = named or _nameless(situation) or _counted(situation)
+    if named is None and nameless is not None:
+        suspects = suspected_variables(situation.looks, situation.device.index)
+        return _finding(suspects) if suspects else nameless
+    return nameless
+
+
+def _named(situation: Situation) -> Finding | None:
+    held = situation.moment.held_devices
+    has_host = not held or held[0].index == situation.device.index
+    growing = growing_variables(situation.looks, situation.device.index, has_host=has_host)
+    return _finding(growing) if growing else None
+
+
+def _finding(growing: Sequence[GrowingVariable]) -> Finding:
+    """The finding about the first of these variables, with words about the others."""
+    variable = growing[0]
+    container = variable.container
+    is_bounded = container is not None and container.limit > 0
+    return Finding(
+        kind="leak",
+        weight=Weight.ADVICE if is_bounded or not variable.is_on_device else Weight.PROBLEM,
+        title=_title(variable),
+        evidence=(
+            *_lengths(variable),
+            *_attribute(variable),
+            *_what_it_keeps(variable),
+            _span((variable.first, variable.last)),
+            *(f"Also: {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
+        ),
+        remedy=_remedy(variable),
+        bytes=variable.kept.device_bytes if variable.is_on_device else variable.kept.freed_on_host_bytes,
+        screen="tensors",
+        addresses=variable.kept.addresses,
+        owners=tuple(other.name for other in growing),
+    )
+
+
+def _title(variable: GrowingVariable) -> str:
+    kept, container = variable.kept, variable.container
+    size_bytes = kept.device_bytes if variable.is_on_device else kept.freed_on_host_bytes
+    estimate = "at least " if container is None else "about "
+    about = "" if variable.is_on_device and kept.is_exact else estimate
+    amount = f"{about}{format_bytes(size_bytes)}{'' if variable.is_on_device else ' of host memory'}"
+    if container is None:
+        content = "in the graph of one tensor" if variable.graphs else "in one tensor"
+    elif variable.graphs:
+        content = f"in {counted(variable.graphs, 'graph')}"
+    else:
+        content = f"in {counted(container.elements, 'element')}"
+    return f"{_located(variable)} grows: {amount} {content}, {rate_words(variable.bytes_per_s)}."
+
+
+def _located(variable: GrowingVariable) -> str:
+    return f"{variable.name} ({variable.place})" if variable.place else variable.name
+
+
+def _lengths(variable: GrowingVariable) -> list[str]:
+    container = variable.container
+    if container is None:
+        return []
+    limit = f" of at most {container.limit:,}" if container.limit else ""
+    sentence = f"The {container.type} grew from {variable.first_elements:,} to {container.elements:,} elements{limit}"
+    if variable.graphs >= container.elements:
+        return [f"{sentence}; each keeps an autograd graph."]
+    return [f"{sentence}; {variable.graphs:,} of them keep an autograd graph." if variable.graphs else f"{sentence}."]
+
+
+def _attribute(variable: GrowingVariable) -> list[str]:
+    held_by = variable.container.held_by if variable.container else ""
+    return [f"It is an attribute of {held_by}."] if held_by and held_by != variable.place else []
+
+
+def _what_it_keeps(variable: GrowingVariable) -> list[str]:
+    kept = variable.kept
+    if not variable.graphs:
+        return [f"On the host it keeps {format_bytes(kept.host_own_bytes)} more."] if kept.host_own_bytes else []
+    operations = f"about {format_bytes(kept.node_bytes)} of host memory for their operations" if kept.node_bytes else ""
+    on_host = f"{format_bytes(kept.host_graph_bytes)} in tensors on the host" if kept.host_graph_bytes else ""
+    on_device = f"{format_bytes(kept.graph_bytes)} of activations on the device" if kept.graph_bytes else ""
+    graphs = listed(filter(None, (on_device, on_host, operations)))
+    own = format_bytes(kept.own_bytes + kept.host_own_bytes)
+    if variable.container is None:
+        return [f"Its graph keeps {graphs}."] if graphs else []
+    return [f"Its own tensors take {own}; their graphs keep {graphs}."] if graphs else []
+
+
+def _remedy(variable: GrowingVariable) -> str:
+    container = variable.container
+    if variable.kept.is_of_exceptions:
+        return (
+            f"Keep str(error) instead of the exceptions in {variable.name}: each has a traceback, which keeps the local"
+            " variables of every function that it went through."
+        )
+    is_of_views = 2 * variable.kept.hidden_bytes > variable.kept.own_bytes
+    if is_of_views and not variable.graphs and (container is None or container.type != _CACHE):
+        return _without_storages(variable)
+    return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
+
+
+def _without_storages(variable: GrowingVariable) -> str:
+    """For tensors that show little of what they keep."""
+    kept, container = variable.kept, variable.container
+    element = singular(variable.name) if container else variable.name
+    verb = _VERBS.get(container.type, "Store") if container else "Keep"
+    shown, own = format_bytes(kept.own_bytes - kept.hidden_bytes), format_bytes(kept.own_bytes)
+    about = "" if kept.is_exact else "about "
+    return (
+        f"{verb} {element}.clone() instead of {element}: these are views of {about}{shown}, and each keeps its whole"
+        f" storage, {about}{own} together."
+    )
+
+
+def _without_graphs(variable: GrowingVariable) -> str:
+    freed = f"that would free {_freed(variable)}."
+    if variable.container is None:
+        return _without_graph_of_sum(variable, freed)
+    element = singular(variable.name)
+    is_scalar = not any(size > 1 for shape in variable.kept.shapes for size in shape)
+    verb = _VERBS.get(variable.container.type, "Store")
+    return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+
+
+def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:
+    layout = variable.last.layout
+    if any(category_bytes(layout, kind) for kind in (Category.GRADIENT, Category.OPTIMIZER_STATE)):
+        return (
+            f"Add the .item() of each tensor to {variable.name}, without its graph: {freed} Where nothing is trained,"
+            " compute it under torch.no_grad()."
+        )
+    return (
+        f"Compute {variable.name} under torch.no_grad(), since no gradient and no optimizer state is there: {freed}"
+        " Where something is trained, add the .item() of each tensor instead."
+    )
+
+
+def _without_tensors(variable: GrowingVariable) -> str:
+    name, container = variable.name, variable.container
+    if container is None:
+        return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
+    if container.limit:
+        full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
+        limit = "maxsize" if container.type == _CACHE else "maxlen"
+        return (
+            f"When it is full, it takes {full}: choose a smaller {limit}, or keep its tensors in host memory (.cpu())."
+        )
+    if container.type == _CACHE:
+        return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
+    if container.type == "deque":
+        return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
+    if container.type in _MAPPINGS:
+        return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
+    element = singular(name)
+    verb = _VERBS.get(container.type, "Store")
+    return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
+
+
+_VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
+_MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
+_CACHE = "lru_cache"
+
+
+def _freed(variable: GrowingVariable) -> str:
+    """What would be free without the graphs."""
+    kept = variable.kept
+    on_device = f"{'' if kept.is_exact else 'about '}{format_bytes(kept.graph_bytes)}" if kept.graph_bytes else ""
+    on_host = f"about {format_bytes(kept.freed_on_host_bytes)} of host memory" if kept.freed_on_host_bytes else ""
+    return listed(filter(None, (on_device, on_host)))
+
+
+def _nameless(situation: Situation) -> Finding | None:
+    """Growth without a variable that keeps it: by kinds where every look was complete, by the sum of all otherwise."""
+    are_complete = len(situation.looks) >= LOOKS and all(look.is_complete for look in situation.looks)
+    is_bare = len(situation.looks) < LOOKS
+    looks = situation.bare_looks if is_bare else situation.looks
+    if len(looks) < LOOKS or looks[-1].layout.statistics.generation == looks[0].layout.statistics.generation:
+        return None
+    rising = growths([look.layout.groups if are_complete else as_one(look.layout) for look in looks])
+    grown_bytes = sum(growth.bytes for growth in rising)
+    if grown_bytes < GROWTH_BYTES:
+        return None
+    more = "" if looks[-1].layout.is_searched else what_names(situation.moment)
+    return Finding(
+        kind="leak",
+        weight=Weight.PROBLEM,
+        title="A leak: the program keeps more and more tensors,"
+        f" {format_bytes(grown_bytes)} more since the first look.",
+        evidence=(_span((looks[0], looks[-1])), *map(_kind, rising[:KINDS_SHOWN])),
+        remedy=f"See them on the Tensors screen. {more}".rstrip(),
+        needs_look=bool(more) and waits_for_key(situation.moment),
+        bytes=grown_bytes,
+        screen="tensors",
+        addresses=addresses(looks[-1].layout, rising[0]),
+        owners=rising[0].group.names[-1:],
+    )
+
+
+def _counted(situation: Situation) -> Finding | None:
+    """Growth that the counters alone show, before looks can name it."""
+    growth = growth_in(situation.counters)
+    if growth is None:
+        return None
+    grown, since = format_bytes(growth.bytes), clock(growth.since)
+    parts = _growing_parts(situation.looks)
+    unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."
+    return Finding(
+        kind="leak",
+        weight=Weight.PROBLEM,
+        title=f"Allocated memory grows: {grown} more since {since}, {rate_words(growth.bytes_per_s)}.",
+        evidence=tuple(parts) or (unknown,),
+        remedy=ONCE if parts else what_names(situation.moment, "what grows"),
+        needs_look=not parts and waits_for_key(situation.moment),
+        bytes=growth.bytes,
+        screen="tensors",
+    )
+
+
+def _growing_parts(looks: Sequence[Seen]) -> list[str]:
+    """Which parts of models and optimizers take more from look to look, with one that came lately."""
+    sentences = []
+    for category in MODEL_PARTS if len(looks) >= LOOKS else ():
+        groups = [[group for group in look.layout.groups if group.category is category] for look in looks]
+        sizes = [sum(group.bytes for group in some) for some in groups]
+        if rises(sizes) and sizes[-1] - sizes[0] >= GROWTH_BYTES:
+            names = [[name for group in some for name in group.names] for some in (groups[0], groups[-1])]
+            new = next((name for name in reversed(names[-1]) if name not in set(names[0])), "")
+            example = f", such as {new}" if new else ""
+            before, after = format_bytes(sizes[0]), format_bytes(sizes[-1])
+            sentences.append(f"The {category.words}s went from {before} to {after}{example}.")
+    return sentences
+
+
+def _span(looks: tuple[Seen, Seen]) -> str:
+    first, last = looks
+    before, after = (format_bytes(look.layout.statistics.allocated_bytes) for look in looks)
+    return f"From {clock(first.time)} to {clock(last.time)} allocated memory went from {before} to {after}."
+
+
+def _kind(growth: KindGrowth) -> str:
+    group = growth.group
+    names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
+    category = "tensor" if group.category is Category.OTHER else group.category.words
+    what = f"{category}s {group.shape or '()'} {group.dtype}" if group.dtype else NAMELESS
+    return f"From {growth.first:,} to {growth.last:,} {what}, {format_bytes(growth.bytes)} more{names}."

@@ -1,0 +1,325 @@
+"""Which variables keep more and more tensors: containers that get longer, and single variables that keep ever more.
+
+The length of a container is exact in every look that came to it, so its growth shows even where looks have time for a
+part of the tensors only. Its bytes are then an estimate from the elements that are known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
+from gputui.explain.advice.situation import Seen
+from gputui.model.attached.tensors import COMES_AND_GOES, HOST, Category, Container, Inventory, Keeper, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a variable keeps: `own_bytes` in its tensors, `graph_bytes` in what their autograd graphs have saved.
+
+    These are on the device; the `host` ones are in host memory, where `node_bytes` is the estimate for the operations
+    of the graphs themselves. `shapes` are those of its tensors, `addresses` of all that it keeps, the largest first.
+    `hidden_bytes` of `own_bytes` are shown by none of them. `is_exact` is false for an estimate from some elements.
+    """
+
+    own_bytes: int = 0
+    graph_bytes: int = 0
+    host_own_bytes: int = 0
+    host_graph_bytes: int = 0
+    node_bytes: int = 0
+    shapes: frozenset[tuple[int, ...]] = frozenset()
+    hidden_bytes: int = 0
+    addresses: tuple[int, ...] = ()
+    is_of_exceptions: bool = False
+    is_exact: bool = True
+
+    @property
+    def device_bytes(self) -> int:
+        return self.own_bytes + self.graph_bytes
+
+    @property
+    def freed_on_host_bytes(self) -> int:
+        """The host memory that would be free without the graphs."""
+        return self.host_graph_bytes + self.node_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingVariable:
+    """A variable that keeps more and more: a container with its first and last length, or one tensor.
+
+    `container` is None for a single variable. `grown_bytes` came between `first` and `last`, on the device or, if that
+    is less than `GROWTH_BYTES`, in the host's memory.
+    """
+
+    name: str
+    place: str
+    first: Seen
+    last: Seen
+    kept: Kept
+    grown_bytes: int
+    container: Container | None = None
+    first_elements: int = 0
+    graphs: int = 0
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether it is the device's memory that grows."""
+        return self.kept.device_bytes >= GROWTH_BYTES
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.grown_bytes / max(self.last.time - self.first.time, 1e-9)
+
+
+def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> list[GrowingVariable]:
+    """The variables that keep more and more memory of the device, the fastest growing first.
+
+    `has_host`: also those that fill the host's memory with graphs.
+    """
+    growing = [_growing_container(run, device) for run in _growing_containers(looks)]
+    growing += _filling_containers(looks, device, {variable.name for variable in growing})
+    containers = {variable.name for variable in growing}
+    growing += [variable for variable in _single_variables(looks, device) if variable.name not in containers]
+    growing = [v for v in growing if v.grown_bytes >= GROWTH_BYTES and (v.is_on_device or (has_host and v.graphs))]
+    return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
+
+
+def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
+    """Containers that keep more and more although they get no longer, as their elements do: `sessions[user].past`."""
+    if len(looks) < LOOKS_OF_VARIABLES:
+        return []
+    filling = []
+    for container in _inventory(looks[-1]).containers:
+        if "[" in container.name or any(name.startswith(container.name) for name in growing):
+            continue
+        if _bytes_below(looks[-1], container.name, device) < GROWTH_BYTES:
+            continue
+        sizes = [_bytes_below(look, container.name, device) for look in looks]
+        rising = _rising(looks, sizes)
+        if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
+            run = [(looks[number], container) for number in (rising[0], rising[-1])]
+            grown = _growing_container(run, device)
+            filling.append(replace(grown, grown_bytes=sizes[rising[-1]] - sizes[rising[0]]))
+    return filling
+
+
+def _bytes_below(look: Seen, name: str, device: int) -> int:
+    """What is on a device in the elements of the container of this name."""
+    own, saved = _split(_inventory(look).storages, (f"{name}[",))
+    return _bytes_on(device, own + saved)
+
+
+_LITERALS = frozenset("'\"(-0123456789")
+"""How the keys of elements begin that name one element; a key that is only the name of its type names all."""
+_Run = list[tuple[Seen, Container]]
+"""The looks since a container last became shorter, each with the container."""
+
+
+def _growing_containers(looks: Sequence[Seen]) -> list[_Run]:
+    by_ident: dict[int, _Run] = defaultdict(list)
+    by_name: dict[str, _Run] = defaultdict(list)
+    for look in looks:
+        for container in _inventory(look).containers:
+            by_ident[container.ident].append((look, container))
+            by_name[container.name].append((look, container))
+    runs = [_since_shortest(run) for run in by_ident.values()]
+    growing = [run for run in runs if _grows(run)]
+    names = {container.name for run in growing for _, container in run}
+    replaced = [_since_shortest(run) for name, run in by_name.items() if name not in names]
+    return growing + [run for run in replaced if _grows(run)]
+
+
+def _since_shortest(run: _Run) -> _Run:
+    """The looks since the container last became shorter, as a list does that is emptied at the end of an epoch."""
+    start = 0
+    for number in range(1, len(run)):
+        if run[number][1].elements < run[number - 1][1].elements:
+            start = number
+    return run[start:]
+
+
+def _grows(run: _Run) -> bool:
+    """Whether it becomes longer from look to look: in most of them, in the last third, and as far as these came to it.
+
+    One that was filled and then stays is no leak.
+    """
+    lengths = [container.elements for _, container in run]
+    rises = sum(later > earlier for earlier, later in pairwise(lengths))
+    is_longer = 0 <= lengths[0] <= lengths[-1] - GROWTH_TENSORS
+    is_filled = len(run) >= LOOKS and lengths[-1 - len(run) // 3] == lengths[-1]
+    return len(run) >= LOOKS and is_longer and not is_filled and 2 * rises >= len(run) - 1
+
+
+def _growing_container(run: _Run, device: int) -> GrowingVariable:
+    (first, before), (last, now) = run[0], run[-1]
+    names = {container.name for _, container in run}
+    graphs = round(now.elements * now.graphs / now.read) if now.read else 0
+    kept = _kept(last, names, device, now, graphs)
+    share = (now.elements - before.elements) / now.elements
+    grown = kept.device_bytes if kept.device_bytes >= GROWTH_BYTES else kept.freed_on_host_bytes
+    named = min((container for _, container in run), key=lambda container: (not container.where, len(container.name)))
+    return GrowingVariable(
+        name=named.name,
+        place=now.grown_at or now.held_by or named.where,
+        first=first,
+        last=last,
+        kept=kept,
+        grown_bytes=int(grown * share),
+        container=now,
+        first_elements=before.elements,
+        graphs=graphs,
+    )
+
+
+def _kept(look: Seen, names: Collection[str], device: int, container: Container, graphs: int) -> Kept:
+    """What the elements of the container with these names keep."""
+    prefixes = tuple(f"{name}[" for name in names)
+    own, saved = _split(_inventory(look).storages, prefixes)
+    paths = (*(_path(s.owner, s.keeper) for s in own), *(_path(s.kept_by, s.keeper) for s in saved))
+    keys = {_key(path, prefixes) for path in paths}
+    is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
+    is_whole = _inventory(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
+    is_exact = is_whole or len(keys) >= container.elements
+    are_told_apart = all(key[:1] in _LITERALS for key in keys)
+    scale = 1.0 if is_exact or not keys or not are_told_apart else container.elements / len(keys)
+    nodes = container.nodes / container.walked * graphs if container.walked else 0
+    return Kept(
+        own_bytes=int(scale * _bytes_on(device, own)),
+        graph_bytes=int(scale * _bytes_on(device, saved)),
+        host_own_bytes=int(scale * _bytes_on(HOST, own)),
+        host_graph_bytes=int(scale * _bytes_on(HOST, saved)),
+        node_bytes=int(nodes * NODE_BYTES),
+        shapes=frozenset(storage.shape for storage in own),
+        hidden_bytes=int(scale * sum(s.hidden_bytes for s in own if s.device == device)),
+        addresses=_addresses(device, own + saved),
+        is_of_exceptions=is_of_exceptions,
+        is_exact=is_exact,
+    )
+
+
+def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[Storage], list[Storage]]:
+    """The storages of tensors below these names, and those that are kept by the graphs of such tensors."""
+    own, saved = [], []
+    for storage in storages:
+        if _path(storage.kept_by, storage.keeper).startswith(prefixes):
+            saved.append(storage)
+        elif _path(storage.owner, storage.keeper).startswith(prefixes):
+            own.append(storage)
+    return own, saved
+
+
+def _path(label: str, keeper: Keeper) -> str:
+    """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
+    return label if keeper is Keeper.NONE else label.partition(" (exception ")[2]
+
+
+def _key(path: str, prefixes: tuple[str, ...]) -> str:
+    start = next(len(prefix) for prefix in prefixes if path.startswith(prefix))
+    return path[start:].partition("]")[0]
+
+
+def _bytes_on(device: int, storages: Iterable[Storage]) -> int:
+    return sum(storage.size_bytes for storage in storages if storage.device == device)
+
+
+def _addresses(device: int, storages: Iterable[Storage]) -> tuple[int, ...]:
+    on_device = (storage for storage in storages if storage.device == device)
+    return tuple(storage.address for storage in sorted(on_device, key=lambda storage: -storage.size_bytes))
+
+
+def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
+    """Single variables: a tensor that is made longer and longer, or a sum whose graph keeps every step."""
+    if len(looks) < LOOKS_OF_VARIABLES:
+        return []
+    newest = _by_variable(_inventory(looks[-1]).storages, device)
+    large = {name for name, storages in newest.items() if _bytes_on(device, storages) >= GROWTH_BYTES}
+    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks] if large else []
+    growing = []
+    for name in large:
+        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        rising = _rising(looks, sizes)
+        if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
+            first, last = rising[0], rising[-1]
+            grown_bytes = sizes[last] - sizes[first]
+            storages = by_variable[last][name]
+            growing.append(_growing_variable(name, grown_bytes, storages, (looks[first], looks[last]), device))
+    return growing
+
+
+def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
+    """Single variables that may be what grows, where that something grows is certain: the one that grew most first.
+
+    A large graph is rarely walked as a whole, so that a look may find less of it than the one before.
+    """
+    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks]
+    third = len(looks) // 3
+    suspects = []
+    for name in by_variable[-1] if len(looks) >= LOOKS else ():
+        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        if sizes[-1] - sizes[0] >= GROWTH_BYTES and min(sizes[-third:]) > max(sizes[:third]):
+            storages = by_variable[-1][name]
+            suspects.append(_growing_variable(name, sizes[-1] - sizes[0], storages, (looks[0], looks[-1]), device))
+    return sorted(suspects, key=lambda variable: -variable.grown_bytes)
+
+
+def _rising(looks: Sequence[Seen], sizes: Sequence[int]) -> list[int]:
+    """The numbers of the looks that found more than all before them; [] if a complete look did not.
+
+    An incomplete look may find less, although the variable keeps more.
+    """
+    rising = [0]
+    for number in range(1, len(looks)):
+        if sizes[number] > sizes[rising[-1]]:
+            rising.append(number)
+        elif looks[number].is_complete:
+            return []
+    return rising
+
+
+def _growing_variable(
+    name: str, grown_bytes: int, storages: list[Storage], looks: tuple[Seen, Seen], device: int
+) -> GrowingVariable:
+    saved = [storage for storage in storages if storage.kept_by]
+    own = [storage for storage in storages if not storage.kept_by]
+    label = next((s.kept_by for s in saved), "") or own[0].owner
+    return GrowingVariable(
+        name=name,
+        place=label[len(name) + 2 : -1],
+        first=looks[0],
+        last=looks[1],
+        kept=Kept(
+            own_bytes=_bytes_on(device, own),
+            graph_bytes=_bytes_on(device, saved),
+            shapes=frozenset(storage.shape for storage in own),
+            hidden_bytes=sum(s.hidden_bytes for s in own),
+            addresses=_addresses(device, storages),
+            is_exact=looks[1].is_complete,
+        ),
+        grown_bytes=grown_bytes,
+        graphs=1 if saved else 0,
+    )
+
+
+def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Storage]]:
+    """Those of single variables that can grow, by the name without its place."""
+    by_variable: dict[str, list[Storage]] = defaultdict(list)
+    for storage in storages:
+        if storage.device != device or storage.category not in COMES_AND_GOES - {Category.KV_CACHE}:
+            continue
+        if storage.keeper is not Keeper.NONE:
+            continue
+        label = storage.kept_by or ("" if storage.saved_by else storage.owner)
+        name = label.partition(" (")[0]
+        if name and "[" not in name and " " not in name:
+            by_variable[name].append(storage)
+    return by_variable
+
+
+_NO_INVENTORY = Inventory((), "", is_of_one_moment=False, is_complete=False)
+
+
+def _inventory(look: Seen) -> Inventory:
+    return look.inventory or _NO_INVENTORY

@@ -1,0 +1,99 @@
+"""What each sample of a batch needs within a step; with two sizes of a batch seen, what the rest of a step needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from gputui.explain.advice.situation import Situation, category_bytes
+from gputui.explain.memory.need import OF_PEAK, need_of
+from gputui.explain.owners.names import listed
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.tensors import Category
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+OF_ACTIVATIONS, LEAST_PART = 0.5, 0.1
+"""The first dimension of so large a part of the activations is the size of the batch, or a multiple of it: models
+flatten a batch of sequences to one of words. As itself it must be that of the second part at least."""
+NAMELESS_AT_MOST = 0.1
+"""Of the allocated bytes: a look with more of them has not seen all activations."""
+OF_NEED = 0.25
+"""Of what is held only within a step: with fewer activations, the batch decides little."""
+
+Highest = Mapping[int, tuple[int, int]]
+"""By the size of a batch, what was allocated in the highest look at one, and what of that were activations."""
+
+
+def batch(situation: Situation) -> Finding | None:
+    """How a step's need grows with the size of its batch."""
+    need, top = need_of(situation.device), situation.device.top
+    highest = highest_of([*(look.layout for look in situation.looks), *([top] if top else [])])
+    if need is None or not highest:
+        return None
+    size, (allocated_bytes, activation_bytes) = max(highest.items(), key=lambda item: item[1][0])
+    if allocated_bytes < OF_PEAK * need.highest_bytes or activation_bytes < OF_NEED * need.within_bytes:
+        return None  # no look came near the top, or the batch decides little
+    return _slope(highest) or _finding(
+        f"Each sample of a batch of {size:,} needs about {format_bytes(activation_bytes // size)} within a step.",
+        f"Near the top of a step {format_bytes(activation_bytes)} of activations were held, most of them with a first"
+        f" dimension of {size:,}.",
+        activation_bytes,
+    )
+
+
+def _slope(highest: Highest) -> Finding | None:
+    """The same from the smallest and the largest batch that were seen; None where there was one, or it was no line."""
+    (small, (small_bytes, _)), (large, (large_bytes, _)) = min(highest.items()), max(highest.items())
+    if small == large or large_bytes <= small_bytes:
+        return None
+    sample_bytes = (large_bytes - small_bytes) // (large - small)
+    rest_bytes = small_bytes - small * sample_bytes
+    if rest_bytes < 0:
+        return None
+    seen = listed(
+        f"{format_bytes(allocated)} with a batch of {size:,}" for size, (allocated, _) in sorted(highest.items())
+    )
+    return _finding(
+        f"A step needs about {format_bytes(rest_bytes)}, and {format_bytes(sample_bytes)} more for each sample of its"
+        " batch.",
+        f"The highest looks had {seen}.",
+        large_bytes,
+    )
+
+
+def _finding(title: str, evidence: str, size_bytes: int) -> Finding:
+    return Finding("batch", Weight.FACT, title, (evidence,), bytes=size_bytes, screen="tensors")
+
+
+def highest_of(layouts: Iterable[DeviceLayout]) -> Highest:
+    """The highest look at each size of a batch."""
+    highest: dict[int, tuple[int, int]] = {}
+    for layout in layouts:
+        size = size_of_batch(layout) if _is_named(layout) else 0
+        if size:
+            sums = layout.statistics.allocated_bytes, category_bytes(layout, Category.ACTIVATION)
+            highest[size] = max(highest.get(size, (0, 0)), sums)
+    return highest
+
+
+def _is_named(layout: DeviceLayout) -> bool:
+    nameless = sum(category_bytes(layout, category) for category in (Category.UNATTRIBUTED, Category.NEWER))
+    return nameless <= NAMELESS_AT_MOST * layout.statistics.allocated_bytes
+
+
+def size_of_batch(layout: DeviceLayout) -> int:
+    """The first dimension that most activations share, themselves or as a factor; 0 where there is none."""
+    sizes: Counter[int] = Counter()
+    for group in layout.groups:
+        if group.category is Category.ACTIVATION and len(group.shape) > 1:
+            sizes[group.shape[0]] += group.bytes
+    total = category_bytes(layout, Category.ACTIVATION)
+    shared = {
+        size: sum(sizes[other] for other in sizes if size and other % size == 0)
+        for size in sizes
+        if sizes[size] >= LEAST_PART * total
+    }
+    size = max(shared, key=lambda size: (shared[size], size), default=0)
+    return size if size and shared[size] >= OF_ACTIVATIONS * total else 0

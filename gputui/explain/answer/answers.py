@@ -1,0 +1,116 @@
+"""The verdict and the steady findings about an attached process, computed once for each look and a few seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from gputui.explain.advice import findings
+from gputui.explain.advice.held.holders import Holder
+from gputui.explain.answer.steady import Standings, after
+from gputui.explain.answer.verdict import LookHolders, Verdict, holders_at_top, look_holders, verdict
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.timeline import Timeline
+
+EVALUATED_EVERY_S = 2.0
+"""Between looks: counters alone change findings too."""
+KEPT = 64
+LOOKS_COMPARED = 24
+MOMENTS_BEFORE = 6
+"""How many looks before a moment are evaluated if the user goes there in one jump."""
+
+Place = tuple[float, int]
+"""The time of a moment or of a look (epoch seconds), and PyTorch's index of the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the screens say about a device at a moment."""
+
+    verdict: Verdict | None
+    findings: tuple[Finding, ...]
+
+
+@dataclass
+class Answers:
+    """Remembers the results for the newest looks of one process; all of them follow from its timeline."""
+
+    _holders: dict[Place, LookHolders] = field(default_factory=dict)
+    _standings: dict[Place, Standings] = field(default_factory=dict)
+    _tops: dict[Place, tuple[Holder, ...]] = field(default_factory=dict)
+    _last: tuple[tuple[TargetMoment | None, int], Answer] = ((None, 0), Answer(None, ()))
+
+    def at(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> Answer:
+        """The answer at a moment of the timeline."""
+        asked, answer = self._last
+        if asked[0] is moment and asked[1] == device.index:
+            return answer
+        shown, counters = self._steady(moment, device, timeline), timeline.counters(device.index, moment.time)
+        looks, top = self._looks(moment, device, timeline), self._top(moment, device)
+        answer = Answer(verdict(moment, device, counters, looks, shown, top), shown)
+        self._last = ((moment, device.index), answer)
+        return answer
+
+    def holders(self, moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
+        """The holders of a moment's look."""
+        key = (moment.look_time, device.index)
+        if key not in self._holders:
+            self._holders[key] = look_holders(moment, device)
+        return self._holders[key][1]
+
+    def _top(self, moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
+        """The holders at the top of a step, worked out once for each look."""
+        if moment.top_look is None:
+            return ()
+        key = (moment.top_look.time, device.index)
+        if key not in self._tops:
+            self._tops = {key: holders_at_top(moment, device)}
+        return self._tops[key]
+
+    def _steady(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> tuple[Finding, ...]:
+        """The findings to show, from those of this moment and of the ones before it."""
+        times = [time for time, index in self._standings if index == device.index and time <= moment.time]
+        before = Standings()
+        if times:
+            before = self._standings[max(times), device.index]
+        else:
+            for other in timeline.looks(moment.time)[-MOMENTS_BEFORE:]:
+                before = self._evaluated(before, other, device.index, timeline)
+        is_due = moment.time - before.time >= EVALUATED_EVERY_S or moment.look_time > before.time or moment.ended
+        if is_due:
+            before = self._evaluated(before, moment, device.index, timeline)
+        return before.findings
+
+    def _evaluated(self, before: Standings, moment: TargetMoment, index: int, timeline: Timeline) -> Standings:
+        utilization = next((d.driver.utilization_percent for d in moment.devices if d.index == index), None)
+        results = findings(
+            moment,
+            index,
+            timeline,
+            workers=moment.host.workers,
+            **({} if utilization is None else {"utilization_percent": utilization}),
+        )
+        standings = after(before, results, moment.time, is_last=moment.ended is not None)
+        self._standings[moment.time, index] = standings
+        _forget(self._standings)
+        return standings
+
+    def _looks(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> tuple[LookHolders, ...]:
+        """The holders of the looks so far, each look once, oldest first."""
+        looks = {}
+        for other in (*timeline.looks(moment.time)[-LOOKS_COMPARED:], moment):
+            shown = next((d for d in other.devices if d.index == device.index and d.layout), None)
+            if shown is None or shown.layout is None:
+                continue
+            key = (other.look_time, device.index)
+            self.holders(other, shown)
+            looks[key] = self._holders[key]
+        _forget(self._holders)
+        return tuple(looks.values())
+
+
+def _forget(kept: dict[Place, Any]) -> None:
+    for old in list(islice(kept, max(0, len(kept) - KEPT))):
+        del kept[old]

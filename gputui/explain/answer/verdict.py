@@ -1,0 +1,307 @@
+"""The answer in one sentence: who holds most of a device's memory, whether it grows, and when that will be all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
+from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
+from gputui.explain.advice.situation import clock
+from gputui.explain.memory.need import Need, need_of, need_words
+from gputui.explain.moment.probe_state import at_top
+from gputui.explain.owners.names import listed
+from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
+from gputui.model.attached.counters import Counters
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.target import Recorder
+from gputui.model.attached.tensors import Category, Container
+from gputui.model.reading import Absent, value_of
+from gputui.model.weight import Weight
+from gputui.units import format_bytes
+
+HOLDERS_SHOWN = 5
+HOLDER_SHARE = 0.02
+"""Of what the process holds: smaller holders are not listed."""
+PEAK_SHARE = 0.05
+"""Of the peak: a smaller distance is not worth a sentence."""
+PEAK_HOLDERS = 2
+LEAST_SHARE = 0.005
+"""Less would be shown as 0 %."""
+DEVICE_SHARE = 0.1
+"""Shares are of the device if the process holds this much of it: the parts of less are all about 0 % of the device."""
+OUTSIDE_FACTOR = 4
+"""The CUDA context is named first where it takes this many times as much as PyTorch."""
+STILL_S = 60.0
+STILL_AFTER_STEPS_S, STILL_STEPS = 15.0, 5.0
+"""So long at least, and for so many steps, nothing moves in a program that does no more steps."""
+STEADY_SHARE = 0.5
+"""A holder has been there since it had at least this share of its present size."""
+
+LookHolders = tuple[float, tuple[Holder, ...]]
+"""The time of a look (epoch seconds) and its holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderLine:
+    """A holder with its share of the verdict's `whole`.
+
+    `since` is when it came (epoch seconds), 0 if it was there at the first look.
+    """
+
+    holder: Holder
+    share: float
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence, its weight, the largest holders, and what the shares are shares of ("of the device").
+
+    `nameless` says what to do if most memory has no known owner, else ""; `needs_look` whether a look by key may name
+    it. `not_yet` is how much was not searched for yet: see `not_yet_words`.
+    """
+
+    sentence: str
+    weight: Weight
+    holders: tuple[HolderLine, ...]
+    whole: str
+    growth: Growth | None = None
+    peak: str = ""
+    """What the largest look so far held, where that is less than the peak."""
+    nameless: str = ""
+    not_yet: str = ""
+    needs_look: bool = False
+    suspect: str = ""
+    """The variable that is likely to hold most memory, where that has no name."""
+
+
+def verdict(
+    moment: TargetMoment,
+    device: DeviceMoment,
+    counters: Counters | None = None,
+    looks: Sequence[LookHolders] = (),
+    findings: Sequence[Finding] = (),
+    top: Sequence[Holder] = (),
+) -> Verdict | None:
+    """The verdict about a device at a moment; None if the process holds nothing there.
+
+    `counters` are those until then, `looks` the holders of earlier looks, oldest first, `findings` what the advice has
+    found, `top` the holders of the look near the top of a step (`holders_at_top`). Where each step needs much more
+    than is left after it, the sentence is about the need, unless something grows.
+    """
+    now = looks[-1][1] if looks and device.layout else ()
+    leak = next((finding for finding in findings if finding.kind == "leak" and not finding.until), None)
+    holders = _estimated(device_holders(device, now), leak)
+    if not holders:
+        return None
+    whole, whole_bytes = _whole(device, holders)
+    growth = growth_in(counters) if counters and not moment.ended else None
+    largest = _largest(device, holders)
+    suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None) or _half_read(holders, largest)
+    is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
+    need = None if moment.ended or growth or leak else need_of(device)
+    sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
+    if need:
+        sentence = need_words(need, device.top, device.layout)
+        holders = tuple(top) or holders
+        whole, whole_bytes = _whole(device, holders)
+    rises = _growth(device, growth, leak, largest)
+    is_of_another = bool(rises) and leak is not None and leak.owners[:1] not in ((), (largest.name,))
+    sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
+    if not rises and not moment.ended:
+        sentence += _still(moment, counters, need)
+    held = sum(holder.bytes for holder in holders)
+    shown = [holder for holder in holders[:HOLDERS_SHOWN] if holder.bytes >= HOLDER_SHARE * held]
+    firsts = _first_seen(looks)
+    weights = [finding.weight for finding in findings if not finding.until]
+    nameless, needs_look = ("", False) if suspect or need else _nameless(moment, device, largest)
+    return Verdict(
+        sentence=sentence,
+        weight=Weight.PROBLEM if growth or Weight.PROBLEM in weights else min(weights, key=_RANK.index, default=_FACT),
+        holders=tuple(HolderLine(h, h.bytes / whole_bytes, firsts.get(h.key, 0.0)) for h in shown),
+        whole=whole,
+        growth=growth,
+        peak="" if need else _peak(device, looks),
+        nameless=nameless,
+        not_yet=not_yet_words(moment, device, [(time, _nameless_bytes(holders)) for time, holders in looks]),
+        needs_look=needs_look,
+        suspect=suspect.name if suspect and largest.key[0] in _NAMELESS else "",
+    )
+
+
+_NAMELESS = (Category.UNATTRIBUTED.value, Category.NEWER.value)
+_CACHE, _OUTSIDE = "cache", "outside"
+_FACT = Weight.FACT
+_RANK = tuple(Weight)
+
+
+def containers_in(moment: TargetMoment) -> tuple[Container, ...]:
+    """The containers that a moment's look found."""
+    inventory = moment.look.inventory if moment.look else None
+    return inventory.containers if inventory else ()
+
+
+def look_holders(moment: TargetMoment, device: DeviceMoment) -> LookHolders:
+    """The holders of a moment's look."""
+    holders = holders_of(device.layout, containers_in(moment)) if device.layout else ()
+    return moment.look_time, holders
+
+
+def holders_at_top(moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
+    """All holders at the time of the look near the top of a step; () where there is none."""
+    shown = at_top(moment)
+    there = next((other for other in shown.devices if other.index == device.index), None) if shown else None
+    if shown is None or there is None or there.layout is None:
+        return ()
+    return device_holders(there, holders_of(there.layout, containers_in(shown)))
+
+
+def _still(moment: TargetMoment, counters: Counters | None, need: Need | None) -> str:
+    """Since when the program has neither allocated nor freed memory, where that is long ago."""
+    first = counters.first if counters else None
+    if counters is None or first is None:
+        return ""
+    since = (counters.rises("generation") or (0.0, first.time))[1]
+    least_s = max(STILL_AFTER_STEPS_S, STILL_STEPS * need.step_s) if need and need.step_s else STILL_S
+    return f" Nothing has moved since {clock(since)}." if moment.time - since >= least_s else ""
+
+
+def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
+    """What is known of the peak without a recorded step: the largest look so far, and how far below the peak it was."""
+    peak = device.statistics.peak_allocated_bytes
+    sizes = [(sum(holder.bytes for holder in holders), time, holders) for time, holders in looks]
+    largest, time, holders = max(sizes, key=lambda size: size[0], default=(0, 0.0, ()))
+    if not largest or peak - device.statistics.allocated_bytes < PEAK_SHARE * peak:
+        return ""
+    names = listed(f"{holder.name} ({format_bytes(holder.bytes)})" for holder in holders[:PEAK_HOLDERS])
+    below = peak - largest
+    distance = f", {format_bytes(below)} below the peak" if below > PEAK_SHARE * peak else ""
+    return (
+        f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {clock(time)}, held"
+        f" {format_bytes(largest)}{distance}: most of it {names}."
+    )
+
+
+def _estimated(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder, ...]:
+    """The holders with what a growing variable keeps by estimate, where looks had no time for all that it keeps.
+
+    What it keeps beyond what they have named is taken from the blocks without a name.
+    """
+    grower = next((holder for holder in holders if leak and leak.owners[:1] == (holder.name,)), None)
+    if leak is None or grower is None or leak.bytes <= grower.bytes:
+        return tuple(holders)
+    wanting, kept = leak.bytes - grower.bytes, []
+    for holder in holders:
+        taken = min(wanting, holder.bytes) if holder.key[0] in _NAMELESS else 0
+        wanting -= taken
+        kept.append(replace(holder, bytes=holder.bytes - taken))
+    full = replace(grower, bytes=leak.bytes - wanting, keeps=f"by estimate; {grower.keeps}" if grower.keeps else "")
+    kept = [full if holder.key == grower.key else holder for holder in kept]
+    return tuple(sorted((holder for holder in kept if holder.bytes), key=lambda holder: -holder.bytes))
+
+
+def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
+    """The largest holder: outside PyTorch or in its cache only where that is most of all, since these do not shrink."""
+    counters = device.statistics
+    tensors = [holder for holder in holders if holder.key[0] not in (_CACHE, _OUTSIDE)]
+    cached = counters.reserved_bytes - counters.allocated_bytes
+    if holders[0].key[0] == _OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
+        return holders[0]
+    if tensors and cached <= counters.allocated_bytes:
+        return tensors[0]
+    return next((holder for holder in holders if holder.key[0] == _CACHE), holders[0])
+
+
+def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
+    """The container that had more elements than a look had time for, if they make up most of the nameless memory."""
+    sizes = [
+        (holder, holder.bytes * (holder.elements - holder.read_elements) // holder.read_elements)
+        for holder in holders
+        if 0 < holder.read_elements < holder.elements
+    ]
+    holder, unread_bytes = max(sizes, key=lambda size: size[1], default=(None, 0))
+    return holder if 2 * unread_bytes >= largest.bytes else None
+
+
+def _most(holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, *, is_most: bool, was: bool) -> str:
+    """Who holds most; where that is memory without a name, the variable that grows or was not all read holds it likely.
+
+    `is_most`: it holds at least half of what PyTorch has reserved.
+    """
+    most = "Most of PyTorch's memory" if is_most else "The most PyTorch memory"
+    verb = "was" if was else "is"
+    if holder.key[0] == _OUTSIDE:
+        start = f"Most memory {verb} {holder.label}"
+    elif holder.key[0] == _CACHE:
+        start = f"{most} {verb} {holder.label}"
+    else:
+        likely = f", most likely {suspect.label}" if suspect and holder.key[0] in _NAMELESS else ""
+        start = f"{most} {verb} held by {holder.label}{likely}"
+    return f"{start}: {format_bytes(holder.bytes)}, {share_words(holder.bytes / whole_bytes)} {whole}."
+
+
+def _whole(device: DeviceMoment, holders: Sequence[Holder]) -> tuple[str, int]:
+    """What shares are shares of, and its bytes: the device, or what the process holds where that is a small part."""
+    total, held = value_of(device.driver.device_total_bytes), sum(holder.bytes for holder in holders)
+    if total and held >= DEVICE_SHARE * total:
+        return "of the device", total
+    is_known = any(holder.key[0] == _OUTSIDE for holder in holders)
+    return f"of what {'this process holds' if is_known else 'PyTorch has reserved'}", held
+
+
+NOBODY = "No variable leads to these blocks: C++ code or a library may hold them."
+NO_LINES = 'The action "Memory history on" shows which line allocates new ones.'
+LINES = "The Tensors screen lists those with a line in the memory history by that line."
+
+
+def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tuple[str, bool]:
+    """Why most memory has no name and what to do, and whether a look by key helps; ("", False) if looks go on."""
+    layout = device.layout
+    if largest.key[0] not in _NAMELESS or layout is None or moment.ended or moment.file:
+        return "", False
+    if largest.key[0] == Category.NEWER.value or not layout.is_searched:
+        return (what_names(moment), True) if waits_for_key(moment) else ("", False)
+    return f"{NOBODY} {NO_LINES if moment.history is Recorder.NOBODY else LINES}", False
+
+
+def _nameless_bytes(holders: Sequence[Holder]) -> int:
+    return sum(holder.bytes for holder in holders if holder.key[0] in _NAMELESS)
+
+
+def share_words(share: float) -> str:
+    """A share of 1 as a percentage: "33%", "<1%"."""
+    return f"{share:.0%}" if share >= LEAST_SHARE else "<1%"
+
+
+def _growth(device: DeviceMoment, growth: Growth | None, leak: Finding | None, largest: Holder) -> str:
+    """What grows, how fast, and when the device will be full; "" if nothing does."""
+    if growth is None:
+        return ""
+    named = leak.owners[0] if leak and leak.owners else ""
+    subject = "It" if named == largest.name else named or "Memory"
+    words = f"{subject} grows by {rate_words(growth.bytes_per_s)}"
+    free = device.driver.device_free_bytes
+    if isinstance(free, Absent):
+        return f"{words}."
+    spare = free + device.statistics.reserved_bytes - device.statistics.allocated_bytes
+    left = time_left_words(growth.full_in_s(spare))
+    return f"{words} and fills the device in {left}." if left else f"{words}."
+
+
+def _first_seen(looks: Sequence[LookHolders]) -> Mapping[HolderKey, float]:
+    """When each holder of the newest look came; holders of the first look are left out."""
+    if not looks:
+        return {}
+    sizes = [(time, {holder.key: holder.bytes for holder in holders}) for time, holders in looks]
+    firsts = {}
+    for holder in looks[-1][1]:
+        enough = STEADY_SHARE * holder.bytes
+        since = looks[-1][0]
+        for time, by_key in reversed(sizes):
+            if by_key.get(holder.key, 0) < enough:
+                firsts[holder.key] = since
+                break
+            since = time
+    return firsts

@@ -1,0 +1,54 @@
+"""GPUs by name, with how much of their memory PyTorch can have."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gputui.errors import UsageError, did_you_mean
+from gputui.units import MIB
+
+CONTEXT_MIB = 640
+"""An estimate of what a process has on a device beside PyTorch's reserved memory: each has a CUDA context with the
+kernels that it has loaded, some 500 MiB (https://github.com/pytorch/pytorch/issues/20532), and libraries take more."""
+
+
+class KnownDevice(NamedTuple):
+    """A GPU as `nvidia-smi` reports it: `total_mib` is what is behind the slash, `source` where that can be read."""
+
+    name: str
+    total_mib: int
+    source: str
+
+    @property
+    def budget_bytes(self) -> int:
+        """What PyTorch can reserve where nothing else runs on the device."""
+        return (self.total_mib - CONTEXT_MIB) * MIB
+
+
+_TOTALS = "https://github.com/modal-labs/modal-client/pull/2797"
+DEVICES = (
+    KnownDevice("B200", 183_359, "https://github.com/NVIDIA/TensorRT-LLM/issues/10278"),
+    KnownDevice("H200", 143_771, "nvidia-smi, driver 580.159"),
+    KnownDevice("H100", 81_559, "https://github.com/NVIDIA/nccl/issues/1264"),
+    KnownDevice("A100-80GB", 81_920, _TOTALS),
+    KnownDevice("A100-40GB", 40_960, _TOTALS),
+    KnownDevice("L40S", 46_068, _TOTALS),
+    KnownDevice("A10", 23_028, _TOTALS),
+    KnownDevice("L4", 23_034, _TOTALS),
+    KnownDevice("T4", 15_360, _TOTALS),
+    KnownDevice("RTX4090", 24_564, "https://github.com/RLinf/RLinf/issues/255"),
+    KnownDevice("RTX3090", 24_576, "https://github.com/noonghunna/club-3090/issues/1127"),
+)
+_BY_NAME = {device.name.lower(): device for device in DEVICES}
+
+
+def device_of(name: str) -> KnownDevice:
+    """The device of a name such as "H100" or "rtx 4090". Raises UsageError for one that is not in the table."""
+    asked = name.lower().replace(" ", "").removeprefix("nvidia").strip("-_")
+    device = _BY_NAME.get(asked)
+    if device is None:
+        cause = f"The memory of a {name!r} is not known."
+        names = ", ".join(device.name for device in DEVICES)
+        near = did_you_mean(asked, _BY_NAME)
+        raise UsageError(cause, near or f"Known are {names}; or give the bytes with --budget, such as 23GiB.")
+    return device

@@ -1,0 +1,63 @@
+"""What fits a device, and with how much to spare: the step as it is, then settings, then changes of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gputui.explain.whatif.cases import AS_WRITTEN, Answer, Case, LargestBatch, answer, largest_batch
+from gputui.explain.whatif.changes import label_of, possible
+from gputui.explain.whatif.replay.recorded import Recorded
+
+SETTING = Case("expandable_segments:True", "expandable_segments:True")
+CHEAPEST_FIRST = (
+    ("set-to-none",),
+    ("8-bit-states",),
+    ("checkpointing",),
+    ("8-bit-states", "checkpointing"),
+    ("bfloat16",),
+    ("bfloat16", "checkpointing"),
+)
+"""Changes by what they cost: nothing, precision of the optimizer's states, a second forward pass, precision of all."""
+BATCH_ARGUMENTS = ("batch", "batch_size")
+"""Arguments of the user's function that are taken for the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A way to run the step on the device. `spare_bytes` is None where it does not fit.
+
+    `largest` is None where the batch is not known, nothing fits, or there is no end to it.
+    """
+
+    answer: Answer
+    spare_bytes: int | None
+    largest: LargestBatch | None
+
+
+def plan_of(recorded: Recorded, budget_bytes: int, arguments: Mapping[str, Any]) -> Iterator[Option]:
+    """The ways to run a step on a device, the cheapest first."""
+    batch = _batch_of(arguments)
+    for case in _cases(recorded):
+        on_device = replace(case, device_memory_bytes=budget_bytes)
+        found = answer(recorded, on_device)
+        spare = None if found.outcome.is_out_of_memory else budget_bytes - found.outcome.peak_reserved_bytes
+        largest = largest_batch(recorded, batch, replace(on_device, batch=(batch, batch))) if batch else None
+        yield Option(found, spare, largest)
+
+
+def _cases(recorded: Recorded) -> list[Case]:
+    cases = [AS_WRITTEN]
+    if not recorded.settings.is_expandable:
+        cases.append(SETTING)
+    if recorded.parts is not None:
+        names = {change.name for change in possible(recorded.operations, recorded.parts)}
+        cases += [Case(label_of(some), changes=some) for some in CHEAPEST_FIRST if names.issuperset(some)]
+    return cases
+
+
+def _batch_of(arguments: Mapping[str, Any]) -> int | None:
+    """The batch that the function is called with, where an argument is named for it."""
+    given = (arguments.get(name) for name in BATCH_ARGUMENTS)
+    return next((value for value in given if isinstance(value, int) and value > 0), None)

@@ -1,0 +1,139 @@
+"""A device's whole memory in parts, each byte once: other processes, this one outside PyTorch, what PyTorch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment
+from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, Category
+from gputui.model.reading import Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part with its bytes; `key` selects its style, `letter` stands for it where there are no colours.
+
+    Only a part of `SINCE` can be below 0: what was freed since the look that the other parts come from.
+    """
+
+    key: str
+    letter: str
+    name: str
+    bytes: int
+
+
+TENSORS_SINCE, CACHE_SINCE = "since", "cached-since"
+SINCE = frozenset({TENSORS_SINCE, CACHE_SINCE})
+"""The parts that make up for counters that are newer than the look."""
+
+OUTER = frozenset({"others", "outside", "driver", "free"})
+"""Parts of the device's memory that PyTorch has not reserved."""
+
+GIVES_WAY = {
+    TENSORS_SINCE: (
+        *(category.value for category in CATEGORIES if category in COMES_AND_GOES - {Category.KV_CACHE}),
+        "kv_cache", "gradient", "workspace", "rounding", "optimizer_state", "buffer", "parameter",
+    ),
+    CACHE_SINCE: ("releasable", "private", "stuck", "pending"),
+}  # fmt: skip
+"""In a drawing, what a part that is below 0 is taken from: first what comes and goes in every step."""
+
+
+_NAMED = frozenset(Category) - {Category.UNATTRIBUTED, Category.NEWER}
+
+
+def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
+    """The parts from the outside in; empty ones are left out.
+
+    Those of PyTorch add up to the newest counters: where these are newer than the look, the parts of `SINCE` are the
+    difference. Without NVML's readings the parts outside the process are missing. Without a look the inner ones come
+    from the counters: allocated, pending and cached.
+    """
+    inside = _layout_parts(device, device.layout) if device.layout else _counter_parts(device)
+    parts = (*_outer_parts(device), *inside, *_free_part(device))
+    return tuple(part for part in parts if part.bytes > 0 or (part.bytes and part.key in SINCE))
+
+
+def drawn(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts with none below 0, as a bar shows them: what was freed is taken from what comes and goes."""
+    sizes = {part.key: part.bytes for part in parts}
+    for key, others in GIVES_WAY.items():
+        owed = -min(0, sizes.get(key, 0))
+        for other in others:
+            taken = min(owed, sizes.get(other, 0))
+            if taken:
+                sizes[other] -= taken
+                owed -= taken
+    return tuple(replace(part, bytes=sizes[part.key]) for part in parts if sizes[part.key] > 0)
+
+
+def _outer_parts(device: DeviceMoment) -> list[Part]:
+    bridge = device.bridge
+    parts = []
+    if bridge is not None and not isinstance(bridge.other_processes_bytes, Absent):
+        parts.append(Part("others", "#", "other processes", bridge.other_processes_bytes))
+    if bridge is not None and not isinstance(bridge.outside_torch_bytes, Absent):
+        parts.append(Part("outside", "x", "outside PyTorch", bridge.outside_torch_bytes))
+    return parts
+
+
+def _free_part(device: DeviceMoment) -> list[Part]:
+    total, used, free = (
+        device.driver.device_total_bytes,
+        device.driver.device_used_bytes,
+        device.driver.device_free_bytes,
+    )
+    if isinstance(total, Absent) or isinstance(used, Absent) or isinstance(free, Absent):
+        return []
+    reserved = Part("driver", "d", "driver's own", total - used - free)
+    return [reserved, Part("free", ".", "free on device", free)]
+
+
+def _layout_parts(device: DeviceMoment, layout: DeviceLayout) -> list[Part]:
+    composition = layout.release.composition
+    rounding = _rounding_by_category(layout)
+    live = [
+        Part(
+            category.value, facts.letter, facts.plural, layout.by_category.get(category, 0) - rounding.get(category, 0)
+        )
+        for category, facts in CATEGORIES.items()
+    ]
+    if not layout.names_time and not any(layout.by_category.get(category, 0) for category in _NAMED):
+        live = [
+            Part("allocated", "a", "allocated", part.bytes) for part in live if part.key == Category.UNATTRIBUTED.value
+        ]
+    live.append(Part("rounding", "r", "rounding", composition.rounding_bytes))
+    free = [
+        Part("pending", "p", "pending on a stream", composition.pending_bytes),
+        Part("stuck", "s", "stuck", composition.stuck_bytes),
+        Part("private", "v", "free in private pools", composition.private_pool_free_bytes),
+        Part("releasable", "c", "releasable", composition.releasable_bytes),
+    ]
+    now = device.statistics
+    live_since = now.allocated_bytes - sum(part.bytes for part in live)
+    free_since = now.reserved_bytes - now.allocated_bytes - sum(part.bytes for part in free)
+    return [
+        *live,
+        Part(TENSORS_SINCE, "+", "tensors since the look", live_since),
+        *free,
+        Part(CACHE_SINCE, "-", "free since the look", free_since),
+    ]
+
+
+def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
+    rounding: dict[Category, int] = {}
+    for segment in layout.release.segments:
+        for blocker in segment.blockers:
+            added = blocker.block.size_bytes - blocker.block.requested_bytes
+            rounding[blocker.owner.category] = rounding.get(blocker.owner.category, 0) + added
+    return rounding
+
+
+def _counter_parts(device: DeviceMoment) -> list[Part]:
+    counted = device.statistics
+    return [
+        Part("allocated", "a", "allocated", counted.allocated_bytes),
+        Part("pending", "p", "pending on a stream", counted.active_bytes - counted.allocated_bytes),
+        Part("cached", "c", "cached, not looked at", counted.reserved_bytes - counted.active_bytes),
+    ]

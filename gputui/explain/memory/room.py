@@ -1,0 +1,144 @@
+"""The largest allocation that would still succeed, and the error that a larger one would raise.
+
+A request is rounded, then served from a free block of its stream and pool, else by asking the driver for a segment
+(or, with expandable segments, for the missing pages); before it fails, PyTorch releases its cache and tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gputui.explain.memory.release import DEFAULT_POOL, Ranges, free_runs
+from gputui.explain.memory.rounding import SMALL_REQUEST_BYTES, largest_segment, largest_within, segment_bytes
+from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Segment
+from gputui.model.attached.analysis import Release, Room
+from gputui.model.reading import Absent, Reading
+from gputui.units import GIB, KIB, MIB
+
+DEFAULT_STREAM = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The state a request meets. `released`: the released ranges by segment address; None before a release."""
+
+    settings: AllocatorSettings
+    segments: tuple[Segment, ...]
+    released: Mapping[int, Ranges] | None
+    free_bytes: int
+    total_bytes: int
+
+
+def room(
+    layout: AllocatorMap,
+    release: Release,
+    statistics: AllocatorStatistics,
+    *,
+    device_free_bytes: int,
+    device_total_bytes: int,
+    process_used_bytes: Reading[int],
+) -> Room:
+    """The largest requests on the default stream and pools, if the process has no memory fraction set.
+
+    `device_free_bytes` and `device_total_bytes` leave out what the driver reserves for itself, as cudaMemGetInfo does
+    (NVML v2: free, and total - driver-reserved). The result is exact for native segments. Expandable ones do not show
+    where their address range begins, so there it is a size that fits, not always the largest.
+    """
+    segments = tuple(s for s in layout.segments if _is_default(s, release.device))
+    released = {s.segment.address: s.ranges for s in release.segments}
+    free_later = device_free_bytes + release.releasable_bytes
+    now = _largest(_Moment(layout.settings, segments, None, device_free_bytes, device_total_bytes))
+    later = max(now, _largest(_Moment(layout.settings, segments, released, free_later, device_total_bytes)))
+    failing_bytes = segment_bytes(layout.settings, later + 1)
+    error = (
+        f"CUDA out of memory. Tried to allocate {_pytorch_size(failing_bytes)}. GPU {release.device} has a total"
+        f" capacity of {_pytorch_size(device_total_bytes)} of which {_pytorch_size(free_later)} is free."
+        f"{_process_part(process_used_bytes, release)} {_pytorch_part(release, statistics)}"
+    )
+    return Room(release.device, now, later, error)
+
+
+def _is_default(segment: Segment, device: int) -> bool:
+    return (segment.device, segment.stream, segment.pool_id) == (device, DEFAULT_STREAM, DEFAULT_POOL)
+
+
+def _largest(moment: _Moment) -> int:
+    """The largest request that a free piece or the driver can serve."""
+    pieces = [(s.is_small, end - start) for s in moment.segments for start, end in _free_pieces(moment, s)]
+    served = [
+        min(size, SMALL_REQUEST_BYTES) if is_small else size
+        for is_small, size in pieces
+        if is_small or size > SMALL_REQUEST_BYTES
+    ]
+    served.append(_growth(moment) if moment.settings.is_expandable else largest_segment(moment.free_bytes))
+    return max(largest_within(moment.settings, size) for size in served)
+
+
+def _free_pieces(moment: _Moment, segment: Segment) -> list[tuple[int, int]]:
+    """(first, end) of each free piece of a segment; after a release no block waits for a stream any more."""
+    pieces = []
+    gone = (moment.released or {}).get(segment.address, ())
+    for start, end in free_runs(segment, is_waiting_free=moment.released is not None):
+        at = start
+        for first, last in gone:
+            if start <= first < end:
+                pieces.append((at, first))
+                at = last
+        pieces.append((at, end))
+    return [piece for piece in pieces if piece[1] > piece[0]]
+
+
+def _growth(moment: _Moment) -> int:
+    """The largest request that new pages can serve: after the last live block, or in a new address range.
+
+    A range is 9/8 of the device's memory long; that it starts at the lowest segment is an assumption.
+    """
+    page = moment.settings.large_page_bytes
+    pages_bytes = moment.free_bytes // page * page
+    large = sorted((s for s in moment.segments if s.is_expandable and not s.is_small), key=lambda s: s.address)
+    if not large:
+        return pages_bytes
+    start, free_bytes = _last_run(moment, large)
+    range_end = large[0].address + -(-moment.total_bytes * 9 // 8 // page) * page
+    return max(pages_bytes, min(free_bytes + pages_bytes, range_end - start))
+
+
+def _last_run(moment: _Moment, segments: list[Segment]) -> tuple[int, int]:
+    """Where the part after the last live block starts, and how much of it is free memory."""
+    start, free_bytes = 0, 0
+    for segment in reversed(segments):
+        end = segment.address + segment.size_bytes
+        runs = free_runs(segment, is_waiting_free=moment.released is not None)
+        start = runs[-1][0] if runs and runs[-1][1] == end else end
+        free_bytes += sum(last - first for first, last in _free_pieces(moment, segment) if first >= start)
+        if start > segment.address:
+            break
+    return start, free_bytes
+
+
+def _process_part(process_used_bytes: Reading[int], release: Release) -> str:
+    if isinstance(process_used_bytes, Absent):
+        return ""
+    used = _pytorch_size(process_used_bytes - release.releasable_bytes)
+    return f" Including non-PyTorch memory, this process has {used} memory in use."
+
+
+def _pytorch_part(release: Release, statistics: AllocatorStatistics) -> str:
+    """In PyTorch's own words: what it calls allocated in private pools is the free memory in them."""
+    in_pools = release.composition.private_pool_free_bytes
+    allocated = statistics.allocated_bytes + in_pools
+    unallocated = statistics.reserved_bytes - release.releasable_bytes - allocated
+    pools = f", with {_pytorch_size(in_pools)} allocated in private pools (e.g., CUDA Graphs)" if in_pools else ""
+    return (
+        f"Of the allocated memory {_pytorch_size(allocated)} is allocated by PyTorch{pools},"
+        f" and {_pytorch_size(unallocated)} is reserved by PyTorch but unallocated."
+    )
+
+
+def _pytorch_size(count: int) -> str:
+    """A size as PyTorch's messages print it: two decimals, and the larger unit only above it."""
+    for step, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if count > step:
+            return f"{count / step:.2f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,281 @@
+"""From a probe's messages to a moment for the screens; all reasoning happens here, in the feed's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gputui.explain.advice.leaks.counters import growth_of
+from gputui.explain.memory.bridge import bridge
+from gputui.explain.memory.need import need_of
+from gputui.explain.memory.release import predict_device
+from gputui.explain.memory.room import room
+from gputui.explain.moment.actions import outcome_of, recorder_after
+from gputui.explain.moment.limits import disagreement, foreign, look_problems
+from gputui.explain.owners.earlier_names import completed, with_names_of
+from gputui.explain.owners.owners import block_bytes, bytes_by_category, grouped, owners_of
+from gputui.model.attached.allocator import AllocatorStatistics
+from gputui.model.attached.analysis import DriverFacts, Outcome, Room
+from gputui.model.attached.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
+from gputui.model.attached.target import (
+    ActionName,
+    ActionResult,
+    Disconnect,
+    Greeting,
+    Look,
+    Mark,
+    Recorder,
+    Statistics,
+    Swing,
+)
+from gputui.model.attached.tensors import HOST
+from gputui.model.attached.trace import RecordedTraces
+from gputui.model.reading import Absent, Problem, Reading
+
+MARKS_AT_MOST = 200
+READINGS_AT_MOST = 300
+LOOK_AGES_S = 20.0
+"""After this time a look no longer tells what grows now."""
+TOP_SHARE, TOP_LASTS_S = 0.95, 60.0
+"""A look with this share of what the highest one had takes its place, and so does any other after this time."""
+NO_PINNED = Absent("not reported by this version of PyTorch")
+
+Layouts = Mapping[int, DeviceLayout]
+"""By PyTorch's device index."""
+
+
+class Height(NamedTuple):
+    """When a look was taken (epoch seconds), and what was allocated then on all devices."""
+
+    time: float
+    allocated_bytes: int
+
+    def takes_place_of(self, top: Height | None) -> bool:
+        """Whether this look is the better picture of the top of a step."""
+        if top is None or self.time - top.time > TOP_LASTS_S:
+            return True
+        return self.allocated_bytes >= TOP_SHARE * top.allocated_bytes
+
+
+def height_of(time: float, statistics: Iterable[AllocatorStatistics]) -> Height:
+    """The height of a look with these counters."""
+    return Height(time, sum(counted.allocated_bytes for counted in statistics))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """The newest of what a probe sent: greeting, counters, look and so on; `layouts` are `layouts_of(look)`.
+
+    `named` is the newest look that had time for the tensors: looks without tensors take their names from it.
+    `problems` came with the counters. `pending_action` was asked for and has not been answered yet.
+    """
+
+    greeting: Greeting
+    statistics: tuple[AllocatorStatistics, ...] = ()
+    look: Look | None = None
+    layouts: Layouts = field(default_factory=dict)
+    marks: tuple[Mark, ...] = ()
+    pinned_bytes: int | None = None
+    problems: tuple[Problem, ...] = ()
+    history: Recorder = Recorder.NOBODY
+    pending_action: ActionName | None = None
+    outcome: Outcome | None = None
+    named: Look | None = None
+    recorded: RecordedTraces | None = None
+    swings: tuple[Swing, ...] = ()
+    top: Look | None = None
+    top_layouts: Layouts = field(default_factory=dict)
+    """The look with the most allocated memory of the last minute."""
+    highest: Height | None = None
+    readings: tuple[tuple[float, int], ...] = ()
+    """The last minutes of allocated bytes, of all devices together, each with its time (epoch seconds)."""
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether memory grows by the counters and the newest look is too old, or too small a part, to name what."""
+        if growth_of(self.readings) is None:
+            return False
+        inventory = self.look.inventory if self.look else None
+        if inventory is None or not inventory.is_complete or self.look is None:
+            return True
+        return self.readings[-1][0] - (inventory.time or self.look.time) > LOOK_AGES_S
+
+
+def layouts_of(look: Look) -> dict[int, DeviceLayout]:
+    """The layout of each device that the look's map covers."""
+    if look.map is None:
+        return {}
+    layouts = {}
+    for counted in look.statistics:
+        owners = owners_of(look.map, look.inventory, counted.device)
+        members = list(block_bytes(look.map, owners, counted.device))
+        layouts[counted.device] = DeviceLayout(
+            statistics=counted,
+            settings=look.map.settings,
+            release=predict_device(look.map, counted.device, owners),
+            owners=owners,
+            by_category=bytes_by_category(members),
+            groups=grouped(members),
+            storages=tuple(
+                storage
+                for storage in (look.inventory.storages if look.inventory else ())
+                if storage.device == counted.device
+            ),
+            names_time=(look.inventory.time or look.time) if look.inventory else 0.0,
+            is_searched=look.inventory is not None and look.inventory.is_searched,
+        )
+    return layouts
+
+
+def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[Problem, ...]:
+    """What could not be known."""
+    if look is None:
+        return ()
+    problems = look_problems(greeting, look)
+    for device, layout in layouts.items():
+        problems += disagreement(layout.statistics, layout.release.composition)
+        problems += foreign(look, device)
+    return tuple(dict.fromkeys(problems))
+
+
+def after(
+    state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces
+) -> ProbeState:
+    """The state after one more message."""
+    if isinstance(message, RecordedTraces):
+        look = with_names_of(message.look, state.named)
+        return replace(after(state, look), recorded=replace(message, look=look))
+    if isinstance(message, Statistics):
+        return replace(
+            state,
+            statistics=message.devices,
+            pinned_bytes=message.pinned_bytes,
+            problems=message.problems,
+            history=message.history,
+            swings=message.swings,
+            readings=(
+                *state.readings[1 - READINGS_AT_MOST :],
+                (message.time, sum(counted.allocated_bytes for counted in message.devices)),
+            ),
+        )
+    if isinstance(message, Look):
+        counted = message.statistics or state.statistics
+        look, (named, _) = completed(message, (state.named, state.look))
+        layouts, height = layouts_of(look), height_of(message.time, message.statistics)
+        if height.takes_place_of(state.highest):
+            state = replace(state, top=look, top_layouts=layouts, highest=height)
+        return replace(state, statistics=counted, look=look, layouts=layouts, named=named)
+    if isinstance(message, Mark):
+        return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
+    if isinstance(message, ActionResult):
+        history = state.history if message.reason else recorder_after(message.name, state.history)
+        return replace(state, pending_action=None, outcome=outcome_of(message), history=history)
+    return replace(state, greeting=message)
+
+
+def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
+    """The moment for the screens, from the probe's messages and from what the viewer reads itself."""
+    inventory = state.look.inventory if state.look else None
+    storages = tuple(storage for storage in (inventory.storages if inventory else ()) if storage.device == HOST)
+    pinned: Reading[int] = NO_PINNED if state.pinned_bytes is None else state.pinned_bytes
+    host = HostMoment(
+        rss_bytes=surroundings.rss_bytes,
+        pinned_bytes=pinned,
+        tensor_bytes=sum(storage.size_bytes for storage in storages),
+        storages=storages,
+        workers=surroundings.workers,
+    )
+    return moment_of(surroundings.time, state, dict(surroundings.drivers), host, surroundings.ended)
+
+
+def moment_of(
+    time: float,
+    state: ProbeState,
+    drivers: Mapping[int, DriverFacts],
+    host: HostMoment,
+    ended: Disconnect | None = None,
+) -> TargetMoment:
+    """The moment for the screens."""
+    uuids = {device.index: device.uuid for device in state.greeting.devices}
+    counters = {counted.device: counted for counted in state.statistics}  # a false probe may send a device twice
+    devices = tuple(
+        _device(counted, uuids.get(index, ""), drivers.get(index, NO_FACTS), state)
+        for index, counted in counters.items()
+    )
+    return TargetMoment(
+        time=time,
+        greeting=state.greeting,
+        devices=devices,
+        host=host,
+        marks=state.marks,
+        look_time=state.look.time if state.look else 0.0,
+        look_cost=state.look.cost if state.look else None,
+        problems=tuple(dict.fromkeys((*state.problems, *problems_of(state.greeting, state.look, state.layouts)))),
+        ended=ended,
+        history=state.history,
+        pending_action=None if ended else state.pending_action,
+        outcome=state.outcome,
+        look=state.look,
+        recorded=state.recorded,
+        top_look=state.top,
+    )
+
+
+def at_top(moment: TargetMoment) -> TargetMoment | None:
+    """The moment with the look at the top of a step in place of the newest one, and the counters of that look.
+
+    None where no step needs more than what is allocated all the time, or no look was taken.
+    """
+    look = moment.top_look
+    if look is None or moment.ended or not any(need_of(device) for device in moment.devices if device.top):
+        return None
+    devices = tuple(device if device.top is None else _at_top(device, device.top, look) for device in moment.devices)
+    return replace(moment, devices=devices, look=look, look_time=look.time, look_cost=look.cost, is_top=True)
+
+
+def _at_top(device: DeviceMoment, top: DeviceLayout, look: Look) -> DeviceMoment:
+    levels = bridge(
+        top.statistics,
+        process_used_bytes=device.driver.process_used_bytes,
+        device_used_bytes=device.driver.device_used_bytes,
+        composition=top.release.composition,
+    )
+    room_there = _room(device.driver, look, top)
+    return replace(device, statistics=top.statistics, layout=top, bridge=levels, room=room_there)
+
+
+def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, state: ProbeState) -> DeviceMoment:
+    layout = state.layouts.get(counted.device)
+    levels = bridge(
+        counted,
+        process_used_bytes=driver.process_used_bytes,
+        device_used_bytes=driver.device_used_bytes,
+        composition=layout.release.composition if layout else None,
+    )
+    return DeviceMoment(
+        index=counted.device,
+        uuid=uuid,
+        statistics=counted,
+        driver=driver,
+        layout=layout,
+        bridge=levels,
+        room=_room(driver, state.look, layout),
+        swing=next((swing for swing in state.swings if swing.device == counted.device), None),
+        top=state.top_layouts.get(counted.device),
+    )
+
+
+def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -> Room | None:
+    """None without the device's free memory or the allocator's map."""
+    free, used = driver.device_free_bytes, driver.device_used_bytes
+    if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
+        return None
+    return room(
+        look.map,
+        layout.release,
+        layout.statistics,
+        device_free_bytes=free,
+        device_total_bytes=free + used,
+        process_used_bytes=driver.process_used_bytes,
+    )

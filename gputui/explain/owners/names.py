@@ -1,0 +1,91 @@
+"""Many names in few words: members of one list, or of one stack of layers, are named together."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.tensors import Category
+
+MOST = 3
+"""How many names a sentence lists; the rest is counted."""
+
+_INDEX = re.compile(r"\[\d+\]")
+_LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
+_KEY = re.compile(r"\[(?:'[^']*'|\"[^\"]*\"|\*)\]")
+_ATTRIBUTE = re.compile(r"(?<=\.)[^\W\d]\w*$")
+ALIKE = 3
+"""So many keys of one dictionary, or attributes of one object, are named together."""
+_PLACE = re.compile(r" \([^()]*\)$")
+
+UNKNOWN = "blocks without a known owner"
+NEWER = "blocks newer than the last look"
+
+
+def name_of(owner: Owner) -> str:
+    """The family of a block's owner; without a name, its category in words."""
+    if owner.category is Category.NEWER:
+        return NEWER
+    if owner.category is Category.UNATTRIBUTED and not owner.name:
+        return UNKNOWN
+    return family(owner.name) if owner.name else f"{owner.category.words} without a name"
+
+
+def family(name: str) -> str:
+    """`losses[3] (train.py:23 in step)` and `losses[4] (...)` are `losses[*]`; `model.0.bias` is `model.*.bias`."""
+    return _LAYER.sub(".*", _INDEX.sub("[*]", _PLACE.sub("", name)))
+
+
+def patterns(names: Iterable[str], *, folds_attributes: bool = False) -> dict[str, str]:
+    """The family of each name, with one `[*]` for keys of one dictionary, and one `*` for attributes of one object.
+
+    `checkpoint['model']['0.weight']` and two others are `checkpoint['model'][*]`. The last keys are folded first.
+    """
+    found = {name: family(name) for name in names}
+    deepest = max((len(_KEY.findall(name)) for name in found.values()), default=0)
+    ways: list[Callable[[str], str]] = [partial(_without_key, number) for number in range(deepest)]
+    for fold in [*ways, *([_without_attribute] if folds_attributes else [])]:
+        alike: dict[str, set[str]] = defaultdict(set)
+        for name in found.values():
+            alike[fold(name)].add(name)
+        found = {name: folded if len(alike[folded := fold(of)]) >= ALIKE else of for name, of in found.items()}
+    return found
+
+
+def _without_key(number: int, name: str) -> str:
+    """The name without the key of this number, counted from the last one."""
+    keys = list(_KEY.finditer(name))[::-1]
+    return f"{name[: keys[number].start()]}[*]{name[keys[number].end() :]}" if number < len(keys) else name
+
+
+def _without_attribute(name: str) -> str:
+    return _ATTRIBUTE.sub("*", name)
+
+
+def singular(name: str) -> str:
+    """What a program may call one element of `self.val_losses`: `val_loss`; `tensor` where the name has no plural."""
+    last = name.rpartition(".")[2].partition("[")[0]
+    if last.endswith(("sses", "xes", "ches")):
+        return last[:-2]
+    return last[:-1] if last.endswith("s") and not last.endswith("ss") and len(last) > 2 else "tensor"
+
+
+def place(name: str) -> str:
+    """`train.py:23 in step` for `losses[3] (train.py:23 in step)`; "" for a name without a place."""
+    note = _PLACE.search(name)
+    return note[0][2:-1] if note else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """ "a, b and c", or "a, b, c and 4 more"."""
+    all_names = list(dict.fromkeys(names))
+    shown = all_names[:MOST] + ([f"{len(all_names) - MOST} more"] if len(all_names) > MOST else [])
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 segment", "2 segments"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

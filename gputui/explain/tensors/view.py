@@ -1,0 +1,164 @@
+"""The user's view of a process's tensors: how they are grouped, sorted, filtered and opened, and the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gputui.explain.filtering import parse_filter
+from gputui.explain.tensors.request import OPEN_AT_FIRST, TENSOR_FIELDS, BuildTree, Tree, TreeRequest, build_tree_now
+from gputui.explain.tensors.tree import BY_LINE, GROUPINGS, ORDERS, Key, Row, find, rows_of
+from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.tensors import Storage
+
+
+class TensorView:
+    """The user's choices, kept while screens come and go; `tree` is the newest that was built from them.
+
+    A filtered tree starts with all nodes open, and what is closed in it is forgotten with the filter. `build` builds
+    trees, perhaps later: until then the previous one stays.
+    """
+
+    def __init__(self, build: BuildTree = build_tree_now) -> None:
+        self._build = build
+        self._request = TreeRequest()
+        self.tree = Tree(self._request)
+        self._rows: tuple[Row, ...] = ()
+
+    def look_at(self, layout: DeviceLayout | None, storages: tuple[Storage, ...]) -> None:
+        """Show a device's newest look and the storages in host memory; the tree is built once for each look."""
+        if layout is not self._request.layout or storages != self._request.storages:
+            self._ask_for(replace(self._request, layout=layout, storages=storages))
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The visible rows, in order."""
+        return self._rows
+
+    @property
+    def filter_text(self) -> str:
+        """The filter that was typed last."""
+        return self._request.filter_text
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the tree shows the newest look and choices."""
+        return self.tree.request is self._request
+
+    @property
+    def grouping(self) -> str:
+        """How the tree is grouped."""
+        return self.tree.request.grouping
+
+    @property
+    def order(self) -> str:
+        """What it is sorted by."""
+        return self.tree.request.order
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the order is reversed."""
+        return self.tree.request.is_reversed
+
+    @property
+    def allocated_bytes(self) -> int:
+        """The sum of all live blocks of the device."""
+        return self.tree.allocated_bytes
+
+    @property
+    def count(self) -> int:
+        """The number of live blocks of the device."""
+        return len(self.tree.blocks)
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Count and bytes of the blocks that match the filter."""
+        return self.tree.shown
+
+    def next_grouping(self) -> None:
+        """Switch between modules, what looks alike and, with memory history, the lines that allocated."""
+        has_lines = any(block.site for block in self.tree.blocks)
+        choices = [name for name in GROUPINGS if has_lines or name != BY_LINE]
+        self._ask_for(replace(self._request, grouping=_next(choices, self._request.grouping)))
+
+    def next_order(self) -> None:
+        """Sort by the next of the orders."""
+        self._ask_for(replace(self._request, order=_next(ORDERS, self._request.order)))
+
+    def reverse(self) -> None:
+        """Reverse the order."""
+        self._ask_for(replace(self._request, is_reversed=not self._request.is_reversed))
+
+    def filter(self, text: str) -> None:
+        """Show only what matches; a wrong expression raises UsageError and changes nothing."""
+        parse_filter(text, TENSOR_FIELDS)
+        self._ask_for(replace(self._request, filter_text=text.strip(), closed=frozenset()))
+
+    def set_open(self, key: Key, *, is_open: bool) -> None:
+        """Open or close a node, at once if the tree is current."""
+        was_current = self.is_current
+        self._request = _with_open(self._request, (key,), is_open=is_open)
+        if was_current:
+            self._rows = self._toggled_rows(key)
+            self.tree = replace(self.tree, request=self._request, rows=self._rows)
+        else:
+            self._ask_for(self._request)
+
+    def open_all(self) -> None:
+        """Open every node; if all are open already, back to how it was at first."""
+        branches = self.tree.branches
+        request = self._request
+        is_all_open = not request.closed if request.filter_text else branches <= request.opened
+        opened = OPEN_AT_FIRST if is_all_open else branches
+        self._ask_for(replace(request, opened=opened, closed=frozenset()))
+
+    def show(self, address: int) -> Key | None:
+        """Open the nodes above the block at an address, and drop a filter that hides it.
+
+        Returns the key of its row; None if it has none, or none yet.
+        """
+        node = find(self.tree.nodes, address)
+        if node is None:
+            if self.filter_text and self.is_current:
+                self.filter("")
+                node = find(self.tree.nodes, address)
+            if node is None:
+                return None
+        above = [node.key[:length] for length in range(1, len(node.key))]
+        request = _with_open(self._request, above, is_open=True)
+        if (request.opened, request.closed) != (self._request.opened, self._request.closed):
+            self._ask_for(request)
+        return node.key
+
+    def _ask_for(self, request: TreeRequest) -> None:
+        self._request = request
+        self._build(request, self.tree, self._take)
+
+    def _take(self, tree: Tree) -> None:
+        """Show a tree that was built; if the request has changed meanwhile, the next one is under way."""
+        self.tree, self._rows = tree, tree.rows
+
+    def _toggled_rows(self, key: Key) -> tuple[Row, ...]:
+        place = next((place for place, row in enumerate(self._rows) if row.node.key == key), None)
+        if place is None:
+            return self._rows
+        row = self._rows[place]
+        end = place + 1
+        while end < len(self._rows) and self._rows[end].depth > row.depth:
+            end += 1
+        request = self._request
+        opened = self.tree.branches - request.closed if request.filter_text else request.opened
+        return (*self._rows[:place], *rows_of((row.node,), opened, row.depth), *self._rows[end:])
+
+
+def _with_open(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:
+    """The same request with these nodes open or closed."""
+    changed = frozenset(keys)
+    if request.filter_text:
+        return replace(request, closed=request.closed - changed if is_open else request.closed | changed)
+    return replace(request, opened=request.opened | changed if is_open else request.opened - changed)
+
+
+def _next(names: Iterable[str], name: str) -> str:
+    choices = list(names)
+    return choices[(choices.index(name) + 1) % len(choices)] if name in choices else choices[0]

@@ -1,0 +1,197 @@
+"""Operations replayed through the modelled allocator, and what comes of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gputui.explain.whatif.allocator.blocks import DEFAULT_POOL, Block
+from gputui.explain.whatif.allocator.device import Allocator
+from gputui.explain.whatif.allocator.settings import Device
+from gputui.explain.whatif.replay.layout import StartLayout
+from gputui.explain.whatif.trace.beginning import Beginning
+from gputui.explain.whatif.trace.operations import Kind, Operations
+from gputui.model.attached.allocator import AllocatorSettings
+
+OPERATIONS_A_SLICE = 20_000
+"""How many operations pass between two reports of the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the allocator would have done. `failed_at` is the event at which memory ran out, None if it never did.
+
+    `unmet_requests` are those that failed when they were recorded and fail here too; the program went on after them,
+    except after one with which the trace ends.
+    `reserved_curve` and `allocated_curve` (bytes) have one value for each operation until then.
+    """
+
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    reserved_bytes: int
+    allocated_bytes: int
+    stuck_bytes: int
+    retries: int
+    failed_at: int | None
+    failed_request_bytes: int
+    reserved_curve: array[int]
+    allocated_curve: array[int]
+    unmet_requests: int = 0
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether a request could not be met."""
+        return self.failed_at is not None
+
+
+def replay(
+    operations: Operations,
+    settings: AllocatorSettings,
+    device: Device,
+    sizes_bytes: Sequence[int] | None = None,
+    start: StartLayout | Beginning | None = None,
+) -> Outcome:
+    """The outcome; see `replay_in_slices`."""
+    *_, outcome = replay_in_slices(operations, settings, device, sizes_bytes, start)
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def replay_in_slices(
+    operations: Operations,
+    settings: AllocatorSettings,
+    device: Device,
+    sizes_bytes: Sequence[int] | None = None,
+    start: StartLayout | Beginning | None = None,
+) -> Iterator[float | Outcome]:
+    """Replay, yielding the share done after each slice, and at last the outcome.
+
+    `sizes_bytes` are requests in place of the recorded ones, by the number of the allocation. `start` is the layout
+    before the first operation, or how the program came there; without it the earlier allocations are made one after
+    the other.
+    """
+    run = Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
+    failed = run.begin(start)
+    for first in range(run.done, len(operations.kinds), OPERATIONS_A_SLICE):
+        if failed is not None:
+            break
+        failed = run.go(first, min(first + OPERATIONS_A_SLICE, len(operations.kinds)))
+        yield first / len(operations.kinds)
+    yield run.outcome(failed)
+
+
+class Run:
+    """Operations on a modelled allocator, done bit by bit.
+
+    `blocks` are those that are alive, by number; `done` is how many operations the beginning stands for.
+    """
+
+    def __init__(self, operations: Operations, allocator: Allocator, sizes: Sequence[int]) -> None:
+        self._operations = operations
+        self.allocator = allocator
+        self._sizes = sizes
+        self.blocks: dict[int, Block] = {}
+        self._reserved, self._allocated = array("Q"), array("Q")
+        self._unmet = self.done = 0
+        self._last_unmet = -1
+        self._steps: dict[int, Callable[[int], bool]] = {
+            Kind.MALLOC: self._malloc,
+            Kind.FREE: self._free,
+            Kind.FREE_LATER: self._free_later,
+            Kind.COMPLETE: self._complete,
+            Kind.EMPTY_CACHE: self._empty_cache,
+            Kind.FAILED_MALLOC: self._try_malloc,
+        }
+        """How each kind of operation is done; False where memory runs out."""
+
+    def begin(self, start: StartLayout | Beginning | None) -> int | None:
+        """Bring about what was alive before the first operation; returns where memory ran out."""
+        if isinstance(start, StartLayout):
+            self.blocks.update(start.adopt(self.allocator))
+            return None
+        if start is not None:
+            return self._begin_like(start)
+        for number in range(self._operations.earlier):
+            if not self._malloc(number):
+                return number
+        return None
+
+    def _begin_like(self, beginning: Beginning) -> int | None:
+        failed = beginning.bring_about(self._operations, self)
+        self.done = beginning.cycle.first
+        self._reserved.extend([self.allocator.reserved_bytes] * self.done)
+        self._allocated.extend([self.allocator.allocated_bytes] * self.done)
+        if failed is None:
+            self._unmet = self.allocator.retries = 0
+        return failed
+
+    def do(self, kind: int, number: int) -> bool:
+        """Do one operation; False where memory runs out."""
+        return self._steps[kind](number)
+
+    def go(self, first: int, end: int) -> int | None:
+        """Do the operations [first, end); returns the one at which memory ran out."""
+        allocator, steps = self.allocator, self._steps
+        kinds, numbers = self._operations.kinds, self._operations.numbers
+        reserved, allocated = self._reserved, self._allocated
+        for place in range(first, end):
+            if not steps[kinds[place]](numbers[place]):
+                return place
+            reserved.append(allocator.reserved_bytes)
+            allocated.append(allocator.allocated_bytes)
+        return None
+
+    def _free(self, number: int) -> bool:
+        self.allocator.free(self.blocks.pop(number))
+        return True
+
+    def _free_later(self, number: int) -> bool:
+        self.allocator.defer(self.blocks[number])
+        return True
+
+    def _complete(self, number: int) -> bool:
+        if number in self.blocks:
+            self.allocator.complete(self.blocks.pop(number))
+        return True
+
+    def _empty_cache(self, _number: int) -> bool:
+        self.allocator.empty_cache()
+        return True
+
+    def _try_malloc(self, number: int) -> bool:
+        """A request that failed when it was recorded: here it may succeed, and nothing frees it then."""
+        if self._malloc(number):
+            return self._free(number)
+        self._unmet += 1
+        self._last_unmet = number
+        return True
+
+    def _malloc(self, number: int) -> bool:
+        operations = self._operations
+        pool = operations.pools.get(number, DEFAULT_POOL) if operations.pools else DEFAULT_POOL
+        block = self.allocator.malloc(self._sizes[number], operations.streams[number], pool)
+        if block is None:
+            return False
+        self.blocks[number] = block
+        return True
+
+    def outcome(self, failed: int | None) -> Outcome:
+        """What came of it, with the place at which memory ran out."""
+        allocator, operations = self.allocator, self._operations
+        at_end = operations.failure_at_end
+        if failed is None and at_end >= 0 and operations.numbers[at_end] == self._last_unmet:
+            failed = at_end
+        return Outcome(
+            allocator.peak_reserved_bytes,
+            allocator.peak_allocated_bytes,
+            allocator.reserved_bytes,
+            allocator.allocated_bytes,
+            allocator.stuck_bytes,
+            allocator.retries,
+            None if failed is None else operations.events[failed] if operations.events else 0,
+            0 if failed is None else self._sizes[operations.numbers[failed]],
+            self._reserved,
+            self._allocated,
+            self._unmet,
+        )

@@ -1,0 +1,206 @@
+"""Results of `gputui.explain` about an attached process, in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.model.attached.allocator import AllocatorStatistics, Block, Segment
+from gputui.model.attached.target import ActionName
+from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.reading import Absent, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a live block; the fields are those of the storage in it."""
+
+    category: Category
+    name: str
+    type: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    saved_by: str = ""
+    module: str = ""
+    keeper: Keeper = Keeper.NONE
+    kept_by: str = ""
+    hidden_bytes: int = 0
+    """How much of the storage no tensor shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A live block that keeps its segment or pages; freeing it alone would add `releases_bytes` to a release."""
+
+    block: Block
+    owner: Owner
+    releases_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRelease:
+    """What `empty_cache()` does with a segment.
+
+    `ranges` are the (first, end) addresses it would return. `held_bytes` would be returned too if nothing kept the
+    segment's pool (`held_by`: "torch.cuda.MemPool", "a capture", ...).
+    """
+
+    segment: Segment
+    releasable_bytes: int
+    stuck_bytes: int
+    blockers: tuple[Blocker, ...]
+    ranges: tuple[tuple[int, int], ...]
+    held_bytes: int = 0
+    held_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Every reserved byte once: the six add up to what the allocator has reserved."""
+
+    requested_bytes: int
+    rounding_bytes: int
+    pending_bytes: int
+    stuck_bytes: int
+    private_pool_free_bytes: int
+    releasable_bytes: int
+
+    @property
+    def reserved_bytes(self) -> int:
+        held = self.requested_bytes + self.rounding_bytes + self.pending_bytes
+        return held + self.stuck_bytes + self.private_pool_free_bytes + self.releasable_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What `empty_cache()` would do on one device now.
+
+    It returns `least_bytes` to `most_bytes`, which are equal unless it cannot be known what keeps a pool; the segments
+    and the composition are then of the likely case.
+    """
+
+    device: int
+    segments: tuple[SegmentRelease, ...]
+    composition: Composition
+    least_bytes: int
+    most_bytes: int
+
+    @property
+    def releasable_bytes(self) -> int:
+        return self.composition.releasable_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGroup:
+    """Live blocks of one category, type, shape and element type; `bytes` counts whole blocks."""
+
+    category: Category
+    type: str
+    shape: tuple[int, ...]
+    dtype: str
+    count: int
+    bytes: int
+    names: tuple[str, ...]
+    hidden_bytes: int = 0
+    """How much of `bytes` no tensor shows: small views keep large storages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """From what NVML reports down to what the program requested: each level contains the next.
+
+    `other_processes_bytes` is what the device's other processes use; `outside_torch_bytes` what this one uses beyond
+    PyTorch's reserved memory.
+    """
+
+    device: int
+    device_used_bytes: Reading[int]
+    process_used_bytes: Reading[int]
+    other_processes_bytes: Reading[int]
+    outside_torch_bytes: Reading[int]
+    reserved_bytes: int
+    inactive_bytes: int
+    active_bytes: int
+    pending_bytes: int
+    allocated_bytes: int
+    rounding_bytes: int
+    requested_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The largest tensor (in bytes) that could be allocated on the default stream.
+
+    `now_bytes`: as it is; `after_release_bytes`: after releasing the cache, which PyTorch does by itself before it
+    fails. `next_error` is the error message that a larger request would raise.
+    """
+
+    device: int
+    now_bytes: int
+    after_release_bytes: int
+    next_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Another process that holds a little memory on this device, `used_bytes`, and more on another."""
+
+    pid: int
+    used_bytes: int
+    elsewhere_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFacts:
+    """What NVML reports of the physical device behind a PyTorch index, and of the process on it.
+
+    The total is used + free + driver-reserved; cudaMemGetInfo calls used + free the total. `visitors` work on another
+    device and hold no more than a CUDA context on this one.
+    """
+
+    nvml_index: int | None
+    device_total_bytes: Reading[int]
+    device_used_bytes: Reading[int]
+    process_used_bytes: Reading[int]
+    device_free_bytes: Reading[int] = Absent("NVML was not asked")
+    utilization_percent: Reading[int] = Absent("NVML was not asked")
+    visitors: tuple[Visitor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of an action in the program, in sentences: what was predicted, what happened, how long it took.
+
+    `is_as_predicted` is also False if it was not done.
+    """
+
+    time: float
+    name: ActionName
+    sentences: tuple[str, ...]
+    is_as_predicted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened to one device of a process between two moments.
+
+    `came` (allocated since) and `went` (freed since) are groups of live blocks, the largest first; both are () if
+    `problem` says why. `before` and `after` are the counters of the two looks, and their allocated bytes differ by what
+    came less what went. `stayed_bytes` was there at both moments.
+    """
+
+    before: AllocatorStatistics
+    after: AllocatorStatistics
+    came: tuple[TensorGroup, ...] = ()
+    went: tuple[TensorGroup, ...] = ()
+    stayed_bytes: int = 0
+    problem: str = ""
+
+    @property
+    def came_bytes(self) -> int:
+        """The size of all blocks that came."""
+        return sum(group.bytes for group in self.came)
+
+    @property
+    def went_bytes(self) -> int:
+        """The size of all blocks that went."""
+        return sum(group.bytes for group in self.went)

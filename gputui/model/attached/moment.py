@@ -1,0 +1,183 @@
+"""What the attach screens show: an attached process at one moment, with everything known about its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gputui.model.attached.allocator import AllocatorSettings, AllocatorStatistics
+from gputui.model.attached.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
+from gputui.model.attached.failure import Failure
+from gputui.model.attached.target import ActionName, Cost, Disconnect, Greeting, Look, Mark, Recorder, Swing
+from gputui.model.attached.tensors import Category, Storage
+from gputui.model.attached.trace import RecordedTraces, Trace
+from gputui.model.machine.process import Workers
+from gputui.model.reading import NOT_READ, Absent, Problem, Reading, value_of
+
+NOT_ASKED = Absent("NVML was not asked")
+NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """One device in a look: segments with their release, the owner of each live block, and sums.
+
+    `statistics` are the counters of the look itself, so everything here is of one moment; `owners` is by the address of
+    a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors were read
+    (epoch seconds): in this look, or in an earlier one if this had no time for them; 0 if never.
+    """
+
+    statistics: AllocatorStatistics
+    settings: AllocatorSettings | None
+    release: Release
+    owners: Mapping[int, Owner]
+    by_category: Mapping[Category, int]
+    groups: tuple[TensorGroup, ...]
+    storages: tuple[Storage, ...]
+    names_time: float = 0.0
+    is_searched: bool = True
+    """Whether nothing leads to the blocks without a name, as far as looks can tell."""
+
+    @property
+    def not_yet_bytes(self) -> int:
+        """What has no name because looks have not come to it yet."""
+        newer = self.by_category.get(Category.NEWER, 0)
+        return newer if self.is_searched else newer + self.by_category.get(Category.UNATTRIBUTED, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMoment:
+    """One device of the attached process.
+
+    `statistics` are the newest counters, `layout` the newest look, which may be older (None: no look so far). `top` is
+    the look of the last minute with the most allocated memory.
+    """
+
+    index: int
+    uuid: str
+    statistics: AllocatorStatistics
+    driver: DriverFacts = NO_FACTS
+    layout: DeviceLayout | None = None
+    bridge: Bridge | None = None
+    room: Room | None = None
+    swing: Swing | None = None
+    top: DeviceLayout | None = None
+
+    @property
+    def number(self) -> str:
+        """PyTorch's index, with NVML's where `CUDA_VISIBLE_DEVICES` makes that another one: "0 (GPU 1)"."""
+        gpu = self.driver.nvml_index
+        return str(self.index) if gpu in (None, self.index) else f"{self.index} (GPU {gpu})"
+
+
+@dataclass(frozen=True, slots=True)
+class HostMoment:
+    """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`.
+
+    `workers` are the child processes that load its data, None if there are none.
+    """
+
+    rss_bytes: Reading[int] = NOT_READ
+    pinned_bytes: Reading[int] = NOT_READ
+    tensor_bytes: Reading[int] = NOT_READ
+    storages: tuple[Storage, ...] = ()
+    workers: Workers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the viewer itself reads about an attached process at `time` (epoch seconds), beside the probe's messages.
+
+    `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, None
+    while it goes on.
+    """
+
+    time: float
+    drivers: tuple[tuple[int, DriverFacts], ...] = ()
+    rss_bytes: Reading[int] = NOT_READ
+    workers: Workers | None = None
+    ended: Disconnect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """The file that a moment comes from: its kind in words, "snapshot" or "black box", and its name."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMoment:
+    """An attached process at `time` (epoch seconds); its layouts are of `look`, taken at `look_time` (0: no look yet).
+
+    `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
+    `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
+    `top_look` is the one that the devices' `top` layouts are of.
+    `failure` is the out-of-memory error that a black box is about, `traces` the allocator's trace of each device where
+    one was recorded. `file` is None for a process that runs, and for a recording. `recorded` are the traces of a step
+    that gputui has recorded in this process.
+    """
+
+    time: float
+    greeting: Greeting
+    devices: tuple[DeviceMoment, ...] = ()
+    host: HostMoment = HostMoment()
+    marks: tuple[Mark, ...] = ()
+    look_time: float = 0.0
+    look_cost: Cost | None = None
+    problems: tuple[Problem, ...] = ()
+    ended: Disconnect | None = None
+    history: Recorder = Recorder.NOBODY
+    pending_action: ActionName | None = None
+    outcome: Outcome | None = None
+    look: Look | None = None
+    failure: Failure | None = None
+    traces: tuple[Trace, ...] = ()
+    file: OpenedFile | None = None
+    recorded: RecordedTraces | None = None
+    top_look: Look | None = None
+    is_top: bool = False
+    """Whether counters and layouts are those of `top_look`."""
+
+    @property
+    def pid(self) -> int:
+        """The process's PID."""
+        return self.greeting.pid
+
+    @property
+    def used_devices(self) -> tuple[DeviceMoment, ...]:
+        """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
+        used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
+        return used or self.devices[:1]
+
+    @property
+    def held_devices(self) -> tuple[DeviceMoment, ...]:
+        """The devices on which the process holds memory, in PyTorch or outside it, or has run out of memory."""
+        inventory = self.look.inventory if self.look else None
+        with_tensors = {storage.device for storage in inventory.storages} if inventory else set()
+        return tuple(
+            device
+            for device in self.devices
+            if device.statistics.reserved_bytes
+            or device.statistics.num_ooms
+            or value_of(device.driver.process_used_bytes)
+            or device.index in with_tensors
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPoint:
+    """The counters of all devices at one time, and how far they rose and fell; the timeline keeps it of each moment."""
+
+    time: float
+    statistics: tuple[AllocatorStatistics, ...] = field(default=())
+    swings: tuple[Swing, ...] = field(default=())
+
+    def of(self, device: int) -> AllocatorStatistics | None:
+        """The counters of one device (PyTorch's index)."""
+        return next((counted for counted in self.statistics if counted.device == device), None)
+
+    def swing_of(self, device: int) -> Swing | None:
+        """How far one device's allocated memory rose and fell."""
+        return next((swing for swing in self.swings if swing.device == device), None)

@@ -1,0 +1,45 @@
+"""The whole machine at one moment: what goes from the sampler's thread to the screens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gputui.model.machine.device import DeviceLook
+from gputui.model.machine.finding import MachineFinding
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import Identity, ProcessDetails, ProcessLook
+
+
+class Attention(NamedTuple):
+    """What is on screen beyond the overview: expensive readings are taken for these only.
+
+    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown; `process` is the one whose details are.
+    """
+
+    devices: frozenset[str] = frozenset()
+    process: Identity | None = None
+
+
+class Snapshot(NamedTuple):
+    """What all screens show.
+
+    `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of what is shown
+    while a call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is
+    the title of the recorded program that the demonstration shows, "" for its first one. `findings` are what is wrong
+    with the machine, the worst first, as far as this snapshot and those before it tell.
+    """
+
+    time: float = 0.0
+    number: int = 0
+    interval_s: float = 1.0
+    is_demo: bool = False
+    example: str = ""
+    devices: DeviceLook = DeviceLook()
+    devices_age_s: float = 0.0
+    host: Host = Host()
+    processes: ProcessLook = ProcessLook()
+    details: ProcessDetails | None = None
+    findings: tuple[MachineFinding, ...] = ()
+
+
+NOTHING_YET = Snapshot()

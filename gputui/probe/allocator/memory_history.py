@@ -1,0 +1,184 @@
+"""PyTorch's memory history, switched on for viewers: each block made from then on keeps the Python stack that made it.
+
+Only the stacks of live blocks are kept (`enabled="state"`) and no list of events, so it takes no memory that grows with
+time, and a snapshot costs little more. A bounded list of events is kept, too (`enabled="all"`), while a step is
+recorded, and all the time where the user wants black boxes to hold the steps before an error. History that the program
+records itself is never touched: nothing is switched on while it records or keeps what it has recorded, and when it
+begins to record, what was switched on here ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from gputui import environment
+from gputui.probe.allocator import allocator
+from gputui.probe.allocator.emptied import EmptyCacheCalls
+from gputui.probe.guards.boundary import HISTORY
+from gputui.probe.main_thread import process
+
+_SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
+"""The functions of `torch._C` that switch history on and off, by name."""
+
+
+_STATE = {"enabled": "state", "context": "state", "stacks": "python"}
+_TRACE = {"enabled": "all", "context": "alloc", "stacks": "python"}
+KEPT_EVENTS = 100_000
+"""How many events are kept for black boxes: the last steps of most programs; reading them takes 0.1 to 0.5 s."""
+
+
+class MemoryHistory:
+    """Switches history on and off, and knows whether it was switched on here."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self.is_kept = False
+        """Whether the last events are kept for black boxes."""
+        self._replaced: dict[str, Callable[..., Any]] = {}
+        self._mode: dict[str, Any] = {}
+        """How history was switched on here, {} if it was not."""
+        self._resumes: dict[str, Any] | None = None
+        """While a step is recorded: how history goes on after it, {} if it does not."""
+        self.emptied = EmptyCacheCalls()
+        """The program's calls of `empty_cache()` while events are kept."""
+
+    def recorder(self, torch: ModuleType) -> str:
+        """Who records at this moment: a value of `model.attached.target.Recorder`."""
+        if not allocator.is_history_enabled(torch):
+            return ""
+        return "probe" if self._pid == os.getpid() else "program"
+
+    def switch_on(self, torch: ModuleType) -> str:
+        """Switch history on; returns why not, "" on success."""
+        if self.recorder(torch) == "probe":
+            return "Memory history is on already."
+        reason = self._why_not(torch)
+        if not reason:
+            self._begin(torch, _STATE)
+        return reason
+
+    def keep_trace_if_asked(self, torch: ModuleType) -> None:
+        """Keep the last events for black boxes, whoever looks, if the environment says so and nobody else records.
+
+        Called while PyTorch initialises CUDA: the program may have begun to record before, which takes effect now.
+        """
+        is_asked = os.environ.get(environment.MEMORY_HISTORY) == "1"
+        if is_asked and not torch._C._cuda_isHistoryEnabled() and not self._why_not(torch):
+            self._begin(torch, {**_TRACE, "max_entries": KEPT_EVENTS})
+            self.is_kept = True
+
+    def begin_trace(self, torch: ModuleType, max_entries: int) -> str:
+        """Record every event, the last `max_entries` on each device; returns why not, "" on success.
+
+        History that is on already for viewers or black boxes gives way, and is on again after `end_trace`.
+        """
+        self._resumes = self._mode if self.recorder(torch) == "probe" else {}
+        if self._resumes:
+            self._end(torch)
+        reason = self._why_not(torch)
+        if reason:
+            self._resumes = None
+        else:
+            self._begin(torch, {**_TRACE, "max_entries": max_entries})
+        return reason
+
+    def restart_trace(self, torch: ModuleType, max_entries: int) -> None:
+        """Forget the events that were recorded, and record the last `max_entries` from now on.
+
+        A ring whose length changes while it is filled gives its events back out of order.
+        """
+        if self.recorder(torch) == "probe":
+            self._end(torch)
+            self._begin(torch, {**_TRACE, "max_entries": max_entries})
+
+    def end_trace(self, torch: ModuleType) -> None:
+        """End what `begin_trace` began, unless the program records by now; what PyTorch has recorded goes with it."""
+        if self._resumes is not None and self.recorder(torch) == "probe":
+            self._end(torch)
+            if self._resumes:
+                self._begin(torch, self._resumes)
+        self._resumes = None
+
+    def _why_not(self, torch: ModuleType) -> str:
+        if self.recorder(torch):
+            return "The program records its memory history itself, and gputui leaves that alone."
+        if torch._C._cuda_getAllocatorBackend() != "native":
+            return "Only PyTorch's own allocator records a memory history, and this program uses another."
+        if any(allocator.traces(torch)):
+            return "The program keeps a memory history that it recorded before, and gputui leaves that alone."
+        return ""
+
+    def _begin(self, torch: ModuleType, mode: dict[str, Any]) -> None:
+        torch.cuda.memory._record_memory_history(**mode, **_for_all_threads(torch))
+        self._pid, self._mode = os.getpid(), mode
+        self._watch(torch)
+        if "max_entries" in mode:
+            self.emptied.begin(torch)
+
+    def _end(self, torch: ModuleType) -> None:
+        self._forget(torch)
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+    def _forget(self, torch: ModuleType) -> None:
+        self._unwatch(torch)
+        self.emptied.end(torch)
+        self._pid, self._mode = None, {}
+
+    def switch_off(self, torch: ModuleType) -> str:
+        """Switch history off; returns why not, "" on success."""
+        recorder = self.recorder(torch)
+        self._forget(torch)
+        self.is_kept = False
+        if recorder == "program":
+            return "The program records its memory history itself, and gputui leaves that alone."
+        if not recorder:
+            return "Memory history is off already."
+        torch.cuda.memory._record_memory_history(enabled=None)
+        return ""
+
+    def switch_off_if_ours(self) -> None:
+        """Switch off what was switched on in this very process (and not in the one it was forked from)."""
+        torch = process.loaded_torch()
+        if torch is not None and self._pid == os.getpid() and process.has_cuda(torch):
+            self.switch_off(torch)
+
+    def viewers_have_left(self) -> None:
+        """Switch off what was switched on for viewers."""
+        if not self.is_kept:
+            self.switch_off_if_ours()
+
+    def _watch(self, torch: ModuleType) -> None:
+        for name in _SWITCHES:
+            if hasattr(torch._C, name):
+                self._replaced[name] = getattr(torch._C, name)
+                setattr(torch._C, name, self._giving_way(self._replaced[name]))
+
+    def _unwatch(self, torch: ModuleType) -> None:
+        while self._replaced:
+            name, original = self._replaced.popitem()
+            setattr(torch._C, name, original)
+
+    def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A wrapper of `original` for the program to call, which first switches off history that we switched on."""
+
+        def record(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
+            if not HISTORY.is_off:
+                HISTORY.enter(self.switch_off_if_ours)
+            return original(*arguments, **keywords)
+
+        return record
+
+
+def _for_all_threads(torch: ModuleType) -> dict[str, bool]:
+    """The argument that hooks all threads: otherwise newer PyTorch warns if another thread switches history off."""
+    parameters = inspect.signature(torch.cuda.memory._record_memory_history).parameters
+    name = "global_record_annotations"
+    return {name: True} if name in parameters else {}
+
+
+memory_history = MemoryHistory()
+"""The only one of this process: history is on or off for all viewers together."""

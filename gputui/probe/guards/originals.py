@@ -1,0 +1,56 @@
+"""Python's own functions for threads and waiting, where a library has put others in their place.
+
+gevent and eventlet replace them with functions that switch to other code of the program. In the middle of a look that
+would run the program, and in the probe's thread it would start a second event loop. A module of C can be made once
+more, with functions of its own; the program's module stays as it is.
+
+This text also runs in a program before anything can be imported there, `__future__` included: see `bootstrap`.
+"""
+
+import _thread
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+_fresh: "dict[str, ModuleType]" = {}
+"""Modules that were made once more, by name."""
+_replaced: "list[str]" = []
+"""The functions that were replaced and of which there is no other copy."""
+
+
+def original(module: "ModuleType", name: str) -> "Any":  # noqa: ANN401
+    """What the module had by this name when Python made it."""
+    value = getattr(module, name, None)
+    if getattr(value, "__module__", None) == module.__name__:
+        return value
+    if sys.version_info < (3, 10):  # there, making a module of C again changes the one that exists
+        _replaced.append(f"{module.__name__}.{name}")
+        return value
+    if module.__name__ not in _fresh:
+        loader: Any = module.__spec__.loader  # type: ignore[union-attr]  # every module of C has one
+        _fresh[module.__name__] = fresh = loader.create_module(module.__spec__)
+        loader.exec_module(fresh)
+    return getattr(_fresh[module.__name__], name)
+
+
+def refusal() -> str:
+    """Why nothing works here, "" if it does."""
+    if not _replaced:
+        return ""
+    return (
+        f"a library has replaced {', '.join(_replaced)}, and this Python is too old to find its own: start the program"
+        " with: gputui run"
+    )
+
+
+RLock = original(_thread, "RLock")
+ThreadLocal = original(_thread, "_local")
+allocate_lock = original(_thread, "allocate_lock")
+get_ident = original(_thread, "get_ident")
+get_native_id = original(_thread, "get_native_id")
+start_new_thread = original(_thread, "start_new_thread")
+sleep = original(time, "sleep")

@@ -1,0 +1,127 @@
+"""Which module an activation belongs to: the one in whose forward its graph node was made.
+
+A node that uses a parameter belongs to the module of that parameter. Any other node lies between a producer and a
+consumer that have some: it belongs to the deepest module that both are in. Where that is the whole model, or neither
+of their modules, the operation follows its producer (a dropout after the last layer of a block).
+
+Works on the ids of nodes and the names of modules alone, in the probe's thread, after the look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gputui.probe.tensors.autograd import Inputs
+
+WEIGHT_STEPS = 4
+"""A weight can reach its operation through a cast and views of it."""
+FARTHEST_STEPS = 64
+VISITS_AT_MOST = 2000
+"""How many nodes are visited in the search for a producer or a consumer."""
+
+
+def assign_modules(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs) -> None:
+    """Set the `module` of each storage that the graph keeps; "" where no module can be told.
+
+    `storages` are by address, `inputs` are the graph's.
+    """
+    if not graph["nodes"] or not any(graph["parameters"].values()):
+        return
+    layers = _Layers(graph, inputs)
+    for address, node in graph["nodes"].items():
+        storage = storages.get(address)
+        if storage is not None and storage["category"] == "activation":
+            storage["module"] = layers.module_of(node)
+
+
+class _Layers:
+    def __init__(self, graph: Mapping[str, Any], inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._parameters: Mapping[int, list[str]] = graph["parameters"]
+        self._embeddings: set[int] = graph["embeddings"]
+        self._views: set[int] = graph["views"]
+        self._first_outputs: dict[int, int] = {}
+        """The node that has an input from each node, or the first of them: most have one."""
+        self._more_outputs: dict[int, list[int]] = {}
+        for node in inputs:
+            for source in inputs.of(node):
+                if self._first_outputs.setdefault(source, node) != node:
+                    self._more_outputs.setdefault(source, []).append(node)
+        self._own: dict[int, str | None] = {}
+        self._modules: dict[int, str] = {}
+
+    def module_of(self, node: int) -> str:
+        module = self._modules.get(node)
+        if module is None:
+            module = self._modules[node] = self._own_module(node) or self._module_between(node)
+        return module
+
+    def _own_module(self, node: int) -> str | None:
+        """The module whose parameter the node uses, directly or through casts and views; None without one."""
+        if node not in self._own:
+            sources = self._inputs.of(node)
+            self._own[node] = next(filter(None, (self._by_weight(node, source) for source in sources)), None)
+        return self._own[node]
+
+    def _by_weight(self, node: int, source: int) -> str | None:
+        for _ in range(WEIGHT_STEPS):
+            modules = self._parameters.get(source)
+            if modules:  # those of a tied weight: the embedding is the first to have it
+                return modules[0] if node in self._embeddings else modules[-1]
+            sources = self._inputs.of(source) if source in self._views else []
+            if not sources:
+                return None
+            source = sources[0]
+        return None
+
+    def _module_between(self, node: int) -> str:
+        before = self._common_module(self._inputs.of(node), self._inputs.of)
+        if node not in self._first_outputs:
+            return self._common_module(self._siblings(node), self._outputs) or before or ""
+        after = self._common_module(self._outputs(node), self._outputs)
+        if before is None or after is None:
+            return before or after or ""
+        both = _common([before, after]) or ""
+        return both if both == before or (both == after and "." in both) else before
+
+    def _siblings(self, node: int) -> list[int]:
+        """The other nodes with the same inputs: of a checkpoint, whose inputs are saved apart, the layer itself."""
+        return [other for source in self._inputs.of(node) for other in self._outputs(source) if other != node]
+
+    def _outputs(self, node: int) -> list[int]:
+        first = self._first_outputs.get(node)
+        return [] if first is None else [first, *self._more_outputs.get(node, ())]
+
+    def _common_module(self, level: list[int], neighbours: Callable[[int], list[int]]) -> str | None:
+        """The deepest module around the nearest nodes with parameters, from these nodes on in one direction."""
+        return _common([_parent(name) for name in self._nearest(level, neighbours)])
+
+    def _nearest(self, level: list[int], neighbours: Callable[[int], list[int]]) -> list[str]:
+        seen: set[int] = set()
+        for _ in range(FARTHEST_STEPS):
+            names = [name for other in level if (name := self._own_module(other))]
+            if names or not level or len(seen) > VISITS_AT_MOST:
+                return names
+            seen.update(level)
+            level = [other for near in level for other in neighbours(near) if other not in seen]
+            level = list(dict.fromkeys(level))
+        return []
+
+
+def _parent(module: str) -> str:
+    return module.rpartition(".")[0] or module
+
+
+def _common(names: list[str]) -> str | None:
+    """The deepest module that all of these are in; None without any."""
+    if not names:
+        return None
+    common = names[0].split(".")
+    for name in names[1:]:
+        parts = name.split(".")
+        length = 0
+        while length < min(len(common), len(parts)) and common[length] == parts[length]:
+            length += 1
+        common = common[:length]
+    return ".".join(common)

@@ -1,0 +1,145 @@
+"""The lines of the program behind what a look has found: who assigns a variable with a graph, who empties the cache.
+
+What to read is collected in the stop; the bytecode is read in the probe's thread, after the look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, compress, islice
+from operator import itemgetter
+from types import CodeType
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import plain
+from gputui.probe.objects.plain import HEAP_TYPE
+from gputui.probe.objects.stacks import Namespace
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.growing_lines import (
+    lines_of_source_that_assign,
+    lines_that_assign,
+    lines_that_assign_global,
+    lines_that_call,
+    mentioning,
+)
+from gputui.probe.search.keepers import Keepers
+from gputui.probe.search.variables import NamedValue
+
+EMPTY_CACHE = "empty_cache"
+VARIABLES_AT_MOST = 64
+GLOBALS_AT_MOST = 8
+CODES_AT_MOST = 16
+CALLERS_AT_MOST = 16
+ELEMENTS_PER_STEP = 16
+"""So many variables of a module that are passed over cost as much as one step of a look."""
+
+
+class Local(NamedTuple):
+    """An owner that is a local variable: its label, its name and its function."""
+
+    label: str
+    name: str
+    code: CodeType
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where it is assigned: "train.py:31, 40 in step"; "" if that is not known."""
+        return lines_that_assign(self.code, self.name, files)
+
+
+class Global(NamedTuple):
+    """One that is a global variable: its name, which is its label, and the code of its module that mentions it.
+
+    In a notebook: the source of the cells, the newest first, each with its name.
+    """
+
+    label: str
+    codes: list[CodeType]
+    cells: list[tuple[str, str]]
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where it is assigned: "train.py:12, 98" or "cell 7:3"; "" if that is not known."""
+        in_cells = ((cell, lines_of_source_that_assign(source, self.label)) for cell, source in self.cells)
+        newest = next((f"{cell}:{lines}" for cell, lines in in_cells if lines), "")
+        return newest or lines_that_assign_global(self.codes, self.label, files)
+
+
+class Wanted(NamedTuple):
+    """What to read: where the variables are assigned that keep a graph, and who calls `empty_cache()`.
+
+    `callers` is None in looks that do not search for them.
+    """
+
+    variables: list[Local | Global]
+    callers: list[CodeType] | None
+    files: Mapping[str, str]
+
+
+def wanted(
+    tensors: Iterable[NamedValue],
+    namespaces: list[Namespace],
+    has_graph: Callable[[Any], bool],
+    keepers: Keepers,
+    meter: Meter,
+    *,
+    are_callers_due: bool,
+) -> Wanted:
+    """To be called in the stop; `meter` bounds the search in modules with many variables."""
+    with_graph = [
+        tensor for tensor in tensors if not tensor.keeper and tensor.name.isidentifier() and has_graph(tensor.value)
+    ]
+    codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
+    found: list[Local | Global] = []
+    found += [Local(tensor.label, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
+    del found[VARIABLES_AT_MOST:]
+    in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
+    cells = keepers.sources() if in_modules else []
+    found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
+    callers = list(islice(_callers(namespaces, meter), CALLERS_AT_MOST)) if are_callers_due else None
+    return Wanted(found, callers, keepers.cells)
+
+
+def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) -> list[CodeType]:
+    """The code of a module, if it runs, and its functions, where they mention the variable."""
+    owned = (space.variables for space in namespaces if not space.is_function)
+    module = next((variables for variables in owned if variables.get(tensor.name) is tensor.value), None)
+    if module is None or not meter.spend(len(module) // ELEMENTS_PER_STEP):
+        return []
+    path = plain.text_in(module, "__file__")
+    running = (space.code for space in namespaces if not space.is_function and space.code is not None)
+    codes = chain(running, mentioning(module, tensor.name))
+    return list(islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST))
+
+
+def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
+    """The functions that mention it, some twice; modules too large for the time that is left are passed over."""
+    for space in namespaces:
+        if len(space.variables) > meter.affordable_steps():
+            continue
+        if space.code is not None and EMPTY_CACHE in space.code.co_names:
+            yield space.code
+        if not space.is_function:
+            yield from mentioning(space.variables, EMPTY_CACHE)
+            name = plain.text_in(space.variables, "__name__")
+            for cls in list(space.variables.values()):
+                if issubclass(type(cls), type) and plain.flags_of(cls) & HEAP_TYPE and plain.module_name(cls) == name:
+                    yield from mentioning(plain.namespace_of(cls), EMPTY_CACHE)
+
+
+def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
+    """Have the owners' names say where a variable is assigned, not where its function is now."""
+    labels = {}
+    for variable in wanted.variables:
+        lines = variable.lines(wanted.files)
+        if lines:
+            labels[variable.label] = f"{variable.label.partition(' (')[0]} ({lines})"
+    for field in ("owner", "kept_by") if labels else ():
+        for storage in compress(storages, map(labels.__contains__, map(itemgetter(field), storages))):
+            storage[field] = labels[storage[field]]
+
+
+def calls_of_empty_cache(wanted: Wanted) -> list[str] | None:
+    """`empties` of `gputui.model.attached.tensors.Inventory`; None if this look has not searched for them."""
+    if wanted.callers is None:
+        return None
+    callers = (lines_that_call(code, EMPTY_CACHE, wanted.files) for code in wanted.callers)
+    return list(dict.fromkeys(chain.from_iterable(callers)))[:CALLERS_AT_MOST]

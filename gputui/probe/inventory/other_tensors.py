@@ -1,0 +1,188 @@
+"""Tensors that belong to no model and no graph: those of variables, and those that only Python's objects lead to."""
+
+from __future__ import annotations
+
+from itertools import compress, groupby, repeat
+from operator import and_, itemgetter, not_, or_
+
+from gputui.probe.inventory.referrers import name_by_referrers
+from gputui.probe.inventory.saved import SavedTensors
+from gputui.probe.names.memory import STAYING
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.plain import type_name
+from gputui.probe.objects.torch_types import Tensor, Torch
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.cache_names import of_caches
+from gputui.probe.tensors.gradients import GradientReader
+from gputui.probe.tensors.model_states import KV_CACHE, ModelStates
+from gputui.probe.tensors.storages import Ledger
+
+ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
+OPTIMIZER_STATE = "optimizer_state"
+STATE_OF_PARAMETER = "state[Parameter]"
+"""In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
+UNNAMED = "unnamed"
+RECOGNISED_PER_STEP = 8
+"""So many tensors whose storages have an owner are passed over in the time of one step."""
+AT_ONCE = 64
+"""How many tensors of variables are recorded between two questions whether there is time left."""
+RECORDED_PER_STEP = 2
+"""So many of those that need no gradient are recorded in the time of one step."""
+
+
+class OtherTensors:
+    """Records them in the ledger, after the tensors of models and of the graph."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        ledger: Ledger,
+        gradients: GradientReader,
+        model_states: ModelStates,
+        saved: SavedTensors,
+        meter: Meter,
+    ) -> None:
+        self._parameter = torch.nn.Parameter
+        self._ledger = ledger
+        self._gradients = gradients
+        self._model_states = model_states
+        self._saved = saved
+        self._meter = meter
+
+    def to_name(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those of these tensors whose storages have no owner, or that may have a gradient.
+
+        Where there was no time to read all that optimizers hold, what earlier looks have found there has its owner.
+        """
+        others = list(compress(tensors, map(not_, map(self._model_states.is_named, map(id, tensors)))))
+        require_grad = self._gradients.require_grad(others)
+        left = self._ledger.without_owner(list(compress(others, map(not_, require_grad))))
+        if not self._meter.is_complete:
+            left = list(filter(self._may_be_new, left))
+        return [*left, *compress(others, require_grad)]
+
+    def record_variables(self, tensors: list[NamedValue], start: int) -> int:
+        """Record the tensors of variables, those that something else keeps alive last.
+
+        It begins with number `start`, and returns where the next look has to go on: 0 if there was time for all.
+        """
+        for named in _of_caches(tensors):
+            if not self._gradients.requires_grad(named.value):
+                with self._ledger.kept_by(named.keeper):
+                    self._ledger.record(named.value, KV_CACHE, named.label)
+        live = [named for named in tensors if not named.keeper]
+        start = start if start < len(live) else 0
+        in_turn = live[start:] + live[:start]
+        for first in range(0, len(live), AT_ONCE):
+            if not self._record_some(in_turn[first : first + AT_ONCE]):
+                return (start + first) % len(live)
+        for named in tensors:
+            if named.keeper and self._meter.spend():
+                with self._ledger.kept_by(named.keeper):
+                    self._record_variable(named)
+        return 0
+
+    def record_leaves(self) -> None:
+        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
+        for leaf in self._saved.leaves:
+            if not self._meter.spend():
+                return
+            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
+
+    def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name.
+
+        Where there was no time for all variables, a tensor of earlier looks keeps its name, which is added later.
+        """
+        if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
+            return []
+        unknown = self._ledger.without_owner(tensors, are_held=False)
+        if not self._meter.is_complete:
+            unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
+        return [
+            tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
+        ]
+
+    def name_by_referrers(self, unnamed: list[Tensor], own: set[int], attributes: AttributeReader) -> None:
+        """Name the largest of these by what refers to them; `own` are the ids of the caller's lists of them."""
+        entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
+        unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
+        for ident, name in name_by_referrers(unnamed, {id(unnamed)} | own, attributes).items():
+            entry = entries[ident]
+            if entry is not None:
+                entry["owner"] = name
+
+    def _record_some(self, tensors: list[NamedValue]) -> bool:
+        """Record these tensors of variables; returns whether there was time for all."""
+        tensors = self._without_known(tensors)
+        if not self._meter.is_complete:
+            tensors = [named for named in tensors if self._may_be_new(named.value)]
+        values = [named.value for named in tensors]
+        need_none = map(not_, self._gradients.require_grad(values))
+        names = [named.name for named in tensors]
+        are_others = map(not_, map(str.__contains__, names, repeat(STATE_OF_PARAMETER)))
+        are_simple = map(and_, map(and_, need_none, are_others), self._ledger.are_plain(values))
+        for is_simple, part in groupby(zip(are_simple, tensors), itemgetter(0)):  # of two names, the first counts
+            left = [named for _, named in part]
+            if is_simple:
+                if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
+                    return False
+                left = self._to_record(left)
+                owners = [named.label for named in left]
+                numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
+                left = [left[number] for number in numbers]
+            for named in left:
+                if not self._meter.spend():
+                    return False
+                self._record_variable(named)
+        return True
+
+    def _to_record(self, tensors: list[NamedValue]) -> list[NamedValue]:
+        """Those of these simple tensors whose storages have no owner, or only autograd's name for it."""
+        values = [named.value for named in tensors]
+        addresses = self._ledger.addresses(values)
+        if addresses is None:
+            return tensors
+        self._ledger.views.add(self._ledger.entries, values, addresses)
+        is_known = map(self._ledger.entries.__contains__, addresses)
+        is_unnamed = map(self._saved.unnamed.__contains__, addresses)
+        return list(compress(tensors, map(or_, map(not_, is_known), is_unnamed)))
+
+    def _may_be_new(self, tensor: Tensor) -> bool:
+        return self._ledger.category_before(tensor) not in STAYING
+
+    def _without_known(self, tensors: list[NamedValue]) -> list[NamedValue]:
+        """Those of which something is left to record: no parameters, whose gradients have owners as well."""
+        is_parameter = map(self._model_states.is_named, map(id, [named.value for named in tensors]))
+        return list(compress(tensors, map(not_, is_parameter)))
+
+    def _record_variable(self, named: NamedValue) -> None:
+        entry = self._ledger.record(named.value, self._category(named.value, named.name), named.label)
+        if entry is not None and entry["address"] in self._saved.unnamed:
+            self._saved.unnamed.discard(entry["address"])
+            self._saved.in_variables.add(entry["address"])
+            self._ledger.rename(entry, named.value, named.label)
+        self._model_states.record_gradient(named.value, named.name, named.where)
+
+    def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
+        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
+        if self._ledger.is_known(tensor):
+            return False
+        node = self._gradients.node(tensor)
+        name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
+        entry = self._ledger.record(tensor, category, name)
+        self._model_states.record_gradient(tensor, name)
+        return entry is not None and node is None
+
+    def _category(self, tensor: Tensor, name: str = "") -> str:
+        if STATE_OF_PARAMETER in name:
+            return OPTIMIZER_STATE
+        if issubclass(type(tensor), self._parameter):
+            return PARAMETER
+        return ACTIVATION if self._gradients.requires_grad(tensor) else OTHER
+
+
+def _of_caches(tensors: list[NamedValue]) -> list[NamedValue]:
+    """Those whose names are of caches of keys and values."""
+    return [tensors[number] for number in of_caches([named.name for named in tensors])]

@@ -1,0 +1,324 @@
+"""A whole inventory: what variables, modules, optimizers, the autograd graph and Python's objects lead to, in turn."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from gputui.probe.allocator import known_sizes
+from gputui.probe.inventory import lines
+from gputui.probe.inventory.other_tensors import OtherTensors
+from gputui.probe.inventory.remembered_reading import RememberedReading
+from gputui.probe.inventory.saved import SavedTensors
+from gputui.probe.names import remembered
+from gputui.probe.names.memory import Memory
+from gputui.probe.objects import plain, stacks
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.frame_variables import can_read_variables
+from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
+from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.torch_types import Torch
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search import containers, suspended
+from gputui.probe.search.keepers import Keepers
+from gputui.probe.search.modules import KnownModule
+from gputui.probe.search.search import VariableSearch
+from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.at_rest import AtRest
+from gputui.probe.tensors.batches import Batches
+from gputui.probe.tensors.gradients import GradientReader
+from gputui.probe.tensors.model_states import ModelStates
+from gputui.probe.tensors.optimizer_states import OptimizerStates
+from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
+
+WALK, SCAN = "walk", "scan"
+
+SAVED_UNKNOWN = (
+    "PyTorch before 2.10 does not show which tensors are saved for the backward pass: they count as unattributed."
+)
+IN_BACKWARD = (
+    "Another thread is in its backward pass, so the tensors saved for it were left out: look again when it has ended."
+)
+VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
+
+UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
+
+# What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
+SEARCH_SHARE = 0.5
+OWNED_SHARE = 0.8
+"""The same for what models and optimizers own: the rest is for activations and variables."""
+SCAN_SHARE = 0.75  # of a scan that was asked for: to list the objects may take half of it
+MODULES_SHARE = 0.2
+"""The same for the globals of modules that are not on a stack, or installed: few of them lead to a tensor."""
+KEPT_SHARE = 0.25
+"""The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
+AUTOMATIC_HEADROOM = 4
+"""How much longer than expected a scan that nobody asked for may take without exceeding its stop."""
+
+
+class InventoryRun:
+    """Takes one whole inventory; everything it holds is dropped with it."""
+
+    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running]) -> None:
+        self._frames = frames
+        self._torch = torch
+        self._method = method
+        self._meter = meter
+        self._memory = memory
+        self._problems: list[str] = []
+        self._containers: list[dict[str, Any]] = []
+        self._roots = containers.Roots([], [], [], [], [])
+        self._collections: list[remembered.Collection] = []
+        self._lines: lines.Wanted | None = None
+        self._attributes = AttributeReader()
+        classifier = TypeClassifier(torch)
+        self._heap = Heap(classifier)
+        self._keepers = Keepers(self._attributes)
+        is_scan = method == SCAN
+        is_thorough = is_scan or memory.is_thorough_due
+        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
+        self._reading = RememberedReading(self._search, classifier, self._attributes)
+        self._namespaces: list[stacks.Namespace] = []
+        self._loose: list[Any] = []
+        """Tensors among Python's objects, whether or not a variable leads to them."""
+        self._kept_ids: set[int] = set()
+        """The ids of the tensors that only keepers lead to."""
+        self._ledger = Ledger(
+            torch,
+            self._attributes,
+            ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
+            earlier={} if is_scan else memory.entries,
+        )
+        self._at_rest = AtRest(torch)
+        self._gradients = GradientReader(torch, self._at_rest)
+        self._model_states = ModelStates(
+            torch,
+            self._ledger,
+            self._gradients,
+            meter,
+            Batches() if is_scan else memory.batches,
+        )
+        self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
+        self._saved = SavedTensors(
+            torch,
+            self._attributes,
+            self._ledger,
+            self._gradients,
+            self._model_states,
+            meter,
+            is_thorough=is_thorough,
+        )
+        self._others = OtherTensors(
+            torch,
+            self._ledger,
+            self._gradients,
+            self._model_states,
+            self._saved,
+            meter,
+        )
+
+    def result(self) -> dict[str, Any]:
+        self._attempt(self._discover)
+        has_all_owned = self._records_owned()
+        self._attempt(self._record_remembered)
+        self._attempt(self._take_long)
+        graphs_and_variables = self._record_saved, self._record_variables
+        for part in graphs_and_variables if has_all_owned else reversed(graphs_and_variables):
+            if self._meter.spend():
+                self._attempt(part)
+        for part in (self._others.record_leaves, self._record_loose):
+            if self._meter.spend():
+                self._attempt(part)
+        self._attempt(self._describe_containers)
+        self._attempt(self._collect_lines)
+        return self._fields()
+
+    def _records_owned(self) -> bool:
+        """Record what models and optimizers own; returns whether there was time for all of it."""
+        with self._meter.within(OWNED_SHARE):
+            if self._meter.spend():
+                self._attempt(self._record_owned)
+            return not self._meter.is_over
+
+    def _fields(self) -> dict[str, Any]:
+        storages = list(self._ledger.entries.values())
+        return {
+            "storages": storages,
+            "how": self._method,
+            "problems": self._problems,
+            "is_complete": self._meter.is_complete,
+            "known_sizes": known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+            "by_address": self._ledger.entries,
+            "batches": self._ledger.batches,
+            "graph": self._saved.graph(),
+            "containers": self._containers,
+            "roots": self._roots,
+            "collections": self._collections,
+            "lines": self._lines,
+        }
+
+    def _attempt(self, part: Callable[[], None]) -> None:
+        """Do one part of the inventory. An untested version of PyTorch must cost that part, and not the program."""
+        try:
+            part()
+        except UNFORESEEN as error:
+            cause = f"{part.__name__.strip('_')}: {type(error).__name__}: {error}"
+            self._problems.append(f"A part of the inventory could not be read ({cause}).")
+
+    def _discover(self) -> None:
+        """Find modules, optimizers and tensors: by variable, from earlier looks, and among Python's objects."""
+        if not can_read_variables():
+            self._problems.append(VARIABLES_UNKNOWN)
+        meter = self._meter.part(SEARCH_SHARE)
+        memory = self._memory
+        self._search.leave_out(self._keepers.holders())
+        self._namespaces = self._keepers.variables(self._all_frames(meter))
+        self._read_remembered()
+        self._search.search(self._namespaces, meter)
+        self._namespaces += memory.program_modules.search(self._search, self._frames, self._meter.part(MODULES_SHARE))
+        groups = self._objects()
+        self._loose = groups[TENSOR]
+        self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
+        meter = self._meter.part(KEPT_SHARE)
+        self._search.explore(memory.search.optimizers(), meter)
+        kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
+        self._search.explore(kept, meter)
+        self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
+        self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
+        memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
+
+    def _read_remembered(self) -> None:
+        meter = self._meter.part(SEARCH_SHARE)
+        for keeper in self._memory.remembered.keepers():
+            self._reading.begin(keeper, meter)
+
+    def _record_remembered(self) -> None:
+        self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
+
+    def _all_frames(self, meter: Meter) -> list[stacks.Running]:
+        """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
+        of_debuggers = suspended.of_debuggers(self._frames, self._attributes)
+        return [*self._frames, *of_debuggers, *suspended.of_tasks(self._frames, meter)]
+
+    def _objects(self) -> dict[int, list[Any]]:
+        """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
+        meter = self._meter.part(SCAN_SHARE if self._method == SCAN else SEARCH_SHARE)
+        if self._method != SCAN and not self._memory.is_scan_due:
+            return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
+        headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
+        if not self._heap.may_visit_all(meter, headroom):
+            if self._method == SCAN:
+                self._problems.append(TOO_MANY)
+                self._meter.leave_out()
+            return self._heap.young()
+        if gc.get_freeze_count():
+            self._problems.append(FROZEN)
+        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start, headroom)
+        return groups
+
+    def _record_owned(self) -> None:
+        memory, meter = self._memory, self._meter
+        modules = memory.trees.named
+        start = memory.states_start % len(modules) if modules else 0
+        kept = memory.trees.kept(self._search.modules)
+        live = [known for known in modules if id(known) not in kept] if kept else modules
+        self._record_modules(live, start=start)
+        for root, tree in groupby(kept.values(), key=itemgetter(0)):
+            with self._ledger.kept_by(root.keeper, root.where):
+                self._record_modules([known for _, known in tree], root)
+        memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
+        variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
+        for optimizer in self._search.optimizers:
+            with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
+                attributes = self._attributes.read(optimizer.value)
+                self._optimizer_states.record(optimizer.name, attributes, variables, memory.trees.version)
+
+    def _variables(self) -> dict[int, NamedValue]:
+        """The tensors that variables hold, by id."""
+        self._search.take_long(list, self._meter.part(SEARCH_SHARE))
+        return {id(named.value): named for named in self._search.tensors}
+
+    def _take_long(self) -> None:
+        self._search.take_long(self._others.to_name, self._meter.part(SEARCH_SHARE))
+
+    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
+        """Record what these modules own and their attributes, from module number `start` on."""
+        where, keeper = (root.where, root.keeper) if root else ("", "")
+        self._model_states.record_modules(modules, self._memory.trees.version)
+        for known in self._search.whose_attributes_are_due(modules[start:] + modules[:start]):
+            if self._meter.is_over:
+                return
+            self._search.attributes_of(known, where, keeper, self._meter)
+
+    def _record_saved(self) -> None:
+        if not self._saved.is_readable:
+            self._problems.append(SAVED_UNKNOWN)
+        elif not self._at_rest.graph():
+            self._meter.leave_out()
+            self._problems.append(IN_BACKWARD)
+        else:
+            self._walk_graphs()
+
+    def _walk_graphs(self) -> None:
+        self._saved.variables = {id(named.value): named for named in self._search.tensors}
+        record = partial(self._saved.record, search=self._search, memory=self._memory)
+        kept = [named for named in self._search.tensors if named.keeper]
+        live = [named for named in self._search.tensors if not named.keeper]
+        record("variables", [named.value for named in live if "[" not in named.name])
+        record("containers", [named.value for named in live if "[" in named.name])
+        for keeper, group in groupby(kept, key=attrgetter("keeper")):
+            with self._ledger.kept_by(keeper):
+                record("kept", [named.value for named in group])
+        self._kept_ids = {id(named.value) for named in kept}
+        self._walk_graphs_of_objects()
+
+    def _walk_graphs_of_objects(self) -> None:
+        tensors = [tensor for tensor in self._loose if id(tensor) not in self._kept_ids]
+        self._saved.record("objects", tensors, search=self._search, memory=self._memory)
+
+    def _record_variables(self) -> None:
+        starts = self._memory.roots_starts
+        starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
+
+    def _record_loose(self) -> None:
+        if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
+            self._loose = self._heap.young()[TENSOR]
+            if self._saved.is_readable and self._at_rest.graph():
+                self._walk_graphs_of_objects()
+        unnamed = self._others.record_objects(self._loose)
+        if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
+            self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
+
+    def _describe_containers(self) -> None:
+        search = self._search
+        if search.containers:
+            self._containers = containers.describe(
+                search.containers, self._namespaces, self._keepers.cells, search.long.unread | self._reading.idents
+            )
+            self._collections = remembered.collections(search.containers)
+            models = [*search.modules, *search.optimizers]
+            self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
+
+    def _collect_lines(self) -> None:
+        self._lines = lines.wanted(
+            self._search.tensors,
+            self._namespaces,
+            self._gradients.has_graph,
+            self._keepers,
+            self._meter,
+            are_callers_due=self._memory.are_callers_due,
+        )
+
+
+def _ask_pinned_from_bytes(torch: Torch, *, is_scan: bool) -> int | None:
+    """From which size on a host storage is asked whether it is pinned; None where that would not go unnoticed.
+
+    Asking must neither initialise CUDA nor show up in a profile that the program takes.
+    """
+    if not torch.cuda.is_initialized() or torch._C._autograd._profiler_enabled():
+        return None
+    return SCAN_ASKS_PINNED_FROM_BYTES if is_scan else WALK_ASKS_PINNED_FROM_BYTES

@@ -1,0 +1,158 @@
+"""Activations: what the autograd graph keeps for the backward pass, in which node, and in which module's forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import compress
+from typing import Any
+
+from gputui.probe.names.memory import Memory
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.torch_types import Tensor, Torch
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.search import VariableSearch
+from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.autograd import INPUTS, Graph, Saved
+from gputui.probe.tensors.gradients import GradientReader
+from gputui.probe.tensors.model_states import ModelStates
+from gputui.probe.tensors.storages import Ledger
+
+ACTIVATION, PARAMETER = "activation", "parameter"
+SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
+"""What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
+LEAST_SHARE = 0.2
+"""What part of these shares graphs get at least where thousands of tensors have to be recorded after them."""
+CHECKPOINTED = "kept by a saved-tensor hook"
+
+
+class SavedTensors:
+    """Records them in the ledger. `unnamed` are the addresses of storages that have only autograd's name so far."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        attributes: AttributeReader,
+        ledger: Ledger,
+        gradients: GradientReader,
+        model_states: ModelStates,
+        meter: Meter,
+        *,
+        is_thorough: bool,
+    ) -> None:
+        self.unnamed: set[int] = set()
+        self._ledger = ledger
+        self._gradients = gradients
+        self._model_states = model_states
+        self._meter = meter
+        self._is_thorough = is_thorough
+        self._graph = Graph(torch, attributes, gradients.at_rest)
+        self._nodes: dict[int, int] = {}
+        """The id of the node that keeps a storage, by its address."""
+        self._roots: dict[int, str] = {}
+        """The variables whose tensors lead to the graph, by the id of the tensor's node."""
+        self.variables: Mapping[int, NamedValue] = {}
+        """By the id of the tensor that each holds."""
+        self.in_variables: set[int] = set()
+        """The addresses of saved storages that a variable holds as well."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this PyTorch shows what the graph keeps."""
+        return self._graph.is_readable
+
+    @property
+    def leaves(self) -> Iterable[Tensor]:
+        """The parameters and other leaves that the graph leads to."""
+        return self._graph.leaves.values()
+
+    def record(self, which: str, tensors: list[Tensor], search: VariableSearch, memory: Memory) -> None:
+        """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
+        roots = list(compress(tensors, self._gradients.require_grad(tensors)))
+        share = SHARES[which] * (self._share_beside(len(search.tensors)) if memory.search.reads_records else 1.0)
+        start = memory.roots_starts.get(which, 0)
+        if which == "containers" and roots and memory.is_graph_count_due:
+            first = roots[start if start < len(roots) else 0]
+            self._walk(first, search, self._meter.part(share), is_thorough=True)
+        memory.roots_starts[which] = self._walk_all(roots, start, search, self._meter.part(share))
+
+    def _share_beside(self, tensors: int) -> float:
+        """The share of the time that recording so many tensors of variables leaves for graphs."""
+        return max(LEAST_SHARE, 1 - tensors / max(1, self._meter.affordable_steps()))
+
+    def _walk_all(self, roots: list[Tensor], start: int, search: VariableSearch, meter: Meter) -> int:
+        """Walk the graphs of these tensors from number `start` on; returns where to go on, 0 if all were visited."""
+        start = start if start < len(roots) else 0
+        for number, root in enumerate(roots[start:] + roots[:start]):
+            if meter.is_over:
+                return (start + max(number - 1, 1)) % len(roots)
+            self._walk(root, search, meter, is_thorough=self._is_thorough)
+        return 0
+
+    def graph(self) -> dict[str, Any]:
+        """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
+        leaves = self._graph.leaves
+        return {
+            "edges": self._graph.edges,
+            "parameters": {
+                ident: modules
+                for ident, leaf in leaves.items()
+                if (modules := self._model_states.modules_of(leaf)) is not None
+            },
+            "embeddings": self._graph.embeddings,
+            "views": self._graph.views,
+            "nodes": self._nodes,
+            "roots": self._roots,
+            "abandoned": self._graph.abandoned,
+            "in_variables": self.in_variables,
+        }
+
+    def _walk(self, root: Tensor, search: VariableSearch, meter: Meter, *, is_thorough: bool) -> None:
+        if not self._gradients.at_rest.graph():
+            meter.leave_out()
+            return
+        variable = self.variables.get(id(root))
+        tensors = [root]
+        while tensors and not meter.is_over:
+            for tensor in tensors:
+                node = self._gradients.node(tensor)
+                if variable is not None and node is not None:
+                    self._roots.setdefault(id(node), variable.label)
+                for saved in self._graph.walk(node, meter, is_thorough=is_thorough):
+                    self._record_one(saved)
+            tensors = self._unpacked(search, meter)
+
+    def _unpacked(self, search: VariableSearch, meter: Meter) -> list[Tensor]:
+        """Record what stands in place of tensors in the nodes that were visited, and return it."""
+        tensors = []
+        for packed in self._graph.take_packed():
+            held = search.held_by(packed.values, meter)
+            for named in held:
+                self._record_packed(named, id(packed.node))
+            tensors += [named.value for named in held]
+        return tensors
+
+    def _record_packed(self, named: NamedValue, node: int) -> None:
+        entry = self._ledger.record(named.value, ACTIVATION, CHECKPOINTED)
+        self._mark(entry, CHECKPOINTED, "", node)
+
+    def _record_one(self, saved: Saved) -> None:
+        entry = self._ledger.entry_of(saved.tensor)
+        if entry is not None:  # it has a better name, or another node keeps it, too
+            self._mark(entry, "", saved.operation, id(saved.node))
+            return
+        owner = f"{saved.argument} of {saved.operation}"
+        entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
+        if entry is not None and saved.operation in INPUTS:
+            source = self._model_states.name_of(self._graph.copied_from(saved))
+            if source is not None:
+                entry["owner"] = f"{source} ({entry['dtype']} copy)"
+        self._mark(entry, owner, saved.operation, id(saved.node))
+
+    def _mark(self, entry: dict[str, Any] | None, owner: str, operation: str, node: int) -> None:
+        if entry is None or entry["category"] != ACTIVATION:
+            return
+        self._nodes.setdefault(entry["address"], node)
+        if not entry["saved_by"]:
+            entry["saved_by"] = operation
+            if entry["owner"] is owner:
+                self.unnamed.add(entry["address"])

@@ -1,0 +1,299 @@
+"""A look: statistics, block map and inventory, read in one or more bounded stops of the program, with what it cost."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from time import thread_time, time
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gputui.probe.guards import boundary
+from gputui.probe.guards.originals import sleep
+from gputui.probe.looks.stops import LookUnderWay, is_complete, let_map_go, undisturbed
+from gputui.probe.main_thread import process
+from gputui.probe.main_thread.activity import Watch
+from gputui.probe.main_thread.calls import MainThread, MainThreadCall
+from gputui.probe.pace.budget import RECORDS, RESERVE, Budget, LookRequest, Plan, on_request
+from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.pace import Pace
+from gputui.protocol import pauses
+
+if TYPE_CHECKING:
+    from gputui.probe.looks.counters import CounterReader
+    from gputui.probe.looks.torch_reader import TorchReader
+
+SERVERS = ("vllm", "sglang", "uvicorn", "hypercorn", "gunicorn", "flask", "aiohttp.web", "ray.serve", "litserve")
+"""Modules of programs that serve: there, a call that cannot be cut may take no longer than any stop."""
+CLIMBS_AT_ONCE = 16
+"""So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
+TRIES = 3
+"""How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
+IN_BACKWARD_S = 3.0
+"""How long a look waits for a backward pass to end, rather than leave out the graph."""
+_INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
+_NO_TORCH = "The program has not imported PyTorch yet: there is nothing to look at."
+
+
+class LookRunner:
+    """Takes one look at a time, in one or more stops. Everything but the reading happens in the probe's thread."""
+
+    def __init__(self, main_thread: MainThread, counters: CounterReader) -> None:
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
+        self._counters = counters
+        self._reader: TorchReader | None = None
+        self._budget = Budget()
+        self._taking: LookUnderWay | None = None
+        self._pace = _new_pace()
+        self._uncut_ms = 0.0
+        """How long one call may stop the program that cannot be cut, as the last look was asked for."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a look has begun and is not finished."""
+        return self._taking is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to ask `finished` again at the latest, None if no look is under way."""
+        return self._call.deadline
+
+    def begin(self, request: LookRequest, *, is_at_top: bool = False) -> None:
+        """Begin a look, in the main thread or, if that is absent, in the probe's own; `is_at_top`: see `TopWatch`."""
+        self._torch_with_reader()
+        self._taking, self._uncut_ms = LookUnderWay(request, is_at_top=is_at_top), _uncut_ms(request)
+        self._begin_stop(self._taking)
+
+    def finished(self) -> dict[str, Any] | None:
+        """The look once it is taken, after which another may begin.
+
+        Beside the fields of `model.attached.target.Look` it has `method` and `is_urgent` as asked for, and its `stamp`.
+        """
+        taking = self._taking
+        look = self._call.finished(lambda: self._take_here(taking)) if taking else None
+        if taking is None or look is None:
+            return None
+        if look.pop("is_dropped", False):
+            self._taking = None  # the request waits on: an empty look would take the viewer's map away
+            return None
+        taking.add(look["cost"])
+        if "climb_goes_on" in look:
+            taking.climbs += 1 if look["climb_goes_on"] else CLIMBS_AT_ONCE
+            taking.stops = 0
+            self._begin_stop(taking)
+            return None
+        self._learn(look, taking.request.pause_ms)
+        if taking.goes_on_after(look):
+            if self._reader is not None:
+                self._reader.keep_part(look)
+            let_map_go(look)
+            self._begin_stop(taking)
+            return None
+        self._taking = None
+        return self._completed(taking, look)
+
+    def hurry(self) -> None:
+        """Somebody waits for another look: the one under way climbs no further."""
+        if self._taking is not None:
+            self._taking.climbs = CLIMBS_AT_ONCE
+
+    def leave(self) -> None:
+        """The last viewer has gone: drop the look under way."""
+        self._call.leave()
+        self._pace = _new_pace()
+        self._taking = None
+        if self._reader is not None:
+            self._reader.forget()
+
+    def why_not_automatic(self) -> str:
+        """Why no automatic looks are taken now, "" if they are."""
+        torch = self._torch_with_reader()
+        return RECORDS if torch is not None and _program_records(torch) else ""
+
+    @property
+    def is_automatic_due(self) -> bool:
+        """Whether the pace of automatic looks allows one now."""
+        return self._pace.is_due
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether somebody who has just attached waits for names: then no look waits for the top of a step."""
+        return self._pace.is_eager
+
+    def account(self, cost_s: float) -> None:
+        """Note what an automatic look has cost."""
+        self._pace.account(cost_s, goes_on=self._may_find_more)
+
+    def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
+        """All fields of `model.attached.target.Statistics`: counters, what automatic looks are, who records history."""
+        problems = list(dict.fromkeys([*boundary.problems(), *statistics["problems"]]))
+        torch = self._torch_with_reader()
+        if torch is None:
+            return {**statistics, "problems": problems}
+        from gputui.probe.allocator.memory_history import memory_history
+
+        why_not = self.why_not_automatic()
+        return {
+            **statistics,
+            "problems": [*([on_request(why_not)] if why_not else []), *problems],
+            "automatic": None if why_not else "walk",
+            "history": memory_history.recorder(torch),
+        }
+
+    def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
+        """A value that changes whenever memory is allocated or freed, of these statistics or else of the newest."""
+        if self._torch_with_reader() is None:
+            return None
+        from gputui.probe.looks.torch_reader import stamp_of
+
+        return stamp_of(self._counters.newest if statistics is None else statistics)
+
+    @property
+    def _may_find_more(self) -> bool:
+        return self._reader is not None and self._reader.may_find_more(self._uncut_ms)
+
+    def _torch_with_reader(self) -> ModuleType | None:
+        """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
+        torch = process.loaded_torch()
+        if torch is not None and self._reader is None:
+            from gputui.probe.looks.torch_reader import torch_reader
+
+            self._reader = torch_reader
+        return torch
+
+    def _begin_stop(self, taking: LookUnderWay) -> None:
+        take = partial(self._take, taking, in_main_thread=True)
+        self._call.begin(take, taking.request.wait_s, _failed, in_backward_s=IN_BACKWARD_S)
+
+    def _completed(self, taking: LookUnderWay, last: dict[str, Any]) -> dict[str, Any]:
+        look = taking.whole(last)
+        self._describe_map(look)
+        look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
+        if self._reader is not None:
+            self._reader.note_search(look, self._uncut_ms)
+        is_done = is_complete(look) and not self._may_find_more
+        look["stamp"] = self.stamp(look["statistics"]) if is_done else None
+        return look
+
+    def _plan(self, statistics: list[dict[str, Any]], request: LookRequest) -> Plan:
+        return self._budget.plan(
+            request.method,
+            _blocks(statistics),
+            request.pause_ms,
+            is_urgent=request.is_urgent,
+            uncut_ms=self._uncut_ms,
+        )
+
+    def _learn(self, look: dict[str, Any], pause_ms: float) -> None:
+        reader = self._reader
+        if reader is not None and look["map"] is not None:  # a walk for the users of pools is left out: it is rare
+            took_ms, by_clock_ms = reader.map_ms, reader.map_by_clock_ms
+            walked_ms = reader.pools.walked_ms
+            blocks = _blocks(look["statistics"])
+            self._budget.learn_map(blocks, took_ms - walked_ms, pause_ms, by_clock_ms=by_clock_ms - walked_ms)
+
+    def _describe_map(self, look: dict[str, Any]) -> None:
+        began_cpu = thread_time()
+        if self._reader is not None:
+            self._reader.describe(look)
+        look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
+
+    def _take(self, taking: LookUnderWay, *, in_main_thread: bool) -> dict[str, Any]:
+        """One stop, in the calling thread."""
+        look = empty_look([])
+        read = partial(self._read, taking, look, in_main_thread=in_main_thread)
+        longest_ms = max(taking.request.pause_ms, self._uncut_ms)
+        look["cost"] = undisturbed(read, longest_ms, in_turn=not in_main_thread)
+        return look
+
+    def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
+        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        torch = process.loaded_torch()
+        if torch is None or self._reader is None:
+            look["problems"].append(_NO_TORCH)
+        elif not taking.request.is_urgent and _program_records(torch):  # it began after this look was asked for
+            look["is_dropped"] = True
+        else:
+            from gputui.probe.looks.torch_reader import device_statistics
+
+            if self._may_climb(taking):
+                look["climb_goes_on"] = self._reader.climb(torch, look["problems"])
+                return
+            look["statistics"] = device_statistics(torch, look["problems"])
+            if taking.stops == 0:
+                taking.plan = self._plan(look["statistics"], taking.request)
+            look["problems"] += taking.plan.problems
+            self._reader.read(
+                torch,
+                taking.method,
+                look,
+                meter,
+                may_walk=taking.plan.may_walk,
+                has_map=taking.has_map,
+                in_main_thread=in_main_thread,
+            )
+
+    def _may_climb(self, taking: LookUnderWay) -> bool:
+        """Whether this stop goes up from tensors without a name: before the others of an automatic look."""
+        climbs = CLIMBS_AT_ONCE if self._pace.is_eager else 1
+        if not taking.may_climb or taking.climbs >= climbs or self._reader is None:
+            return False
+        return self._reader.may_climb(self._uncut_ms)
+
+    def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
+        """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
+        tries = 0
+        while True:
+            tries += 1
+            watch = Watch()
+            look = self._take(taking, in_main_thread=False)
+            has_moved = watch.has_moved()
+            inventory = look["inventory"]
+            if inventory is None or tries == TRIES or not (has_moved or not inventory["is_of_one_moment"]):
+                break
+            taking.add(look["cost"])
+            if self._reader is not None:
+                self._reader.keep_part(look)
+            let_map_go(look)
+            sleep(look["cost"]["pause_ms"] / 1000)
+        if inventory is not None and has_moved:
+            inventory["is_of_one_moment"] = False
+        return look
+
+
+def _new_pace() -> Pace:
+    return Pace(wall_clock=time if process.is_rank() else None)
+
+
+def _uncut_ms(request: LookRequest) -> float:
+    """Longer than a stop, unless the viewer wants shorter stops than usual, or the program serves."""
+    is_strict = request.pause_ms < pauses.AUTOMATIC_S * 1000 or any(map(sys.modules.__contains__, SERVERS))
+    return request.pause_ms if is_strict else pauses.LONGEST_S * 1000
+
+
+def _program_records(torch: ModuleType) -> bool:
+    from gputui.probe.allocator.memory_history import memory_history
+
+    return memory_history.recorder(torch) == "program"
+
+
+def _failed(failure: str) -> dict[str, Any]:
+    return empty_look([failure or _INTERRUPTED])
+
+
+def _blocks(statistics: list[dict[str, Any]]) -> int:
+    return sum(device["blocks"] for device in statistics)
+
+
+def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
+    """A look in which nothing has been read yet."""
+    return {
+        "type": "look",
+        "time": time(),
+        "statistics": [],
+        "settings": None,
+        "map": None,
+        "inventory": None,
+        "problems": problems,
+        "cost": {"pause_ms": 0.0, "probe_cpu_ms": 0.0},
+    }

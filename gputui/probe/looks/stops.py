@@ -1,0 +1,151 @@
+"""The stops of one look: what each of them takes, and the look that they make up."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter, thread_time
+from typing import Any
+
+from gputui.probe.guards.originals import sleep
+from gputui.probe.guards.probe_thread import let_others_run
+from gputui.probe.guards.thread_frames import current_frames
+from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
+
+STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
+"""So many stops a look makes at most for the tensors; the map may have another one."""
+_HALF_A_MICROSECOND_S = 5e-7
+"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+LONGEST_TURN_S = 0.02
+THREADS_AT_MOST = 16
+"""How many waiting threads are woken after a stop."""
+_SEGMENTS = 64
+"""How many segments of a map are freed between two pauses in which other threads run."""
+
+
+class LookUnderWay:
+    """What was asked for, and what the stops so far have read and cost."""
+
+    def __init__(self, request: LookRequest, *, is_at_top: bool = False) -> None:
+        self.request = request
+        self.is_at_top = is_at_top
+        """Whether a step is near its top: then the first stop is the only one, with the map and the inventory."""
+        self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
+        """Made in the first stop, which reads how many blocks there are."""
+        self.stops = 0
+        self.climbs = 0
+        """How many stops of this look have gone up from tensors without a name."""
+        self.longest_ms = self.cpu_ms = 0.0
+        self.before_map: dict[str, Any] | None = None
+        """The look with the inventory, where the map gets a stop of its own, which is then the last."""
+
+    def add(self, cost: dict[str, float]) -> None:
+        """Account for one stop."""
+        self.stops += 1
+        self.longest_ms = max(self.longest_ms, cost["pause_ms"])
+        self.cpu_ms += cost["probe_cpu_ms"]
+
+    @property
+    def may_climb(self) -> bool:
+        """Whether stops that go up from tensors without a name may come before the others."""
+        return not self.request.is_urgent and not self.is_at_top and not self.stops
+
+    @property
+    def method(self) -> str:
+        """The inventory that the next stop takes: see `take_inventory`."""
+        return self.plan.method if self.before_map is None else ""
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the next stop takes the map."""
+        return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None and not self.is_at_top)
+
+    def goes_on_after(self, look: dict[str, Any]) -> bool:
+        """Whether another stop follows the one that has taken `look`."""
+        if self.before_map is not None or self.is_at_top:
+            return False
+        at_most = STOPS_ON_REQUEST if self.request.is_urgent else STOPS_OF_AUTOMATIC
+        if not is_complete(look) and self.stops < at_most:
+            return True
+        if self.plan.is_map_apart:
+            self.before_map = look
+            return True
+        return False
+
+    def whole(self, look: dict[str, Any]) -> dict[str, Any]:
+        """The last stop's look, with what earlier stops have read and with the cost of all."""
+        earlier = self.before_map
+        if earlier is not None:
+            look["problems"] = [*earlier["problems"], *look["problems"][len(self.plan.problems) :]]
+            look["inventory"] = inventory = earlier["inventory"]
+            if inventory is not None and earlier["statistics"] != look["statistics"]:
+                inventory["is_of_one_moment"] = False
+        look["cost"] = {"pause_ms": self.longest_ms, "probe_cpu_ms": self.cpu_ms}
+        return look
+
+
+def is_complete(look: dict[str, Any]) -> bool:
+    """Whether the inventory, if there is one, has all tensors."""
+    return look["inventory"] is None or bool(look["inventory"]["is_complete"])
+
+
+def let_map_go(look: dict[str, Any]) -> None:
+    """Free the map of a stop that another follows, a few segments at a time, so that other threads run."""
+    segments = look["map"].segments if look["map"] is not None else []
+    while segments:
+        del segments[-_SEGMENTS:]
+        let_others_run()
+
+
+def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = False) -> dict[str, float]:
+    """Call `read` for one stop of at most `pause_ms`, and return what it cost.
+
+    No garbage is collected meanwhile, no signal handler of the program runs, and no other thread runs Python, except
+    one that waits for its turn already: with `in_turn` those have their turn first.
+    """
+    began, began_cpu = perf_counter(), thread_time()
+    switch_interval_s = sys.getswitchinterval()
+    put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
+    try:
+        try:
+            sys.setswitchinterval(2 * pause_ms / 1000)
+            if in_turn:
+                sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
+                began, began_cpu = perf_counter(), thread_time()
+            gc.disable()
+            _without_handlers(read)
+        finally:  # an exception of a signal handler may end this after each call
+            put_back()
+    finally:
+        put_back()
+    cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
+    _let_others_run()
+    return cost
+
+
+def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
+    sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
+    if is_collecting:
+        gc.enable()
+
+
+def _without_handlers(read: Callable[[], None]) -> None:
+    """Call `read` while signal handlers of the program wait, once PyTorch's reader was imported."""
+    held_signals = sys.modules.get("gputui.probe.main_thread.held_signals")
+    without_handlers = getattr(held_signals, "without_handlers", None)  # it may be being imported
+    if without_handlers is None:
+        read()
+    else:
+        without_handlers(read)
+
+
+def _let_others_run() -> None:
+    """Wake the threads that have waited for the interpreter during a stop.
+
+    They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
+    releases the interpreter once, which wakes one of them.
+    """
+    for _ in range(min(len(current_frames()), THREADS_AT_MOST)):
+        sleep(0)

@@ -1,0 +1,11 @@
+"""The way into the program's main thread and out of it again, so that the program does not notice.
+
+In comes a function of the probe. It runs between two instructions of the program, or, where the main thread waits, in
+the probe's own thread.
+
+- `calls`: one call at a time, with the program running in between, and what to do if the main thread does not come.
+- `pending_call`: the entry in the interpreter's queue that does it.
+- `activity`: what the main thread is doing, seen from outside. `process`: the process, its rank and its devices.
+- `held_signals`, `isolation`, `untraced`: the program's signal handlers, PyTorch's modes and Python's profilers, which
+  are set aside for that time and then are as before.
+"""

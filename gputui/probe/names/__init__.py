@@ -1,0 +1,10 @@
+"""What lasts from look to look, and the way to a name for what no variable leads to.
+
+In come the finds of one look; what comes out makes the next one cheaper. Only numbers, names and weak references are
+kept: nothing of the program's stays alive.
+
+- `memory`: all that one look keeps for the next. Begin here.
+- `climb`: from a tensor without a name upwards, by referrers. `climb_stops`: one level of it as one stop.
+- `remembered`: what stands above such tensors, and containers in which much was found; read first by each look.
+- `container_tensors`: the tensors in those, read on from where the last look stopped.
+"""

@@ -1,0 +1,215 @@
+"""The way up from tensors without a name: by referrers, from object to object, until one has a name.
+
+Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be cut: so each is a
+stop of its own. Some tensors of the largest unnamed group are climbed from together. What stands above all of them is
+the keeper, and holds the others, too. Between two stops the objects on the way are known by their addresses alone
+(`objects/handles.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import compress, repeat
+from operator import is_
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import plain
+from gputui.probe.objects.handles import Handle, handle_of, objects_of
+from gputui.probe.objects.stacks import is_of_probe
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+
+SAMPLES = 4
+"""So many tensors of a group are climbed from together."""
+LEVELS_AT_MOST = 16
+WIDTH_AT_MOST = 48
+"""So many objects of one level are climbed from: each costs half a millisecond beside the visit of all objects."""
+FRUITLESS, LONGEST_REST = 3, 16
+"""After so many climbs in turn that have led to nothing new, some looks do not climb: so many at most."""
+TRIED_AGAIN_AT = 2
+"""A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
+KNOWN_GROUPS_AT_MOST = 1024
+
+
+class Path(NamedTuple):
+    """The way down to a sample: a value with a name, and the objects from it to the sample, both included."""
+
+    variable: NamedValue
+    handles: tuple[Handle, ...]
+
+
+class _Node:
+    """An object on the way up, with the address of what it holds on the way down to each sample, 0 for the sample."""
+
+    __slots__ = ("below", "handle")
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.below: dict[int, int] = {}
+
+
+class Climb:
+    """One way up at a time; belongs to one process. `advance` is called in a stop, the rest in the probe's thread."""
+
+    def __init__(self) -> None:
+        self._unnamed: dict[int, int] = {}
+        """The sizes of the blocks that had no name in the last look, by address."""
+        self._in_vain: dict[int, int] = {}
+        """How many blocks of a size had no name when nothing with a name was reached from them."""
+        self._samples: list[weakref.ref[Any]] = []
+        self._size_bytes = 0
+        """That of the samples' blocks."""
+        self._nodes: dict[int, _Node] = {}
+        """By the address of the object."""
+        self._frontier: list[Handle] = []
+        self._levels = 0
+        self._fruitless = self._rest = 0
+        """How many climbs in turn have led to nothing new, and for how many more looks none begins."""
+        self._fruitless_bytes = 0
+        """What had no name when the last climb began."""
+
+    def note_unnamed(self, sizes: Mapping[int, int]) -> None:
+        """Know the blocks for which a look has found no name, by address.
+
+        Nothing in Python leads to what C++ code holds: after climbs in vain, looks save that time for a while, unless
+        much more is without a name by then.
+        """
+        if self._rest and sum(sizes.values()) < TRIED_AGAIN_AT * self._fruitless_bytes:
+            self._rest -= 1
+            self._unnamed = {}
+            return
+        counts = Counter(sizes.values())
+        tried = {size for size, count in self._in_vain.items() if counts[size] < TRIED_AGAIN_AT * count}
+        self._unnamed = {address: size for address, size in sizes.items() if size not in tried}
+
+    def note_end(self, *, is_fruitful: bool) -> None:
+        """The climb has ended; `is_fruitful`: it has led to a container that was not remembered before."""
+        self._fruitless = 0 if is_fruitful else self._fruitless + 1
+        self._rest = 0 if self._fruitless < FRUITLESS else min(2 ** (self._fruitless - FRUITLESS + 1), LONGEST_REST)
+
+    @property
+    def unnamed_bytes(self) -> int:
+        """What the blocks hold from which a climb may still lead to a name."""
+        return sum(self._unnamed.values())
+
+    def advance(self, torch: Torch, known: Callable[[], Mapping[int, NamedValue]]) -> list[Path]:
+        """Go up one level, or find tensors to begin with; returns the ways down once something has a name.
+
+        `known` returns the values that have names, by id; it is asked when nothing of its own refers to them any more.
+        """
+        if not self._samples:
+            self._begin(torch)
+            return []
+        objects = [value for value in objects_of(self._frontier) if value is not None]
+        self._go_up(objects, gc.get_referrers(*objects) if objects else [])
+        self._levels += 1
+        objects += [value for value in objects_of(self._frontier) if value is not None]
+        paths = self._paths(objects, known())
+        if paths or not self._frontier or self._levels >= LEVELS_AT_MOST:
+            if not any(len(path.handles) > 1 for path in paths):
+                self._give_up()
+            self._samples, self._nodes, self._frontier, self._levels = [], {}, [], 0
+        return paths
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a way up has begun."""
+        return bool(self._samples)
+
+    def _begin(self, torch: Torch) -> None:
+        """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
+        self._fruitless_bytes = self.unnamed_bytes
+        referrers = gc.get_referrers(torch.Tensor)
+        tensors = list(compress(referrers, map(is_, map(type, referrers), repeat(torch.Tensor))))
+        del referrers[:]
+        found = [(address, tensor) for address, tensor in _placed(torch, tensors) if address in self._unnamed]
+        largest = Counter(self._unnamed[address] for address, _ in found)
+        if not found:
+            self._in_vain.update(Counter(self._unnamed.values()))
+            self._unnamed = {}
+            return
+        self._size_bytes = max(largest, key=lambda size: size * largest[size])
+        of_group = [tensor for address, tensor in found if self._unnamed[address] == self._size_bytes]
+        step = max(1, len(of_group) // SAMPLES)
+        samples = of_group[step // 2 :: step][:SAMPLES]
+        self._samples = list(map(weakref.ref, samples))
+        self._nodes = {id(sample): _Node(handle_of(sample)) for sample in samples}
+        for number, sample in enumerate(samples):
+            self._nodes[id(sample)].below[number] = 0
+        self._frontier = [node.handle for node in self._nodes.values()]
+
+    def _go_up(self, objects: list[Any], referrers: list[Any]) -> None:
+        """Take the objects that refer to these for the next level."""
+        own, idents = {id(objects), id(referrers)}, set(map(id, objects))
+        frontier: list[Handle] = []
+        for referrer in referrers:
+            if id(referrer) in own or _is_passed_over(referrer):
+                continue
+            node = self._nodes.get(id(referrer))
+            if node is None:
+                if len(frontier) >= WIDTH_AT_MOST:
+                    continue
+                node = self._nodes[id(referrer)] = _Node(handle_of(referrer))
+                frontier.append(node.handle)
+            for ident in idents.intersection(map(id, gc.get_referents(referrer))):
+                for number in self._nodes[ident].below:
+                    node.below.setdefault(number, ident)
+        self._frontier = frontier
+
+    def _paths(self, objects: list[Any], known: Mapping[int, NamedValue]) -> list[Path]:
+        """The ways down from those of these objects that have names, one for each sample."""
+        paths: dict[int, Path] = {}
+        for value in objects:
+            variable = known.get(id(value)) or named_by_itself(value)
+            node = self._nodes[id(value)]
+            for number in node.below if variable is not None else ():
+                if number not in paths and variable is not None:
+                    paths[number] = Path(variable._replace(value=None), self._down(node, number))
+        return list(paths.values())
+
+    def _down(self, node: _Node, number: int) -> tuple[Handle, ...]:
+        handles = [node.handle]
+        while node.below[number]:
+            node = self._nodes[node.below[number]]
+            handles.append(node.handle)
+        return tuple(handles)
+
+    def _give_up(self) -> None:
+        """Nothing with a name leads to the samples: do not begin with others like them soon."""
+        if len(self._in_vain) > KNOWN_GROUPS_AT_MOST:
+            self._in_vain.clear()
+        self._in_vain[self._size_bytes] = sum(size == self._size_bytes for size in self._unnamed.values())
+
+
+def named_by_itself(value: AnyObject) -> NamedValue | None:
+    """A class or the globals of a module, as a value with a name; None for anything else."""
+    if issubclass(type(value), type):
+        return NamedValue(value, plain.class_name(value), "")
+    return NamedValue(value, "", "") if is_of_module(value) else None
+
+
+def is_of_module(value: AnyObject) -> bool:
+    """Whether a dictionary has the globals of a module."""
+    if type(value) is not dict or "__name__" not in value or "__builtins__" not in value:
+        return False
+    module = sys.modules.get(plain.text_in(value, "__name__"))
+    return issubclass(type(module), ModuleType) and plain.module_variables(module) is value
+
+
+def _is_passed_over(referrer: AnyObject) -> bool:
+    """Whether this is the probe's own, or the frame of a running function: its variables are known."""
+    return type(referrer) is FrameType and (sys.version_info < (3, 11) or is_of_probe(referrer))
+
+
+def _placed(torch: Torch, tensors: list[Tensor]) -> Iterable[tuple[int, Tensor]]:
+    """Those of these tensors that are on a device, each with the address of its storage."""
+    for tensor in compress(tensors, map(tensor_base(torch).is_cuda.__get__, tensors)):
+        with suppress(*UNREADABLE):
+            yield torch._C._data_address(tensor), tensor

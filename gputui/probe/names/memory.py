@@ -1,0 +1,191 @@
+"""What one look keeps for the next: numbers, names and weak references. It keeps nothing of the program's alive."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import compress
+from operator import itemgetter, not_
+from typing import Any
+
+from gputui.probe.allocator.blockmap import live_blocks
+from gputui.probe.allocator.known_sizes import WORKSPACE
+from gputui.probe.names.climb import Climb
+from gputui.probe.names.remembered import Collection, Remembered
+from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.search.modules import ModuleTrees
+from gputui.probe.search.program_modules import ProgramModules
+from gputui.probe.search.rests import SearchMemory
+from gputui.probe.search.suspended import Suspended
+from gputui.probe.tensors.batches import HOST, Batches, beside_batches
+
+NAMED_WELL = 0.99
+"""With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
+THOROUGH_EVERY = 4
+SCAN_EVERY = 24
+"""How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
+WORKSPACES_AT_MOST = 16
+"""So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
+YOUNG_EVERY = 4
+"""How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
+STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
+"""The categories of what keeps its place for as long as it lives."""
+CALLERS_EVERY = 16
+"""How often a look searches the program's functions for calls of `empty_cache()`."""
+COUNT_GRAPH_EVERY = 8
+"""How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
+ENTRIES_AT_MOST = 100_000
+"""The storages kept without a map that would say which of them are gone: some 60 MB of host memory."""
+_BLOCKS_IN_TURN = 4096
+
+
+class Memory:
+    """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread.
+
+    `named_share` is the share of the allocated bytes that the last look has named: below `NAMED_WELL`, the first look
+    searches everywhere. `reads_records`: see `SearchMemory`.
+    """
+
+    def __init__(self, named_share: float = 1.0, *, reads_records: bool = False) -> None:
+        self.search = SearchMemory(reads_records=reads_records)
+        self.trees = ModuleTrees()
+        self.batches = Batches()
+        self.program_modules = ProgramModules()
+        self.suspended = Suspended()
+        self.climb = Climb()
+        self.remembered = Remembered()
+        self.entries: dict[int, dict[str, Any]] = {}
+        """The storages of the last looks, by address."""
+        self._of_exceptions: list[dict[str, Any]] = []
+        """Those among them that an exception keeps or kept."""
+        self.roots_starts: dict[str, int] = {}
+        """Which tensor the next look begins with, by where the tensors were found."""
+        self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
+        """How many operations a number of graphs had that a container keeps, by its id and name."""
+        self.states_start = 0
+        """Which module the next look begins with."""
+        self.empties: list[str] = []
+        """Where the program calls `torch.cuda.empty_cache()`."""
+        self.requested_bytes = 0
+        """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
+        self.scan_start = 0
+        """The Python object that the next part of a scan begins with."""
+        self._named_share = named_share
+        self._workspace_bytes = 0
+        """What the workspaces of the last look were requested with: no tensor leads to them."""
+
+    @property
+    def is_thorough_due(self) -> bool:
+        """Whether the next look should search also where earlier ones found nothing."""
+        return self._named_share < NAMED_WELL and self.search.number % THOROUGH_EVERY == 0
+
+    @property
+    def are_callers_due(self) -> bool:
+        """Whether the next look should search for calls of `empty_cache()`: a millisecond in Trainer."""
+        return self.search.number % CALLERS_EVERY == 1
+
+    @property
+    def is_graph_count_due(self) -> bool:
+        """Whether the next look should count the operations of a graph, even if it saves nothing any more."""
+        return self.search.number % COUNT_GRAPH_EVERY == 1
+
+    @property
+    def are_young_due(self) -> bool:
+        """Whether the next look should go through the objects that were made lately."""
+        return self._named_share < NAMED_WELL or self.search.number % YOUNG_EVERY == 1
+
+    def must_read_young(self, named_bytes: int) -> bool:
+        """Whether a look that has passed the young objects over needs them: a result of an operation has no name."""
+        return not self.are_young_due and not self.is_named_well(named_bytes)
+
+    def is_named_well(self, named_bytes: int) -> bool:
+        """Whether nearly all memory that tensors lead to has a name, if these bytes have one."""
+        return named_bytes >= NAMED_WELL * (self.requested_bytes - self._workspace_bytes)
+
+    @property
+    def is_scan_due(self) -> bool:
+        """Whether the next look should go through all Python objects, to find a hidden module or optimizer."""
+        is_due = self.search.number % SCAN_EVERY == 1 or self.scan_start > 0
+        return self._named_share < NAMED_WELL and is_due
+
+    def begun_again(self, named_share: float) -> Memory:
+        """A memory that knows nothing but the storages, so that the next look searches everywhere."""
+        memory = Memory(named_share, reads_records=self.search.reads_records)
+        memory.entries, memory._of_exceptions = self.entries, self._of_exceptions
+        return memory
+
+    def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
+        """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
+
+        A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
+        exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
+        """
+        collections = inventory.pop("collections", [])
+        found = inventory["by_address"]
+        lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
+        earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
+        if described_map is None:
+            self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
+            self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
+        else:
+            self._add_unchanged(inventory, earlier, described_map)
+            self._remember(collections, inventory)
+            self.entries = found
+            self._of_exceptions = _of_exceptions(inventory)
+
+    def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
+        """Remember the containers that keep much of the memory: what is named stays so when time is short."""
+        held: Counter[tuple[str, str]] = Counter()
+        for storage in beside_batches(inventory["storages"], inventory["batches"]) if collections else ():
+            if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
+                held[_container_of(storage["owner"])] += storage["size_bytes"]
+        for collection in collections:
+            if held[collection.name, collection.where] >= (1 - NAMED_WELL) * self.requested_bytes:
+                self.remembered.keep(*collection)
+
+    def _add_unchanged(
+        self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]
+    ) -> None:
+        """Add those of these earlier storages that the map shows, and learn how much memory has a name then."""
+        storages, found = inventory["storages"], inventory["by_address"]
+        known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
+        allocated_bytes = workspace_bytes = 0
+        unnamed: dict[int, int] = {}
+        workspaces: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
+            allocated_bytes += sum(size_bytes)
+            is_new = list(map(not_, map(found.__contains__, addresses)))
+            for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
+                storage = earlier.get(address)
+                is_there = storage is not None and (storage["device"], storage["size_bytes"]) == (device, requested)
+                if storage is not None and is_there and _may_stay(storage):
+                    found[address] = storage
+                    storages.append(storage)
+                elif (device, requested) not in known_sizes:
+                    unnamed[address] = size
+                elif known_sizes[device, requested] == WORKSPACE:
+                    workspaces[device, requested][address] = size
+        for (_, requested), blocks in workspaces.items():
+            if len(blocks) > WORKSPACES_AT_MOST:
+                unnamed.update(blocks)
+            else:
+                workspace_bytes += requested * len(blocks)
+        self._workspace_bytes = workspace_bytes
+        self._named_share = 1 - sum(unnamed.values()) / allocated_bytes if allocated_bytes else 1.0
+        self.climb.note_unnamed(unnamed if self._named_share < NAMED_WELL else {})
+
+
+def _may_stay(storage: dict[str, Any]) -> bool:
+    """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
+    return storage["category"] != "other" or "[" in storage["owner"] or bool(storage["keeper"])
+
+
+def _container_of(owner: str) -> tuple[str, str]:
+    """The name of the outermost container in a label, and the place of its variable."""
+    path, _, place = owner.rpartition(" (") if owner.endswith(")") else (owner, "", "")
+    return path.partition("[")[0], place[:-1]
+
+
+def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:
+    """The storages that exceptions keep; those of a batch are none."""
+    storages = beside_batches(inventory["storages"], inventory["batches"])
+    return list(compress(storages, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), storages))))

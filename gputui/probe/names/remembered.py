@@ -1,0 +1,194 @@
+"""The remembered set: containers in which a climb has found tensors without a name. Each later look reads them first.
+
+They are kept as addresses, with the objects on the way to them from a variable. A container counts as found where it
+was only if each of those objects still holds the next one.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from itertools import compress, count, repeat
+from operator import is_
+from types import CellType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from gputui.probe.names.climb import Path, is_of_module
+from gputui.probe.names.container_tensors import ContainerTensors
+from gputui.probe.objects import plain
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.handles import Handle, handle_of, objects_of
+from gputui.probe.objects.kinds import SEQUENCES
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.search.containers import Container
+from gputui.probe.search.variables import NamedValue, join
+
+AT_MOST = 16
+"""So many containers are remembered, those found last."""
+COLLECTIONS = (list, dict, deque, set)
+"""What grows; a tuple or an object is a record in one of these."""
+
+
+class RememberedContainer(NamedTuple):
+    """A container with its name, the object that has it as an attribute or element, if any, and its tensors."""
+
+    named: NamedValue
+    holder: AnyObject
+    tensors: ContainerTensors
+
+
+class _Remembered(NamedTuple):
+    """The name of the container, and the way to it from the value of a variable, both included."""
+
+    name: str
+    where: str
+    handles: tuple[Handle, ...]
+    tensors: ContainerTensors
+
+
+class Collection(NamedTuple):
+    """A container that a search has come to; the last of the handles is its own, the other one that of its holder."""
+
+    name: str
+    where: str
+    handles: tuple[Handle, ...]
+
+
+def collections(found: list[Container]) -> list[Collection]:
+    """Those of these containers that can be remembered: in no other container, and kept by a variable."""
+    return [
+        Collection(named.name, named.where, tuple(handle_of(v) for v in (holder, named.value) if v is not None))
+        for named, _, holder in found
+        if not named.keeper and "[" not in named.name and issubclass(type(named.value), COLLECTIONS)
+    ]
+
+
+class Remembered:
+    """Belongs to one process."""
+
+    def __init__(self) -> None:
+        self._keepers: dict[Handle, _Remembered] = {}
+        self._first = 0
+
+    def add(self, paths: list[Path], attributes: AttributeReader) -> bool:
+        """Remember what holds the tensors at the ends of these ways; returns whether any of it is new."""
+        before = set(self._keepers)
+        shared = _shared(paths)
+        if shared is None or not self._remember(paths[0].variable, shared, attributes, is_shared=True):
+            for path in paths:
+                self._remember(path.variable, path.handles[:-1], attributes, is_shared=False)
+        self._forget_oldest()
+        return not before.issuperset(self._keepers)
+
+    def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
+        """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
+        if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
+            self._keepers[handles[-1]] = _Remembered(name, where, handles, ContainerTensors())
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        for handle in list(self._keepers)[:-AT_MOST]:
+            del self._keepers[handle]
+
+    def _remember(
+        self, variable: NamedValue, handles: tuple[Handle, ...], attributes: AttributeReader, *, is_shared: bool
+    ) -> bool:
+        """Remember the last collection on a way, or the last object if it has none; returns whether that was done.
+
+        What is shared by several ways must be a collection and the last on them.
+        """
+        objects = objects_of(list(handles))
+        if not objects or any(map(is_, objects, repeat(None))):
+            return False
+        names = _names_down(variable, objects, attributes)
+        named = [number for number, name in enumerate(names) if name]
+        collections = [number for number in named if issubclass(type(objects[number]), COLLECTIONS)]
+        if is_shared and collections[-1:] != [len(objects) - 1]:
+            return False
+        for number in [*(collections or named)][-1:]:
+            before = self._keepers.pop(handles[number], None)
+            tensors = before.tensors if before else ContainerTensors()
+            self._keepers[handles[number]] = _Remembered(names[number], variable.where, handles[: number + 1], tensors)
+        return bool(named)
+
+    @property
+    def are_read(self) -> bool:
+        """Whether looks have come to all elements of each."""
+        return all(kept.tensors.is_read for kept in self._keepers.values())
+
+    def keepers(self) -> list[RememberedContainer]:
+        """Those that are still where they were found."""
+        rows = list(self._keepers.items())
+        self._first = (self._first + 1) % max(1, len(rows))
+        rows = rows[self._first :] + rows[: self._first]  # each is the first once, as time may not be enough for all
+        objects = iter(objects_of([handle for _, kept in rows for handle in kept.handles]))
+        keepers = []
+        for handle, kept in rows:
+            way = [next(objects) for _ in kept.handles]
+            if any(map(is_, way, repeat(None))) or not all(map(_holds, way, way[1:])):
+                del self._keepers[handle]
+                continue
+            holder = next((value for value in reversed(way[:-1]) if type(value) is not dict), None)
+            keepers.append(RememberedContainer(NamedValue(way[-1], kept.name, kept.where), holder, kept.tensors))
+        return keepers
+
+
+def _shared(paths: list[Path]) -> tuple[Handle, ...] | None:
+    """The beginning that several ways share; None without one."""
+    shared: list[Handle] = []
+    for handles in zip(*(path.handles for path in paths)):
+        if len(set(handles)) > 1:
+            break
+        shared.append(handles[0])
+    return tuple(shared) if len(paths) > 1 and shared else None
+
+
+def _holds(value: AnyObject, held: AnyObject) -> bool:
+    """Whether an object refers to another, or its namespace does."""
+    inside = gc.get_referents(value)
+    dicts = (referent for referent in inside if type(referent) is dict)
+    return any(map(is_, inside, repeat(held))) or any(any(map(is_, own.values(), repeat(held))) for own in dicts)
+
+
+def _names_down(variable: NamedValue, objects: list[Any], attributes: AttributeReader) -> list[str]:
+    """The names of the objects on a way down from the value of a variable; "" for one that shows no name of its own."""
+    name = variable.name
+    names = [name]
+    for number, held in enumerate(objects[1:], 1):
+        above = objects[number - 2] if number > 1 else None
+        step = _step(above, objects[number - 1], held, attributes)
+        name = join(name, step or "")
+        names.append("" if step is None else name)
+    return names
+
+
+def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: AttributeReader) -> str | None:
+    """How the name goes on from one object to what it holds, None from an object to its namespace."""
+    if is_namespace(held, holder, attributes):
+        return None
+    cls = type(holder)
+    if issubclass(cls, dict):
+        text = plain.key_text if not is_namespace(holder, above, attributes) else None
+        key = next(compress(dict.keys(holder), map(is_, dict.values(holder), repeat(held))), None)
+        if is_of_module(holder):
+            return plain.name_of(key) or ""
+        return f".{plain.name_of(key) or ''}" if text is None else f"[{text(key)}]"
+    if issubclass(cls, SEQUENCES):
+        base = next(base for base in SEQUENCES if issubclass(cls, base))
+        place = next(compress(count(), map(is_, base.__iter__(holder), repeat(held))), 0)
+        is_closure = type(above) is FunctionType and above.__closure__ is holder
+        return above.__code__.co_freevars[place] if is_closure else f"[{place}]"
+    if plain.is_one_of(cls, (FunctionType, MethodType, CellType)):
+        return ""
+    name = next((plain.name_of(key) for key, value in attributes.items(holder) if value is held), None)
+    return f".{name}" if name else ""
+
+
+def is_namespace(value: AnyObject, owner: AnyObject, attributes: AttributeReader) -> bool:
+    """Whether a dictionary has the attributes of an object or a class, or a tuple the closure of a function."""
+    cls = type(owner)
+    if type(value) is tuple:
+        return cls is FunctionType and owner.__closure__ is value
+    if type(value) is not dict or owner is None:
+        return False
+    return issubclass(cls, type) or attributes.own_dict(owner) is value

@@ -1,0 +1,80 @@
+"""Python's objects: the young ones in every look, all of them in a scan, in parts where they are too many."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from itertools import compress
+from typing import Any
+
+from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.pace.meter import Meter
+
+YOUNG_AT_MOST = 10_000
+"""Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
+LISTED_PER_STEP = 150
+"""So many memory blocks of the interpreter take as long as a step of a look (3 us) to list as objects and let go."""
+SORTED_PER_STEP = 18
+"""The same for objects to be sorted out by type, most of them not in a processor's cache."""
+SORTED_AT_LEAST = 32_000
+"""So many objects are sorted, some 5 ms of work, even where it took longer than expected to list them: otherwise no
+later scan would come further, either."""
+
+FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
+
+TOO_MANY = (
+    "The program has too many Python objects to go through all of them in one stop: only variables were searched."
+)
+
+
+class Heap:
+    """Finds tensors, modules, exceptions, generators and optimizers among Python's objects."""
+
+    def __init__(self, classifier: TypeClassifier) -> None:
+        self._classifier = classifier
+
+    @staticmethod
+    def nothing() -> dict[int, list[Any]]:
+        """What a look finds that passes the objects over."""
+        return {TENSOR: [], MODULE: [], EXCEPTION: [], GENERATOR: [], OPTIMIZER: []}
+
+    def young(self) -> dict[int, list[Any]]:
+        """Those made lately, by kind: the intermediate results of a step are among them."""
+        thresholds = gc.get_threshold()
+        newest = gc.get_objects(generation=0) if gc.get_count()[0] <= YOUNG_AT_MOST else []
+        older = gc.get_objects(generation=1) if thresholds[0] * thresholds[1] <= YOUNG_AT_MOST else []
+        return self._by_kind((newest + older)[:YOUNG_AT_MOST])
+
+    def all(self, meter: Meter, start: int, headroom: int = 1) -> tuple[dict[int, list[Any]], int]:
+        """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
+
+        Listing the objects is one call of C, which cannot be interrupted: ask `may_visit_all` first.
+        """
+        meter.spend(_list_steps())
+        objects = gc.get_objects()
+        start = start if start < len(objects) else 0
+        affordable = max(meter.affordable_steps() * SORTED_PER_STEP, SORTED_AT_LEAST) // headroom
+        part = objects if start == 0 and affordable >= len(objects) else objects[start : start + affordable]
+        meter.spend(len(part) // SORTED_PER_STEP)
+        if start + len(part) < len(objects):
+            meter.leave_out()
+            return self._by_kind(part), start + len(part)
+        return self._by_kind(part), 0
+
+    def may_visit_all(self, meter: Meter, headroom: int = 1) -> bool:
+        """Whether there is time for a call of C that visits every object, even if it takes `headroom` times as long.
+
+        It does where the objects are in no processor's cache.
+        """
+        return meter.affordable_steps() >= headroom * _list_steps()
+
+    def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
+        kinds = self.nothing()
+        found = self._classifier.finds_of(objects)
+        for kind, value in zip(filter(None, found), compress(objects, found)):
+            kinds[kind].append(value)
+        return kinds
+
+
+def _list_steps() -> int:
+    return sys.getallocatedblocks() // LISTED_PER_STEP

@@ -1,0 +1,59 @@
+"""How far apart automatic looks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+SHARE_OF_TIME = 0.009
+"""How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
+MIN_INTERVAL_S = 1.0
+"""The shortest time between two automatic looks."""
+EAGER_SHARE, EAGER_S = 0.5, 1.5
+"""Right after somebody has attached and waits for names: half of the time, until looks have taken so much of it."""
+
+
+class Pace:
+    """Says when the next automatic look may be taken; a new one begins when somebody attaches."""
+
+    def __init__(
+        self, clock: Callable[[], float] = perf_counter, wall_clock: Callable[[], float] | None = None
+    ) -> None:
+        """`wall_clock` is given for a rank of a job: all ranks then look at the same moments, as each waits for all."""
+        self._clock, self._wall_clock = clock, wall_clock
+        self._next_at = clock()
+        self._eager_left_s = EAGER_S
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an automatic look may be taken now."""
+        return self._clock() >= self._next_at
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether somebody who has just attached waits for names."""
+        return self._eager_left_s > 0
+
+    def account(self, cost_s: float, *, goes_on: bool = False) -> None:
+        """Put off the next look, so that what this one cost stays within its share of the time.
+
+        `goes_on`: more looks will name more memory.
+        """
+        is_eager = self.is_eager and goes_on
+        self._eager_left_s = self._eager_left_s - cost_s if is_eager else 0.0
+        wait_s = cost_s / EAGER_SHARE if is_eager else max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
+        if self._wall_clock and not is_eager:
+            wait_s = _until_shared(self._wall_clock(), wait_s)
+        self._next_at = self._clock() + wait_s
+
+
+def _until_shared(now_s: float, interval_s: float) -> float:
+    """How long it is until the next multiple of an interval, which is made a power of two of seconds.
+
+    So ranks with different intervals share every second, fourth or eighth moment. One that is too near is left out.
+    """
+    shared_s = 1.0
+    while shared_s < interval_s:
+        shared_s *= 2
+    left_s = shared_s - now_s % shared_s
+    return left_s if left_s >= interval_s / 2 else left_s + shared_s

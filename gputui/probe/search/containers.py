@@ -1,0 +1,308 @@
+"""The containers of tensors: how many elements each has, where it is, and how many graphs it keeps.
+
+A length is exact even in a look that has time for a few of the elements only: by it the viewer sees growth.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress, islice, repeat
+from operator import and_, eq, itemgetter, not_
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import opaque, plain
+from gputui.probe.objects.kinds import is_lasting
+from gputui.probe.objects.stacks import Namespace, place
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.search import keepers
+from gputui.probe.search.growing_lines import (
+    ATTRIBUTE,
+    EITHER,
+    FUNCTIONS_AT_MOST,
+    VARIABLE,
+    functions_of,
+    line_of_growth,
+    mentioning,
+    variable_of,
+)
+from gputui.probe.search.variables import NamedValue, label_of
+
+SHORTEST = 3
+"""Shorter containers are pairs and records, not collections."""
+DESCRIBED_AT_MOST = 256
+"""How many containers a look describes: those nearest to a variable."""
+SENT_AT_MOST = 64
+SIZES_AT_MOST = 1024
+LRU_CACHE = "lru_cache"
+"""The type of a container that `functools.lru_cache` or `functools.cache` fills."""
+
+_value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
+"""Of a `NamedValue`."""
+
+
+class Roots(NamedTuple):
+    """The tensors in containers, by columns: the name and the variable's place of each, those by which the container
+    leads to it, and whether it has a graph."""
+
+    names: list[str]
+    wheres: list[str]
+    element_names: list[str]
+    element_wheres: list[str]
+    have_graphs: list[bool]
+
+
+class Container(NamedTuple):
+    """A container as the search came to it, with the object that has it as an attribute or element, if any."""
+
+    named: NamedValue
+    elements: int
+    holder: AnyObject
+
+
+def describe(
+    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: frozenset[int]
+) -> list[dict[str, Any]]:
+    """Most fields of `gputui.model.attached.tensors.Container` for each; `add_graphs` adds the others.
+
+    `files` has names for some files, such as "cell 12". `unread` are the ids of lists of tensors that were not read.
+    """
+    frames = [(space.where, space.code) for space in namespaces if space.code is not None]
+    described = []
+    for container in containers:
+        named, variable = container.named, _variable_of_program(container)
+        module = None if named.where else _module_of(named, namespaces)
+        described.append(
+            {
+                "ident": id(named.value),
+                "name": named.name,
+                "where": named.where or _file_of(module),
+                "held_by": "" if _is_in_library(container) else _class_of(container.holder, named.name),
+                "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
+                "grown_at": _definition(named.value, files),
+                "elements": container.elements,
+                "limit": _limit(named.value),
+                "is_unread": id(named.value) in unread,
+                "variable": named.where,
+                "growth": (
+                    [
+                        *_nearest_functions(container, namespaces if _is_in_library(container) else [], variable),
+                        *_functions_in(module, variable),
+                        *(code for where, code in frames if where == named.where),
+                        *(code for _, code in frames),
+                    ],
+                    variable,
+                    _loads(container),
+                    files,
+                ),
+            }
+        )
+    return described
+
+
+def _loads(container: Container) -> tuple[str, ...]:
+    """How the program reads the container: as a variable or as an attribute."""
+    name, holder = container.named.name, container.holder
+    if name.endswith("]") or _is_in_library(container):
+        return EITHER
+    is_of_object = holder is not None and not plain.is_one_of(type(holder), (FunctionType, MethodType))
+    return ATTRIBUTE if is_of_object or "." in name else VARIABLE
+
+
+def _is_in_library(container: Container) -> bool:
+    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it."""
+    cls = type(container.holder)
+    is_of_object = container.holder is not None and not plain.is_one_of(cls, (FunctionType, MethodType))
+    return is_of_object and "." in container.named.name and is_lasting(cls)
+
+
+def _variable_of_program(container: Container) -> str:
+    """The last part of its name that the program may have written: `batches` of `loader.batches.queue`."""
+    name = container.named.name
+    return variable_of(name.rpartition(".")[0] if _is_in_library(container) else name)
+
+
+def _nearest_functions(container: Container, modules: list[Namespace], variable: str) -> Iterator[CodeType]:
+    """The functions that are likely to add to the container: of its holder's class, or of classes in these modules."""
+    if container.holder is not None and not _is_in_library(container):
+        yield from functions_of(container.holder, variable)
+    for space in modules:
+        for cls in () if space.is_function else list(space.variables.values()):
+            if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE and not is_lasting(cls):
+                yield from islice(mentioning(plain.namespace_of(cls), variable), FUNCTIONS_AT_MOST)
+
+
+def _functions_in(module: dict[str, Any] | None, variable: str) -> Iterator[CodeType]:
+    return islice(mentioning(module, variable), FUNCTIONS_AT_MOST) if module else iter(())
+
+
+def roots(
+    tensors: list[NamedValue],
+    models: list[NamedValue],
+    exceptions: Iterable[NamedValue],
+    have_graphs: Callable[[list[Any]], list[bool]],
+) -> Roots:
+    """The tensors that are in containers, also as locals that an exception in a container keeps.
+
+    `models` are modules and optimizers: for the container they count as one tensor each.
+
+    There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
+    """
+    by_label = {keepers.label_of(exception): exception for exception in exceptions if "[" in exception.name}
+    elements = tensors
+    if by_label:
+        elements = [
+            by_label.get(tensor.where.partition(", ")[0], tensor) if tensor.keeper == keepers.EXCEPTION else tensor
+            for tensor in tensors
+        ]
+    are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
+    inside = list(compress(tensors, are_inside))
+    places = inside if elements is tensors else list(compress(elements, are_inside))
+    others = [model for model in models if "[" in model.name and not model.keeper]
+    found, leading = inside + others, places + others
+    return Roots(
+        names=list(map(_name, found)),
+        wheres=list(map(_where, found)),
+        element_names=list(map(_name, leading)),
+        element_wheres=list(map(_where, leading)),
+        have_graphs=have_graphs(list(map(_value, inside))) + [False] * len(others),
+    )
+
+
+def add_graphs(
+    described: list[dict[str, Any]],
+    roots: Roots,
+    nodes: Mapping[str, int],
+    sizes: dict[tuple[int, str], tuple[int, int]],
+) -> list[dict[str, Any]]:
+    """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
+
+    `nodes` are the numbers of graph nodes that were visited from a tensor, by its label; `sizes` has those of earlier
+    looks, with the number of graphs, by the id and the name of the container. Works on names alone, in the
+    probe's thread, after the look.
+    """
+    counts = _count_elements(described, roots, nodes)
+    with_tensors = []
+    for container in described:
+        elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
+        growth, is_unread = container.pop("growth"), container.pop("is_unread")
+        read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
+        if read or is_unread:
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
+            operations, walked = _size_of_graphs(container, elements, sizes)
+            counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
+            with_tensors.append({**container, **counted})
+    with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
+    return with_tensors[:SENT_AT_MOST]
+
+
+def _count_elements(
+    described: list[dict[str, Any]], roots: Roots, nodes: Mapping[str, int]
+) -> dict[tuple[str, str], _Elements]:
+    """The elements of each container that lead to tensors, by the place and the name of the container."""
+    counts: dict[tuple[str, str], _Elements] = {}
+    for container in described:
+        counts.setdefault((container["variable"], container["name"]), _Elements())
+    are_plain = _are_plain(roots)
+    holders = (name[: name.find("[")] for name in compress(roots.element_names, are_plain))
+    for (where, name), number in Counter(zip(compress(roots.element_wheres, are_plain), holders)).items():
+        if (where, name) in counts:
+            counts[where, name].plain += number
+    others = compress(zip(*roots), map(not_, are_plain))
+    for label, where_of_label, name, where, has_graph in others:
+        visited = nodes.get(label_of(label, where_of_label), 0) if has_graph else 0
+        start = name.find("[")
+        while start >= 0:
+            elements = counts.get((where, name[:start]))
+            if elements is not None:
+                elements.add(name[start : name.find("]", start)], visited, has_graph=has_graph)
+            start = name.find("[", start + 1)
+    return counts
+
+
+def _size_of_graphs(
+    container: dict[str, Any], elements: _Elements, sizes: dict[tuple[int, str], tuple[int, int]]
+) -> tuple[int, int]:
+    """The number of operations in a number of graphs: those that this look has counted, or else an earlier one."""
+    if len(sizes) > SIZES_AT_MOST:
+        sizes.clear()
+    key = container["ident"], container["name"]
+    if elements.walked:
+        sizes[key] = elements.nodes, elements.walked
+    return sizes.get(key, (0, 0))
+
+
+def _are_plain(roots: Roots) -> list[bool]:
+    """Which tensors have no graph and are themselves elements of one container."""
+    names = roots.element_names
+    brackets = map(str.find, names, repeat("[")), map(str.rfind, names, repeat("["))
+    are_elements = map(and_, map(eq, *brackets), map(str.endswith, names, repeat("]")))
+    return list(map(and_, are_elements, map(not_, roots.have_graphs)))
+
+
+class _Elements:
+    """The elements of one container that lead to tensors, by their key."""
+
+    def __init__(self) -> None:
+        self.plain = 0
+        """How many are tensors themselves, without a graph."""
+        self.read: set[str] = set()
+        """The keys of the others."""
+        self.with_graph: set[str] = set()
+        self.nodes = self.walked = 0
+
+    def add(self, key: str, visited: int, *, has_graph: bool) -> None:
+        self.read.add(key)
+        if has_graph:
+            self.with_graph.add(key)
+        if visited:
+            self.nodes += visited
+            self.walked += 1
+
+
+def _limit(value: AnyObject) -> int:
+    """The most elements that a deque or a cache keeps; 0 without a limit."""
+    if _is_cache(value):
+        return opaque.limit_of(value)
+    return (deque.maxlen.__get__(value) or 0) if issubclass(type(value), deque) else 0
+
+
+def _is_cache(value: AnyObject) -> bool:
+    return type(value) is opaque.LRU_CACHE
+
+
+def _definition(value: AnyObject, files: Mapping[str, str]) -> str:
+    """The place of the function whose results a cache keeps, "" for other containers."""
+    code = opaque.code_of(value) if _is_cache(value) else None
+    return place(code, code.co_firstlineno, files) if code else ""
+
+
+def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:
+    """The globals of the module whose variable leads to the value."""
+    variable = named.name.partition("[")[0].partition(".")[0]
+    modules = [
+        space.variables
+        for space in namespaces
+        if not space.is_function and (variable in space.variables or named.name in space.variables)
+    ]
+    direct = (variables for variables in modules if variables.get(named.name) is named.value)
+    return next(direct, modules[0] if modules else None)
+
+
+def _file_of(module: dict[str, Any] | None) -> str:
+    """The file of a module without its folder, "" if there is none."""
+    return plain.text_in(module, "__file__").rpartition("/")[2] if module else ""
+
+
+def _class_of(holder: AnyObject, name: str) -> str:
+    """`MetricsCallback in callbacks.py` for the object that has the container as an attribute; "" for a variable."""
+    cls = type(holder)
+    module_name = plain.module_name(cls)
+    if holder is None or name.endswith("]") or module_name in ("builtins", "_thread"):
+        return ""
+    module = sys.modules.get(module_name)
+    is_module = issubclass(type(module), ModuleType)
+    file = plain.text_in(plain.module_variables(module), "__file__") if is_module else ""
+    return f"{plain.class_name(cls)} in {file.rpartition('/')[2]}" if file else plain.class_name(cls)

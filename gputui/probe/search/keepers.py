@@ -1,0 +1,231 @@
+"""What keeps tensors alive that no variable of the program holds: exceptions, and the outputs of notebook cells.
+
+An exception keeps its traceback, and so every local variable of every function it came through. Python and IPython keep
+the last one. IPython also keeps what each cell has displayed, in more places than `Out`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, NamedTuple
+
+from gputui.probe.guards.originals import get_ident
+from gputui.probe.guards.thread_numbers import is_main_thread
+from gputui.probe.objects import plain, stacks
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables
+from gputui.probe.objects.stacks import Namespace
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.variables import NamedValue
+
+# The values of `gputui.model.attached.tensors.Keeper`.
+EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"
+LOST_EXCEPTION, NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT = "lost_exception", "notebook_output", "interpreter_output"
+OPTIMIZER = "optimizer"
+EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCEPTION})
+
+FRAMES_AT_MOST = 256
+"""Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
+EXCEPTIONS_AT_MOST = 64
+SOURCES_AT_MOST = 64
+"""How many cells of a notebook are searched for the line that assigns a variable."""
+OUTPUTS_AT_MOST = 2000
+"""IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
+
+COPY = "IPython's own copy"
+_OUTPUT = re.compile(r"_{1,3}|_\d+|_oh|Out")
+"""The variables in which IPython keeps outputs."""
+_LAST_OUTPUTS = ("_", "__", "___")
+
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+
+
+class _Kept(NamedTuple):
+    """An exception, or a traceback alone, with its part of the owner's name: "exception of cell 12"."""
+
+    value: AnyObject
+    label: str
+    keeper: str
+
+
+class Keepers:
+    """Belongs to one inventory."""
+
+    def __init__(self, attributes: AttributeReader) -> None:
+        self._attributes = attributes
+        shells = sys.modules.get("IPython.core.interactiveshell")
+        self._shell = _instance_of_shell(shells)
+        self._variables = _as_dict(self._of_shell("_user_ns") or self._of_shell("user_ns"))  # since IPython 9, before
+        self._hidden = _as_dict(self._of_shell("user_ns_hidden"))
+        cells = _as_dict(self._own(self._of_shell("compile"), "_filename_map"))
+        self.cells: Mapping[str, str] = {
+            name: f"cell {number}"
+            for name, number in list(dict.items(cells))
+            if type(name) is str and type(number) is int
+        }
+        """The names of a notebook's cells, by the names of their files."""
+
+    def variables(self, frames: list[stacks.Running]) -> list[Namespace]:
+        """The variables of the program itself, without those in which IPython keeps outputs."""
+        spaces = stacks.namespaces(self.cells, frames)
+        if self._shell is None or not spaces:
+            return spaces
+        own = {name: value for name, value in spaces[0].variables.items() if not self._is_output(name, value)}
+        return [spaces[0]._replace(variables=own), *spaces[1:]]
+
+    def sources(self) -> list[tuple[str, str]]:
+        """The newest cells of a notebook, the last first, each with the name of the cell; [] outside notebooks."""
+        inputs = dict.get(self._variables, "_ih")
+        if type(inputs) is not list:
+            return []
+        numbered = list(enumerate(inputs))[: -SOURCES_AT_MOST - 1 : -1]
+        return [(f"cell {number}", source) for number, source in numbered if type(source) is str]
+
+    def holders(self) -> list[AnyObject]:
+        """IPython's objects that keep outputs or exceptions, which would otherwise be found by names of its own."""
+        names = ("user_ns_hidden", "displayhook", "history_manager", "last_execution_result", "InteractiveTB")
+        holders = [self._shell, dict.get(self._variables, "_oh"), *map(self._of_shell, names)]
+        return [holder for holder in holders if holder is not None]
+
+    def values(
+        self, in_variables: Iterable[NamedValue], among_objects: list[BaseException], meter: Meter
+    ) -> list[NamedValue]:
+        """What they keep, by name: outputs, then variables of functions that ended with an exception.
+
+        The exceptions are those that variables hold, and those among Python's objects.
+        """
+        kept = [*self._last_exceptions(), *_in_variables(in_variables), *self._lost_exceptions(among_objects)]
+        return [*self._outputs(), *self._locals(kept, meter)]
+
+    def _outputs(self) -> Iterator[NamedValue]:
+        if self._shell is None:
+            if "_" in vars(builtins):
+                yield NamedValue(vars(builtins)["_"], "_", "", INTERPRETER_OUTPUT)
+            return
+        by_number = _as_dict(dict.get(self._variables, "_oh"))
+        for number, value in islice(reversed(list(dict.items(by_number))), OUTPUTS_AT_MOST):
+            yield NamedValue(value, f"Out[{plain.key_text(number)}]", "", NOTEBOOK_OUTPUT)
+        display = self._of_shell("displayhook")
+        copies = {name: self._own(display, name) for name in _LAST_OUTPUTS}
+        for where, holders in (("", self._variables), (COPY, self._hidden), (COPY, copies)):
+            for name, value in list(dict.items(holders)):
+                if type(name) is str and (where or self._is_output(name, value)) and _OUTPUT.fullmatch(name):
+                    yield NamedValue(value, name, where, NOTEBOOK_OUTPUT)
+
+    def _is_output(self, name: AnyObject, value: AnyObject) -> bool:
+        """Whether a variable is IPython's, and the program has not put a value of its own there."""
+        if type(name) is not str or not _OUTPUT.fullmatch(name):
+            return False
+        return dict.get(self._hidden, name) is value or value is dict.get(self._variables, "_oh")
+
+    def _last_exceptions(self) -> Iterator[_Kept]:
+        """What Python and IPython keep of the last exception, and what threads are handling now."""
+        keeper = LAST_EXCEPTION if self._shell is None else NOTEBOOK_EXCEPTION
+        result = self._of_shell("last_execution_result")
+        values = [vars(sys).get(name) for name in ("last_exc", "last_value", "last_traceback")]
+        values += [self._own(self._of_shell("InteractiveTB"), "tb")]
+        values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
+        for value in values:
+            if issubclass(type(value), (BaseException, TracebackType)):
+                yield _Kept(value, self._label(value, "last"), keeper)
+        current = getattr(sys, "_current_exceptions", dict)  # not in Python 3.8 and 3.9
+        for thread, handled in current().items():
+            value = handled[1] if type(handled) is tuple else handled  # a tuple before Python 3.12
+            if value is not None and not _is_probe_thread(thread):
+                yield _Kept(value, "exception being handled", EXCEPTION)
+
+    def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
+        """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
+        for value in exceptions[-EXCEPTIONS_AT_MOST:]:
+            yield _Kept(value, self._label(value, "lost"), LOST_EXCEPTION)
+
+    def _label(self, value: AnyObject, kind: str) -> str:
+        """ "exception of cell 12", or "last exception" outside notebooks."""
+        files = (plain.text(frame.f_code.co_filename) for frame, _ in _frames(value))
+        cell = next((self.cells[name] for name in files if name in self.cells), None)
+        return f"exception of {cell}" if cell else f"{kind} exception"
+
+    def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
+        seen: set[int] = set()
+        for value, label, keeper in kept:
+            for name, attribute in self._attributes.read(value).items() if _is_exception(value) else ():
+                yield NamedValue(attribute, name, label, keeper)
+            for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
+                if not meter.spend():
+                    return
+                if id(frame) in seen or not frame.f_code.co_flags & CO_OPTIMIZED or stacks.is_of_notebook(frame):
+                    continue
+                seen.add(id(frame))
+                where = f"{label}, {stacks.place(frame.f_code, line, self.cells)}"
+                for name, local in variables(frame).items():
+                    yield NamedValue(local, name, where, keeper)
+
+    def _of_shell(self, name: str) -> AnyObject:
+        return self._own(self._shell, name)
+
+    def _own(self, owner: AnyObject, name: str) -> AnyObject:
+        """An attribute of an IPython object, or None; traits are kept in a dictionary of their own."""
+        own = _as_dict(None if owner is None else self._attributes.own_dict(owner))
+        return own[name] if name in own else dict.get(_as_dict(own.get("_trait_values")), name)
+
+
+def _instance_of_shell(shells: AnyObject) -> AnyObject:
+    """IPython's shell, from the module that defines it; None outside notebooks."""
+    variables = plain.module_variables(shells) if issubclass(type(shells), ModuleType) else {}
+    cls = variables.get("InteractiveShell")
+    return plain.namespace_of(cls).get("_instance") if issubclass(type(cls), type) else None
+
+
+def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
+    for named in islice(exceptions, EXCEPTIONS_AT_MOST):
+        yield _Kept(named.value, label_of(named), EXCEPTION)
+
+
+def label_of(exception: NamedValue) -> str:
+    """How the names of the locals that an exception keeps begin their place: "exception errors[3]"."""
+    return f"exception {exception.name}"
+
+
+def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:
+    """The frames of an exception and of those it was raised from, each with its line, the outermost first."""
+    pending = [value]
+    seen: set[int] = set()
+    frames: list[tuple[FrameType, int]] = []
+    while pending and len(seen) < EXCEPTIONS_AT_MOST:
+        value = pending.pop(0)
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_exception(value):
+            pending += [_cause_of(value), _context_of(value)]
+            value = _traceback_of(value)
+        frames += _of_traceback(value)
+    half = FRAMES_AT_MOST // 2
+    return frames if len(frames) <= FRAMES_AT_MOST else frames[:half] + frames[-half:]
+
+
+def _of_traceback(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _is_probe_thread(ident: int) -> bool:
+    """Whether a thread is the probe's own: a look is taken there or in the main thread."""
+    return ident == get_ident() and not is_main_thread()
+
+
+def _is_exception(value: AnyObject) -> bool:
+    return issubclass(type(value), BaseException)  # `isinstance` would run the code of proxies
+
+
+def _as_dict(value: AnyObject) -> dict[Any, Any]:
+    return value if issubclass(type(value), dict) else {}

@@ -1,0 +1,270 @@
+"""The program's modules with the names that `named_parameters()` would give them, known from look to look.
+
+Modules are held by weak references. A look reads a few of them again to notice changes, and all of them in the end.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+from operator import attrgetter
+from typing import Any
+
+from gputui.probe.objects.attributes import module_dict, module_dict_getter
+from gputui.probe.objects.plain import has_plain_names, name_of, text, type_name
+from gputui.probe.objects.torch_types import Module
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.variables import NamedValue
+
+FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+"""The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
+READ_AGAIN = 256
+"""How many known modules a look reads again for new or replaced children."""
+COMPARED_WHOLE_EVERY = 4
+"""How often a look compares all that modules have registered, and not only which children they have."""
+COMPARED_PER_STEP = 8
+"""So many modules that have registered nothing new are recognised in the time of one step."""
+
+# How a module was found, the best name first.
+BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
+
+
+class KnownModule:
+    """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
+
+    __slots__ = (
+        *("children", "found", "has_buffers", "has_parameters", "is_mere_wrapper", "name", "names", "reference"),
+        *("rests_until", "variable"),
+    )
+
+    def __init__(self, module: Module) -> None:
+        self.reference = weakref.ref(module)
+        self.children: list[tuple[str, int]] = []
+        self.is_mere_wrapper = False
+        """Whether it has one child and no parameters of its own."""
+        self.has_parameters = self.has_buffers = False
+        """Whether it has some of its own."""
+        self.found = AS_CHILD
+        self.variable = type_name(module)
+        """The name it was found under, if it was found other than as a child."""
+        self.name = ""
+        self.names: dict[str, str] = {}
+        """The names of its tensors by their keys: a name that is made once is not made in every look."""
+        self.rests_until = 0
+        """Until which search (`SearchMemory.number`) its attributes are skipped, as they led to nothing."""
+
+    def name_of(self, key: str) -> str:
+        """The full name of its parameter or buffer."""
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = f"{self.name}.{key}"
+        return name
+
+
+class ModuleTrees:
+    """Every module below those that a look found, each once. Reading them can take several looks."""
+
+    def __init__(self) -> None:
+        self.named: list[KnownModule] = []
+        """All that are known, parents before children."""
+        self.version = 0
+        """Changes whenever names were given."""
+        self._known: dict[int, KnownModule] = {}
+        self._unread: list[weakref.ref[Any]] = []
+        self._next_again = 0
+        self._inner: set[int] = set()
+        """The ids of modules below others when names were given: the variables that hold these name none."""
+        self._registrations: dict[tuple[int, bool], list[Any]] = {}
+        """What modules had registered when they were read again, by the number of the first and whether that is all."""
+        self._looks = 0
+        self._is_changed = False
+        """Whether names may have changed since they were given."""
+
+    def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
+        """Add the modules of this look and everything below them, as far as the meter allows."""
+        changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
+        changed += [self._find(module, AMONG_OBJECTS, type_name(module)) for module in among_objects]
+        self._is_changed |= any(changed) | self._read_again(meter) | bool(self._unread)
+        self._read_unread(meter)
+        if self._is_changed and (not self._unread or not self.named):
+            self._is_changed = False
+            self._name()
+
+    def below(self, module: Module) -> list[KnownModule]:
+        """The known modules of a tree, its root included."""
+        pending = [id(module)]
+        tree: dict[int, KnownModule] = {}
+        while pending:
+            ident = pending.pop()
+            known = self._known.get(ident)
+            if known is not None and ident not in tree:
+                tree[ident] = known
+                pending += [child for _, child in known.children]
+        return list(tree.values())
+
+    def _find(self, module: Module, found: int, name: str) -> bool:
+        """Note how a module was found; returns whether that changes names."""
+        known = self._known.get(id(module))
+        if known is None or known.reference() is not module:
+            known = self._add(module)
+        if found >= known.found:
+            return False
+        known.found = found
+        if found == BY_VARIABLE:
+            known.variable = name
+        return id(module) not in self._inner
+
+    def _add(self, module: Module) -> KnownModule:
+        known = self._known[id(module)] = KnownModule(module)
+        self._unread.append(known.reference)
+        return known
+
+    def _read_unread(self, meter: Meter) -> None:
+        while self._unread and meter.spend():
+            module = self._unread.pop()()
+            if module is not None:
+                self._read_children(module)
+
+    def _read_again(self, meter: Meter) -> bool:
+        """Read a few modules again; returns whether any has changed or is gone."""
+        if self._next_again >= len(self.named):
+            self._next_again = 0
+        first, self._looks = self._next_again, self._looks + 1
+        some = self.named[first : first + READ_AGAIN]
+        self._next_again += READ_AGAIN
+        modules = [module for known in some if (module := known.reference()) is not None]
+        is_whole = self._looks % COMPARED_WHOLE_EVERY == 0
+        registrations = _registrations(modules, is_whole=is_whole) if len(modules) == len(some) else None
+        if registrations is not None:
+            before = self._registrations.get((first, is_whole))
+            if registrations == before and meter.spend(1 + len(some) // COMPARED_PER_STEP):
+                return False
+            self._registrations[first, is_whole] = registrations
+        is_changed = False
+        for known in some:
+            module = known.reference()
+            if module is None:
+                is_changed = True
+            elif meter.spend():
+                is_changed |= self._read_children(module)
+        return is_changed
+
+    def _read_children(self, module: Module) -> bool:
+        """Read the children of a known module and add the new ones; returns whether there is a change."""
+        entries = [(key, child) for key, child in registered(module, "_modules") if child is not None]
+        for _, child in entries:
+            known = self._known.get(id(child))
+            if known is None or known.reference() is not child:
+                self._add(child)
+        known = self._known[id(module)]
+        children = [(key, id(child)) for key, child in entries]
+        is_changed = children != known.children
+        if is_changed:
+            known.children = children
+        known.has_parameters = bool(registered(module, "_parameters"))
+        known.has_buffers = bool(registered(module, "_buffers"))
+        known.is_mere_wrapper = len(children) == 1 and not known.has_parameters
+        return is_changed
+
+    def _name(self) -> None:
+        """Name all modules: from those held by variables down, then from those found otherwise.
+
+        A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and
+        the module it wraps are in variables, the wrapped module's own variable names it.
+        """
+        self._registrations.clear()
+        self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
+        inner, wrapped = self._below_others()
+        self._inner = inner
+        roots = [ident for ident, known in self._known.items() if known.found == BY_VARIABLE and ident not in inner]
+        roots.sort(key=lambda ident: ident not in wrapped)
+        below = inner | wrapped
+        for found in (AS_SELF, AMONG_OBJECTS, AS_CHILD):
+            roots += [ident for ident, known in self._known.items() if known.found == found and ident not in below]
+        named: dict[int, KnownModule] = {}
+        for ident in (*roots, *self._known):  # the second for those below a module that is gone
+            self._name_tree(ident, self._known[ident].variable, named)
+        self.named = list(named.values())
+        self.version += 1
+
+    def kept(self, roots: list[NamedValue]) -> dict[int, tuple[NamedValue, KnownModule]]:
+        """Modules that only keepers lead to, with the root by which they are kept, by the id of `KnownModule`."""
+        if not any(named.keeper for named in roots):
+            return {}
+        live = {id(known) for named in roots if not named.keeper for known in self.below(named.value)}
+        kept: dict[int, tuple[NamedValue, KnownModule]] = {}
+        for root in filter(attrgetter("keeper"), roots):
+            for known in self.below(root.value):
+                if id(known) not in live:
+                    kept.setdefault(id(known), (root, known))
+        return kept
+
+    def _below_others(self) -> tuple[set[int], set[int]]:
+        """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
+        inner: set[int] = set()
+        wrapped: set[int] = set()
+        for known in self._known.values():
+            (wrapped if known.is_mere_wrapper else inner).update(ident for _, ident in known.children)
+        return inner, wrapped
+
+    def _name_tree(self, root: int, name: str, named: dict[int, KnownModule]) -> None:
+        stack = [(root, name)]
+        while stack:
+            ident, name = stack.pop()
+            known = self._known.get(ident)
+            if known is None or ident in named:
+                continue
+            named[ident] = known
+            if known.name != name:
+                known.name, known.names = name, {}
+            stack += [
+                (child, name if key in FORWARDING_WRAPPERS else f"{name}.{key}")
+                for key, child in reversed(known.children)
+            ]
+
+
+def _kind_of(named: NamedValue) -> int:
+    return AS_SELF if named.name == "self" else BY_VARIABLE
+
+
+def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
+    """The entries of a module's `_parameters`, `_buffers` or `_modules`; none before its `__init__` has run."""
+    entries: Any = dict.get(module_dict(module), attribute)
+    if not issubclass(type(entries), dict) or not dict.__len__(entries):
+        return []
+    if has_plain_names(entries):
+        return list(dict.items(entries))
+    return [(name_of(key) or type_name(key), value) for key, value in list(dict.items(entries))]
+
+
+def all_registered(modules: list[Module], attribute: str) -> list[Any]:
+    """The values of those entries of all these modules, without None."""
+    try:
+        values = list(chain.from_iterable(map(dict.values, _entries(modules, attribute))))
+    except TypeError:  # a module whose `__init__` has not run
+        values = [value for module in modules for _, value in registered(module, attribute)]
+    return [value for value in values if value is not None]
+
+
+def _entries(modules: list[Module], attribute: str) -> Iterator[Any]:
+    return map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
+
+
+def _registrations(modules: list[Module], *, is_whole: bool) -> list[Any] | None:
+    """The ids of the children of these modules; None if they cannot be told.
+
+    With `is_whole`, the keys of the children follow, and how many tensors each module has.
+
+    Only for modules that are all alive: the id of one that is gone may be that of another.
+    """
+    try:
+        children = list(_entries(modules, "_modules"))
+        ids = list(map(id, chain.from_iterable(map(dict.values, children))))
+        if not is_whole:
+            return ids
+        tensors = (map(dict.__len__, _entries(modules, attribute)) for attribute in ("_parameters", "_buffers"))
+        keys = map(text, chain.from_iterable(map(dict.keys, children)))
+        return [*ids, *map(dict.__len__, children), *keys, *chain.from_iterable(tensors)]
+    except TypeError:
+        return None

@@ -1,0 +1,93 @@
+"""The globals and class attributes of modules: of the program's own that are not on a stack now, and of installed ones.
+
+Of installed modules those are searched that a stack was seen to come through: their code has to do with this program.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from types import ModuleType
+from typing import Any
+
+from gputui.probe.objects import plain
+from gputui.probe.objects.stacks import Namespace, Running, global_variables, is_library, is_of_package
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.search import VariableSearch
+
+MODULES_AT_ONCE = 32
+"""How many modules a look searches beside those in which earlier looks found tensors."""
+OTHERS_EVERY = 4
+"""How often a look searches any of the others, but also right after another module was imported."""
+VARIABLES_PER_STEP = 16
+
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+
+
+class ProgramModules:
+    """Knows modules by name only, so none is kept alive."""
+
+    def __init__(self) -> None:
+        self._own: list[str] = []
+        """The names of the program's own modules."""
+        self._packages: set[str] = set()
+        """The names of the installed modules."""
+        self._with_tensors: set[str] = set()
+        self._imported = 0
+        self._start = 0
+        self._looks = 0
+
+    def search(self, search: VariableSearch, frames: list[Running], meter: Meter) -> list[Namespace]:
+        """Search the modules in which tensors were found before, and the next few of the others; returns the former."""
+        self._note(frames)
+        others = self._own + sorted(self._packages)
+        names = [*self._with_tensors]
+        if self._looks % OTHERS_EVERY == 0:
+            start = self._start if self._start < len(others) else 0
+            self._start = start + MODULES_AT_ONCE
+            names += others[start : self._start]
+        self._looks += 1
+        with_tensors = []
+        for name in dict.fromkeys(names):
+            variables = _variables(sys.modules.get(name))
+            if not meter.spend(1 + len(variables) // VARIABLES_PER_STEP):
+                break
+            before = search.finds
+            namespace = Namespace("", is_function=False, variables=global_variables(variables))
+            search.search([namespace], meter)
+            if search.finds > before or search.has_passed_over(namespace.variables.values()):
+                self._with_tensors.add(name)
+                with_tensors.append(namespace)
+        return with_tensors
+
+    def _note(self, frames: list[Running]) -> None:
+        """Know the modules that there are now."""
+        modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values()
+        if len(sys.modules) != self._imported:
+            self._imported, self._looks = len(sys.modules), 0
+            self._own = [
+                name for name, module in list(sys.modules.items()) if name != "__main__" and _is_of_the_program(module)
+            ]
+        self._packages.update(filter(None, map(_installed, modules)))
+
+
+def _installed(module: dict[str, Any]) -> str:
+    """The name of an installed module that is none of PyTorch's, by its globals; "" for any other."""
+    return plain.text_in(module, "__name__") if is_of_package(module) and not is_library(module) else ""
+
+
+def _is_of_the_program(module: AnyObject) -> bool:
+    variables = _variables(module)
+    file = plain.text_in(variables, "__file__")
+    return (
+        bool(file)
+        and not file.startswith(_STANDARD_LIBRARY)
+        and not is_of_package(variables)
+        and not is_library(variables)
+    )
+
+
+def _variables(module: AnyObject) -> dict[str, Any]:
+    """The globals of a module; {} for other objects, which a program may put into `sys.modules`."""
+    return plain.module_variables(module) if issubclass(type(module), ModuleType) else {}

@@ -1,0 +1,200 @@
+"""The tensors of a long list, or of the objects, dictionaries and tuples in it: read in loops of C.
+
+A search takes some microseconds for each object that it visits, this a part of one. So a look that may stop the program
+for longer reads thousands of records with it. It finds tensors alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, compress, islice, repeat
+from operator import is_
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import plain
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, SEQUENCES, TENSOR, TypeClassifier
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.pace.meter import Meter
+
+RECORDS_AT_MOST = 32_768
+"""How many elements of one container are read."""
+RECORDS_AT_ONCE = 2048
+"""How many of them, with one tensor each, are read between two questions whether there is time left."""
+RECORDS_PER_STEP = 4
+"""So many of them cost as much as one object that a search visits."""
+VALUES_AT_ONCE = 1 << 15
+"""How many values the records of one type may hold that are read at once."""
+SAMPLE = 32
+"""If so many of the elements lead to no tensor, the others are not read."""
+LEVELS = 3
+"""How deep a record is read: `batches[3][1].fields['image']` is at the third level."""
+TYPES_AT_MOST = 8
+"""How many types the records of one container may have."""
+HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT))
+"""The kinds of records."""
+UNREADABLE = (RuntimeError, AttributeError, TypeError)
+"""What is raised for a container that changes meanwhile, and for an object still being made."""
+
+
+class Found(NamedTuple):
+    """Tensors and their names, and whether all were read."""
+
+    names: list[str]
+    tensors: list[Any]
+    is_whole: bool
+
+    def __add__(self, other: Found) -> Found:  # type: ignore[override]
+        return Found(self.names + other.names, self.tensors + other.tensors, self.is_whole and other.is_whole)
+
+
+NOTHING, NOT_READ = Found([], [], is_whole=True), Found([], [], is_whole=False)
+
+
+class _Fields(NamedTuple):
+    """The values of some records one after another, with their keys; `sizes` says how many each record has."""
+
+    sizes: list[int]
+    keys: list[Any]
+    values: list[Any]
+    text_of: Callable[[Any], str]
+    """What a key adds to the name."""
+
+
+class RecordReader:
+    """Reads records without running any of the program's code."""
+
+    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
+        self._classifier = classifier
+        self._attributes = attributes
+
+    @staticmethod
+    def length(container: AnyObject, kind: int) -> int:
+        """How many elements a list or a dictionary has."""
+        return dict.__len__(container) if kind == MAPPING else int(_base(container).__len__(container))
+
+    def are_there(self, container: AnyObject, kind: int, name: str) -> bool:
+        """Whether the first or the last elements lead to tensors."""
+        length = self.length(container, kind)
+        first = self.part(container, kind, name, 0, min(SAMPLE, length))
+        return bool(first.tensors or self.part(container, kind, name, max(0, length - SAMPLE), length).tensors)
+
+    def part(self, container: AnyObject, kind: int, name: str, first: int, last: int) -> Found:
+        """The tensors in these elements of a list or a dictionary."""
+        try:
+            elements, names = _elements(container, kind, name, first, last)
+        except RuntimeError:  # another thread changes it
+            return NOT_READ
+        return self._tensors(names, elements, LEVELS)
+
+    def elements(self, container: AnyObject, kind: int, name: str, start: int, meter: Meter) -> Found:
+        """The tensors in the elements of a list or a dictionary from number `start` on, by the container's name."""
+        elements, names = _elements(container, kind, name, start, start + RECORDS_AT_MOST)
+        found = self._tensors(names[:SAMPLE], elements[:SAMPLE], LEVELS)
+        if not found.tensors:
+            return NOT_READ
+        at_once = max(1, RECORDS_AT_ONCE * SAMPLE // max(SAMPLE, len(found.tensors)))
+        for first in range(SAMPLE, len(elements), at_once):
+            if not meter.spend(RECORDS_AT_ONCE // RECORDS_PER_STEP):
+                return found + NOT_READ
+            part = slice(first, first + at_once)
+            found += self._tensors(names[part], elements[part], LEVELS)
+        return found
+
+    def _tensors(self, names: list[str], values: list[Any], levels: int) -> Found:
+        """The tensors among these values, and those that the values hold."""
+        kinds = self._classifier.kinds_of(values)
+        among = set(kinds)
+        is_tensor = list(map(TENSOR.__eq__, kinds)) if TENSOR in among else []
+        found = Found(list(compress(names, is_tensor)), list(compress(values, is_tensor)), is_whole=True)
+        holders = HOLDERS & among
+        if not holders or levels == 0:
+            return found._replace(is_whole=not holders)
+        if holders != among:
+            is_holder = list(map(holders.__contains__, kinds))
+            names, values, kinds = (list(compress(column, is_holder)) for column in (names, values, kinds))
+        types = list(map(type, values))
+        classes = {id(cls): (cls, kind) for cls, kind in zip(types, kinds)}
+        for cls, kind in islice(classes.values(), TYPES_AT_MOST):
+            if len(classes) == 1:
+                return found + self._inside(kind, names, values, levels)
+            of_class = list(map(is_, types, repeat(cls)))
+            found += self._inside(kind, list(compress(names, of_class)), list(compress(values, of_class)), levels)
+        return found if len(classes) <= TYPES_AT_MOST else found + NOT_READ
+
+    def _inside(self, kind: int, names: list[str], records: list[Any], levels: int) -> Found:
+        """The tensors that these records of one type hold."""
+        try:
+            columns = self._objects(records) if kind == OBJECT else [_COLUMNS[kind](records)]
+        except UNREADABLE:
+            return NOT_READ
+        found = NOTHING
+        for fields in columns:
+            values = fields.values[:VALUES_AT_ONCE]
+            kinds = self._classifier.kinds_of(values)
+            owners = compress(chain.from_iterable(map(repeat, names, fields.sizes)), kinds)
+            inner = list(map(str.__add__, owners, _texts(list(compress(fields.keys, kinds)), fields.text_of)))
+            found += self._tensors(inner, list(compress(values, kinds)), levels - 1)
+            found += NOTHING if len(values) == len(fields.values) else NOT_READ
+        return found
+
+    def _objects(self, records: list[Any]) -> list[_Fields]:
+        """The attributes of objects of one type: those in `__dict__`, and those in slots."""
+        fields = []
+        namespaces = self._attributes.dicts_of(records)
+        if namespaces:
+            fields.append(_mappings(namespaces)._replace(text_of=_attribute))
+        names, columns = self._attributes.slots_of(records)
+        if names:
+            size = len(names)
+            values = list(chain.from_iterable(zip(*columns)))
+            fields.append(_Fields([size] * len(records), names * len(records), values, _attribute))
+        return fields
+
+
+def _elements(container: AnyObject, kind: int, name: str, start: int, end: int) -> tuple[list[Any], list[str]]:
+    """The elements from number `start` to `end` with their names."""
+    if kind == MAPPING:
+        items = list(islice(dict.items(container), start, end))
+        return [value for _, value in items], [f"{name}[{plain.key_text(key)}]" for key, _ in items]
+    base = _base(container)
+    elements = list(islice(base.__iter__(container), start, end))
+    return elements, [f"{name}[{number}]" for number in range(start, start + len(elements))]
+
+
+def _mappings(records: list[Any]) -> _Fields:
+    sizes = list(map(dict.__len__, records))
+    keys = list(chain.from_iterable(map(dict.keys, records)))
+    values = list(chain.from_iterable(map(dict.values, records)))
+    if not sum(sizes) == len(keys) == len(values):
+        raise RuntimeError("A dictionary has changed.")
+    return _Fields(sizes, keys, values, _element)
+
+
+def _sequences(records: list[Any]) -> _Fields:
+    rows = list(map(list, map(_base(records[0]).__iter__, records)))
+    sizes = list(map(len, rows))
+    keys = list(chain.from_iterable(map(range, sizes)))
+    return _Fields(sizes, keys, list(chain.from_iterable(rows)), "[{}]".format)
+
+
+_COLUMNS = {MAPPING: _mappings, SEQUENCE: _sequences}
+
+
+def _base(sequence: AnyObject) -> AnyObject:
+    return next(base for base in SEQUENCES if issubclass(type(sequence), base))
+
+
+def _texts(keys: list[Any], text_of: Callable[[Any], str]) -> list[str]:
+    """What each of these keys adds to the name; most records have the same keys."""
+    idents = list(map(id, keys))
+    texts = {ident: text_of(key) for ident, key in dict(zip(idents, keys)).items()}
+    return list(map(texts.__getitem__, idents))
+
+
+def _attribute(key: AnyObject) -> str:
+    return f".{plain.name_of(key) or ''}"
+
+
+def _element(key: AnyObject) -> str:
+    return f"[{plain.key_text(key)}]"

@@ -1,0 +1,159 @@
+"""What a search learns for the next one: which objects lead to nothing, and how far it got in a large container.
+
+That is kept as numbers; optimizers are kept by weak references.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from gputui.probe.objects.plain import type_name
+from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.search.containers import Container
+from gputui.probe.search.variables import NamedValue
+
+SHORTEST_REST = 8
+"""For how many looks, at least, an object that led to nothing is not searched again."""
+SEARCHED_AGAIN = 250
+"""How many of those objects are searched again in each look, about: half a millisecond of work."""
+REMEMBERED_AT_MOST = 20_000
+FORGETS_EVERY = 64
+"""How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
+
+
+class SearchMemory:
+    """What searches have learned, for the next one; nothing of the program's is kept alive.
+
+    With `reads_records`, a search reads thousands of elements of a container where it would read a hundred.
+    """
+
+    def __init__(self, *, reads_records: bool = False) -> None:
+        self.reads_records = reads_records
+        self.number = 0
+        """How many searches there were."""
+        self.starts: dict[int, int] = {}
+        """The element from which to go on in a large container, by its id."""
+        self._rests: dict[int, int] = {}
+        """Until which search to skip an object that led to nothing, by `_key` of the object."""
+        self._optimizers: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def begin(self) -> None:
+        self.number += 1
+        if self.number % FORGETS_EVERY == 0:
+            self._rests = {key: until for key, until in self._rests.items() if until > self.number}
+        for numbers in (self._rests, self.starts):
+            if len(numbers) > REMEMBERED_AT_MOST:
+                numbers.clear()
+
+    def led_to_nothing(self, value: AnyObject, size: int) -> bool:
+        """Whether an earlier search found nothing in this object, and it need not be searched again yet."""
+        return self._rests.get(_key(value, size), 0) > self.number
+
+    def let_rest(self, value: AnyObject, size: int) -> None:
+        """Note that an object of this many elements led to nothing."""
+        self._rests[_key(value, size)] = self.rests_until(value)
+
+    def rests_until(self, value: AnyObject) -> int:
+        """Until which search an object need not be searched again that leads to nothing now."""
+        looks = max(SHORTEST_REST, len(self._rests) // SEARCHED_AGAIN)
+        return self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
+
+    def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> list[NamedValue]:
+        """Know these optimizers in later looks too, even if no variable on a stack leads to them then.
+
+        Returns them with the names that they had in earlier looks: which variable leads to one depends on the moment.
+        """
+        return [named._replace(name=self._lasting_name(named)) for named in optimizers]
+
+    def _lasting_name(self, named: NamedValue) -> str:
+        """The first name but `self`, which is the optimizer's own method; for that, the name of its class."""
+        reference, name = self._optimizers.get(id(named.value), (None, ""))
+        cls = type_name(named.value)
+        if reference is None or reference() is not named.value or name == cls:
+            name = cls if named.name == "self" else named.name
+            self._optimizers[id(named.value)] = weakref.ref(named.value), name
+        return name
+
+    def optimizers(self) -> list[NamedValue]:
+        """The optimizers of earlier looks that are still alive."""
+        alive = [(ident, reference(), name) for ident, (reference, name) in self._optimizers.items()]
+        for ident, value, _ in alive:
+            if value is None:
+                del self._optimizers[ident]
+        return [NamedValue(value, name, "") for _, value, name in alive if value is not None]
+
+
+def _key(value: AnyObject, size: int) -> int:
+    """Also of its type and size, as the ids of objects that are gone recur."""
+    return hash((id(value), id(type(value)), size))
+
+
+class Trail:
+    """The objects that one exploration went through, by which it learns which of them lead to nothing."""
+
+    def __init__(self, holder: AnyObject | None) -> None:
+        self._holder_of_roots = holder
+        self._values: list[tuple[Any, int]] = []
+        self._holders: list[int] = []
+        self._leads_somewhere: list[bool] = []
+        self._places: dict[int, int] = {}
+        """By the id of the object."""
+        self._again: list[tuple[int, int]] = []
+        """The ids of objects that were searched before, each with the place of another object that holds them."""
+        self.containers: list[tuple[Container, int]] = []
+        """The containers on it, each with its place."""
+        self.read_in_part: list[int] = []
+        """The places of containers of which a part was read."""
+
+    def add(self, value: AnyObject, holder: int, size: int) -> int:
+        """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
+        self._values.append((value, size))
+        self._holders.append(holder)
+        self._leads_somewhere.append(False)
+        self._places[id(value)] = self.last
+        return len(self._values) - 1
+
+    def note_container(self, named: NamedValue, size: int) -> None:
+        """The object that was added last is a container of this many elements; those of keepers do not count."""
+        if not named.keeper:
+            self.containers.append((Container(named, size, self.value_at(self._holders[-1])), self.last))
+
+    def value_at(self, place: int) -> AnyObject:
+        """The object at this place; at -1 that which has the first values as attributes, None for variables."""
+        return self._values[place][0] if place >= 0 else self._holder_of_roots
+
+    def find(self, holder: int) -> None:
+        """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
+        while holder >= 0 and not self._leads_somewhere[holder]:
+            self._leads_somewhere[holder] = True
+            holder = self._holders[holder]
+
+    def come_again(self, value: AnyObject, holder: int, *, is_find: bool) -> None:
+        """The object at this place also leads to a value that was reached before, maybe by a variable soon gone."""
+        if is_find:
+            self.find(holder)
+        else:
+            self._again.append((id(value), holder))
+
+    def leads(self, place: int) -> bool:
+        """Whether something was found in the object at this place, or may have been missed there."""
+        return self._leads_somewhere[place]
+
+    cut = find
+    """There was no time for something in the object at this place: the next look must search it again."""
+
+    @property
+    def last(self) -> int:
+        """The place of the object that was added last."""
+        return len(self._values) - 1
+
+    def let_rest(self, memory: SearchMemory) -> None:
+        for ident, holder in reversed(self._again):
+            place = self._places.get(ident)
+            if place is not None and self._leads_somewhere[place]:
+                self.find(holder)
+        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
+            if not leads_somewhere:
+                memory.let_rest(value, size)

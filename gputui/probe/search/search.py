@@ -1,0 +1,317 @@
+"""Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins.
+
+A search is bounded by a meter. What it learns (`rests.py`) makes the next one cheaper.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import compress, islice, repeat
+from operator import not_
+from types import FunctionType
+from typing import Any
+
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.functions import FunctionFilter
+from gputui.probe.objects.kinds import (
+    EXCEPTION,
+    MAPPING,
+    MODULE,
+    OPTIMIZER,
+    SEQUENCE,
+    SEQUENCES,
+    TENSOR,
+    TypeClassifier,
+)
+from gputui.probe.objects.stacks import Namespace
+from gputui.probe.objects.torch_types import AnyObject, Tensor
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST, Container
+from gputui.probe.search.long_lists import LongLists
+from gputui.probe.search.modules import KnownModule
+from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
+from gputui.probe.search.rests import SearchMemory, Trail
+from gputui.probe.search.variables import (
+    SAMPLE,
+    ContentReader,
+    Contents,
+    NamedValue,
+    named_inside,
+    size_of,
+)
+
+REMEMBERED = frozenset({MODULE, OPTIMIZER})
+"""Those that one look has found are known in later ones, whatever leads to them then."""
+CONTAINERS = frozenset({SEQUENCE, MAPPING})
+OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
+"""The ids of Python's own containers: a subclass may have attributes."""
+LEVELS = 6
+"""How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
+LEVELS_OF_CONTAINERS = 2
+"""How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
+LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
+"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors; of
+these so many levels were made with the hook."""
+RECORDS_SHARE = 0.5
+"""Of the time for a search: what it finds must be recorded, too."""
+MANY = 8
+"""From so many values on, tensors are taken in loops of C, and `TAKEN_PER_STEP` in the time of one step."""
+TAKEN_PER_STEP = 8
+ELEMENTS_PER_STEP = 64
+"""So many elements of a container that are passed over cost as much as one object that is read."""
+
+
+class VariableSearch:
+    """Modules, optimizers and tensors in the order they are found, each object once."""
+
+    def __init__(
+        self,
+        classifier: TypeClassifier,
+        attributes: AttributeReader,
+        memory: SearchMemory,
+        *,
+        is_thorough: bool,
+    ) -> None:
+        self.modules: list[NamedValue] = []
+        self.optimizers: list[NamedValue] = []
+        self.tensors: list[NamedValue] = []
+        self.exceptions: list[NamedValue] = []
+        self.generators: list[NamedValue] = []
+        self.containers: list[Container] = []
+        """Those of variables in which something was found, the nearest to a variable first."""
+        self._classifier = classifier
+        self.long = LongLists(classifier)
+        self._reader = ContentReader(classifier, attributes)
+        self._functions = FunctionFilter(classifier)
+        self._records = RecordReader(classifier, attributes)
+        self._memory = memory
+        self._is_thorough = is_thorough
+        """Whether objects that led to nothing before are searched as well."""
+        self._are_new = False
+        """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
+        self._seen: dict[int, Any] = {}
+        self._passed_over: set[int] = set()
+        memory.begin()
+
+    def search(self, namespaces: list[Namespace], meter: Meter) -> None:
+        """Search these variables."""
+        level = []
+        for where, _, variables, _ in namespaces:
+            level += [
+                NamedValue(value, name, where)
+                for name, value in self._classifier.of_interest(list(variables.items()))
+                if type(value) is not FunctionType or self._functions.holds_something(value)
+            ]
+        self.explore(level, meter)
+
+    @property
+    def finds(self) -> int:
+        """How many tensors, modules and optimizers were found: a long list counts as one."""
+        return len(self.tensors) + len(self.modules) + len(self.optimizers) + len(self.long.holders)
+
+    def explore(
+        self,
+        roots: list[NamedValue],
+        meter: Meter,
+        levels: int = LEVELS,
+        holder: AnyObject | None = None,
+        *,
+        may_rest: bool = True,
+    ) -> None:
+        """Search these values and what they hold, level by level; `holder` has them as attributes.
+
+        `may_rest`: whether those that lead to nothing are passed over later; not where they are soon gone.
+        """
+        of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
+        if not of_interest:
+            return
+        trail, level = Trail(holder), [(of_interest, -1)]
+        for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
+            self._are_new = not may_rest and depth < LEVELS_OF_NEW
+            level = self._explore_level(level, trail, meter, is_last=depth >= levels)
+            if not level:
+                break
+        self._are_new = False
+        if may_rest:
+            trail.let_rest(self._memory)
+        if any(map(trail.leads, trail.read_in_part)):
+            meter.leave_out()
+        leading = (container for container, place in trail.containers if trail.leads(place))
+        self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
+
+    def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
+        """Do not search a container of this many elements whose tensors are taken by `take`."""
+        self._seen[id(named.value)] = named.value
+        self._passed_over.add(id(named.value))
+        self.containers.append(Container(named, size, holder))
+
+    def has_passed_over(self, values: Iterable[AnyObject]) -> bool:
+        """Whether one of these values is such a container."""
+        return not self._passed_over.isdisjoint(map(id, values))
+
+    def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
+        """Take the tensors that were found in this value; returns those that are new."""
+        known = len(self.tensors)
+        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
+        self._seen.update(zip(map(id, found.tensors), found.tensors))
+        values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
+        self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
+        return self.tensors[known:]
+
+    def take_long(self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter) -> None:
+        """Take the tensors in long lists that `to_name` picks."""
+        for named in self.long.take(to_name, meter):
+            if id(named.value) not in self._seen:
+                self._seen[id(named.value)] = named.value
+                self.tensors.append(named)
+
+    def leave_out(self, values: Iterable[AnyObject]) -> None:
+        """Do not search what these values hold."""
+        self._seen.update((id(value), value) for value in values)
+
+    def whose_attributes_are_due(self, modules: list[KnownModule]) -> list[KnownModule]:
+        """The modules whose attributes are searched now: those that led to nothing are skipped for some looks."""
+        number = self._memory.number
+        return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
+
+    def attributes_of(self, known: KnownModule, where: str, keeper: str, meter: Meter) -> None:
+        """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
+        module = known.reference()
+        if module is None or not meter.spend():
+            return
+        found = self.finds
+        named = NamedValue(module, known.name, where, keeper)
+        self.explore(self._reader.module_attributes(named), meter, levels=1, holder=module)
+        if found == self.finds and not meter.is_over:
+            known.rests_until = self._memory.rests_until(module)
+
+    def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
+        """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
+        known, others = len(self.tensors), self.long
+        self.long = LongLists(self._classifier)
+        self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS, may_rest=False)
+        self.take_long(list, meter)
+        self.long = others
+        held = self.tensors[known:]
+        del self.tensors[known:]
+        return held
+
+    def _explore_level(
+        self, level: list[tuple[list[NamedValue], int]], trail: Trail, meter: Meter, *, is_last: bool
+    ) -> list[tuple[list[NamedValue], int]]:
+        """Take these values, each group with the place of its holder on the trail; returns what they hold."""
+        deeper: list[tuple[list[NamedValue], int]] = []
+        for values, holder in level:
+            if len(values) < MANY or not self._take_tensors(values, holder, trail, meter):
+                deeper += self._explore_values(values, holder, trail, meter, is_last=is_last)
+        return deeper
+
+    def _take_tensors(self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter) -> bool:
+        """Take these values in loops of C if all are tensors, each once; False if they are left to be taken singly."""
+        tensors = [named.value for named in values]
+        idents = list(map(id, tensors))
+        if set(self._classifier.kinds_of(tensors)) != {TENSOR} or len(set(idents)) < len(idents):
+            return False
+        is_new = map(not_, map(self._seen.__contains__, idents))
+        found = list(compress(values, is_new))
+        affordable = meter.affordable_steps()  # each must be recorded later
+        if len(found) > affordable or not meter.spend(1 + len(found) // TAKEN_PER_STEP):
+            del found[affordable:]
+            meter.leave_out()
+            trail.cut(holder)
+        self._seen.update((id(named.value), named.value) for named in found)
+        self.tensors += found
+        trail.find(holder)
+        return True
+
+    def _explore_values(
+        self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, is_last: bool
+    ) -> Iterator[tuple[list[NamedValue], int]]:
+        """Take these values one by one; yields what each of them holds, with its place."""
+        seen, kind_of = self._seen, self._classifier.kind_of
+        for named in values:
+            value = named.value
+            kind = kind_of(value)
+            if id(value) in seen:
+                self._come_again(value, kind, holder, trail)
+                continue
+            is_find = kind <= OPTIMIZER
+            size = 0 if is_find else size_of(value, kind)
+            if not is_find and ((is_last and not size) or self._is_resting(value, size)):
+                continue
+            if not meter.spend():
+                trail.cut(holder)
+                continue
+            seen[id(value)] = value  # kept until the search is over, so that no other object gets its id
+            if kind in CONTAINERS and size <= SAMPLE and self._holds_atoms(value):
+                self._memory.let_rest(value, size)
+                continue
+            if is_find:
+                self._take(named, kind, holder, trail)
+            if kind >= OPTIMIZER:
+                place = trail.add(value, holder, size)
+                yield self._inside(named, kind, size, meter, trail), place
+
+    @staticmethod
+    def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
+        if kind not in REMEMBERED:
+            trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
+
+    def _is_resting(self, value: AnyObject, size: int) -> bool:
+        return not self._is_thorough and not self._are_new and self._memory.led_to_nothing(value, size)
+
+    def _holds_atoms(self, value: AnyObject) -> bool:
+        """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""
+        return id(type(value)) in OWN_TYPES and not any(self._classifier.kinds_of(gc.get_referents(value)))
+
+    def _take(self, named: NamedValue, kind: int, holder: int, trail: Trail) -> None:
+        """Add a find that the object at the place `holder` leads to."""
+        finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
+        finds.get(kind, self.generators).append(named)
+        trail.find(holder)
+
+    def _contents(self, value: AnyObject, kind: int) -> Contents | None:
+        """What a value holds; None if another thread keeps changing it while it is read."""
+        start = self._memory.starts.get(id(value), 0)
+        for _ in range(2):
+            with suppress(RuntimeError):  # "deque mutated during iteration", and the like for sets and dictionaries
+                return self._reader.read(value, kind, start)
+        return None
+
+    def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> list[NamedValue]:
+        """The values of interest in the one that was added to the trail last, which has `size` elements."""
+        if self.long.leave(named, size, meter):
+            trail.find(trail.last)
+            trail.note_container(named, size)
+            return []
+        contents = self._contents(named.value, kind)
+        if contents is None:
+            meter.leave_out()
+            trail.cut(trail.last)
+            return []
+        meter.spend(contents.read // ELEMENTS_PER_STEP)
+        inside = named_inside(named, contents.items)
+        if size >= SHORTEST and inside:
+            trail.note_container(named, size)
+        if not contents.is_whole:
+            self._memory.starts[id(named.value)] = contents.next_start
+            if not self._read_records(named, kind, size, meter, trail):
+                trail.read_in_part.append(trail.last)
+        return inside
+
+    def _read_records(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> bool:
+        """Take the tensors in the elements of a large container; returns whether all of them were read."""
+        count, value = min(size, RECORDS_AT_MOST), named.value
+        if not self._memory.reads_records:
+            return False
+        start = 0 if size == count else self._memory.starts[id(value)]
+        found = self._records.elements(value, kind, named.name, start, meter.part(RECORDS_SHARE))
+        if size > count:
+            self._memory.starts[id(value)] = start + count
+        self.take(named, found)
+        if found.tensors:
+            trail.find(trail.last)
+        return found.is_whole and size == count

@@ -1,0 +1,193 @@
+"""Frames that no thread's stack leads to: of coroutines and generators that wait, and those that a debugger shows."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import FrameType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gputui.probe.objects import plain, stacks
+from gputui.probe.objects.frame_variables import variables
+from gputui.probe.objects.kinds import GENERATORS
+from gputui.probe.objects.stacks import Namespace
+from gputui.probe.objects.torch_types import AnyObject
+
+if TYPE_CHECKING:
+    from gputui.probe.objects.attributes import AttributeReader
+    from gputui.probe.pace.meter import Meter
+    from gputui.probe.search.search import VariableSearch
+
+READ_AT_MOST = 64
+"""How many generators a look reads that no task waits for."""
+KNOWN_AT_MOST = 256
+_PREFIXES = dict(zip(GENERATORS, ("gi", "cr", "ag")))
+_AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
+"""The attribute that has what one of these waits for."""
+_EXITS = ("__exit__", "__aexit__")
+_AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
+"""Python's own types, which show only to the garbage collector what they wait for."""
+TASKS_AT_MOST = 256
+"""A server may have a task for each of thousands of connections."""
+FRAMES_AT_MOST = 64
+"""Of those that a debugger shows."""
+AWAITED_AT_MOST = 32
+"""How many coroutines of one task, each of which waits for the next."""
+
+
+class Suspended:
+    """Generators and coroutines between two turns; knows those in which something was found, by weak references."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, weakref.ref[AnyObject]] = {}
+
+    def search(
+        self, search: VariableSearch, among_objects: list[Any], files: Mapping[str, str], meter: Meter
+    ) -> list[Namespace]:
+        """Search their variables: of those in variables, of earlier looks, and among Python's objects.
+
+        Returns the namespaces in which something was found.
+        """
+        with_finds: list[Namespace] = []
+        found = [*self._alive(), *(named.value for named in search.generators), *among_objects]
+        for value in list({id(value): value for value in found}.values())[:READ_AT_MOST]:
+            if not meter.spend():
+                break
+            before = search.finds
+            spaces = _namespaces(files, value)
+            search.search(spaces, meter)
+            if search.finds > before:
+                with_finds += spaces
+                self._remember(value)
+        return with_finds
+
+    def _alive(self) -> list[AnyObject]:
+        values = [(ident, reference()) for ident, reference in self._known.items()]
+        self._known = {ident: self._known[ident] for ident, value in values if value is not None}
+        return [value for _, value in values if value is not None]
+
+    def _remember(self, value: AnyObject) -> None:
+        if len(self._known) < KNOWN_AT_MOST:
+            self._known[id(value)] = weakref.ref(value)
+
+
+def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]:
+    """The frames of asyncio's tasks that wait, each after the one that waits for it; `frames` are those that run."""
+    seen = {id(frame) for frame, _ in frames}
+    found: list[stacks.Running] = []
+    for task in islice(_tasks(), TASKS_AT_MOST):
+        for value in _awaited(_coroutine_of(task)):
+            frame = _frame_of(value)
+            if frame is None or id(frame) in seen:
+                continue
+            if not meter.spend():
+                return found
+            seen.add(id(frame))
+            found.append(stacks.Running(frame, variables(frame)))
+    return found
+
+
+def of_debuggers(frames: list[stacks.Running], attributes: AttributeReader) -> list[stacks.Running]:
+    """The frames that a debugger shows at its prompt and that have ended: after an exception, "post mortem"."""
+    seen = {id(frame) for frame, _ in frames}
+    shown: list[FrameType] = []
+    for frame, own_variables in frames:
+        if plain.text(frame.f_code.co_name) == "interaction" and plain.text_in(frame.f_globals, "__name__") == "pdb":
+            own = attributes.own_dict(own_variables.get("self")) or {}
+            entries = dict.get(own, "stack")
+            shown += [entry[0] for entry in entries if type(entry) is tuple] if type(entries) is list else []
+    ended = [frame for frame in shown if type(frame) is FrameType and id(frame) not in seen]
+    return stacks.with_variables(ended[-FRAMES_AT_MOST:])
+
+
+def _tasks() -> Iterator[AnyObject]:
+    """asyncio's tasks, from its own sets of weak references."""
+    module = dict.get(sys.modules, "asyncio.tasks")
+    variables = plain.module_variables(module) if issubclass(type(module), ModuleType) else {}
+    for name in ("_all_tasks", "_scheduled_tasks"):  # before Python 3.12, and since
+        tasks = dict.get(variables, name)
+        if type(tasks) is weakref.WeakSet:
+            for reference in list(vars(tasks)["data"]):
+                task = weakref.ref.__call__(reference)
+                if task is not None:
+                    yield task
+    eager = dict.get(variables, "_eager_tasks")
+    yield from list(eager) if type(eager) is set else ()
+
+
+def _coroutine_of(task: AnyObject) -> AnyObject:
+    """What a task runs; None for a task that is not asyncio's own."""
+    asyncio = plain.module_variables(sys.modules["_asyncio"]) if "_asyncio" in sys.modules else {}
+    cls = asyncio.get("Task")
+    return vars(cls)["get_coro"](task) if cls is not None and issubclass(type(task), cls) else None
+
+
+def _awaited(value: AnyObject) -> Iterator[Any]:
+    """A coroutine, those that it waits for, and the generators of its `with` statements."""
+    pending = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < AWAITED_AT_MOST:
+        value = pending.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_suspended(value):
+            yield value
+            stack = gc.get_referents(value, _frame_of(value))  # it is the frame that has it before Python 3.11
+            pending += filter(_leads_on, stack)
+        else:
+            pending += filter(_is_suspended, _held_by(value))
+
+
+def _is_suspended(value: AnyObject) -> bool:
+    return plain.is_one_of(type(value), GENERATORS)
+
+
+def _leads_on(value: AnyObject) -> bool:
+    """Whether what a coroutine has on its stack is another one, or waits for one, or ends a `with` statement."""
+    if plain.is_one_of(type(value), (MethodType,)):
+        function = value.__func__
+        return plain.is_one_of(type(function), (FunctionType,)) and function.__code__.co_name in _EXITS
+    return _is_suspended(value) or plain.class_name(type(value)) in _AWAITABLES
+
+
+def _held_by(value: AnyObject) -> list[Any]:
+    """What an awaitable holds, or the context manager of a `with` statement, which a method of it will end."""
+    if not plain.is_one_of(type(value), (MethodType,)):
+        return gc.get_referents(value)
+    held = gc.get_referents(value.__self__)
+    return [*held, *(attribute for own in held if type(own) is dict for attribute in dict.values(own))]
+
+
+def _frame_of(value: AnyObject) -> FrameType | None:
+    """The frame of a coroutine or generator; None if it has ended."""
+    frame: FrameType | None = getattr(value, f"{_PREFIXES[type(value)]}_frame")
+    return frame
+
+
+def _frames(value: AnyObject) -> Iterator[FrameType]:
+    """The frames of a generator that does not run, and of those that it waits for."""
+    for _ in range(AWAITED_AT_MOST):
+        if not _is_suspended(value):
+            return
+        frame = _frame_of(value)
+        if frame is None or getattr(value, f"{_PREFIXES[type(value)]}_running"):
+            return
+        yield frame
+        value = getattr(value, _AWAITED[type(value)])
+
+
+def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
+    """Its variables, then those of the generators that it waits for; none if it runs or has ended."""
+    return [
+        Namespace(
+            stacks.place(frame.f_code, frame.f_lineno, files),
+            is_function=True,
+            variables=variables(frame),
+            code=None if stacks.is_of_library(frame) else frame.f_code,
+        )
+        for frame in _frames(value)
+    ]

@@ -1,0 +1,236 @@
+"""What a value of the program holds: read without running any of the program's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import compress, islice, repeat
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import opaque, plain
+from gputui.probe.objects.attributes import AttributeReader, module_dict
+from gputui.probe.objects.functions import closure_of
+from gputui.probe.objects.kinds import (
+    FUNCTION,
+    MAPPING,
+    OBJECT,
+    OPAQUE,
+    OPTIMIZER,
+    SAVED,
+    SEQUENCE,
+    SEQUENCES,
+    TypeClassifier,
+)
+from gputui.probe.objects.torch_types import AnyObject
+
+SAMPLE = 16
+"""If this many first and last elements of a container are all of no interest, so are the others."""
+ELEMENTS_AT_ONCE = 4096
+"""How many elements of one container a look reads: half from where the last one stopped, half the newest."""
+CONTAINERS_AT_ONCE = 128
+"""The same for elements that hold others: a data set in memory may have a million dictionaries."""
+FARTHEST = 1 << 18
+"""No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
+
+MODULE_INTERNALS = frozenset(
+    (
+        *("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook"),
+        *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs"),
+        *("_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks"),
+        *("_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
+    )
+)
+"""Attributes that every module has: its tensors are recorded by `model_states`, its hooks hold none."""
+OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
+"""Attributes that every optimizer has, recorded by `model_states` as well."""
+
+
+class NamedValue(NamedTuple):
+    """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global.
+
+    `keeper` says what keeps it alive if no variable of the program does: see `keepers`.
+    """
+
+    value: AnyObject
+    name: str
+    where: str
+    keeper: str = ""
+
+    @property
+    def label(self) -> str:
+        return label_of(self.name, self.where)
+
+
+def label_of(name: str, where: str) -> str:
+    """The label of a value that has this name."""
+    return f"{name} ({where})" if where else name
+
+
+class Contents(NamedTuple):
+    """What a value holds that is of interest, each with its part of the name.
+
+    `read` elements were passed over for it; `next_start` is where the next look has to go on, or 0.
+    """
+
+    items: list[tuple[str, Any]]
+    read: int = 0
+    is_whole: bool = True
+    next_start: int = 0
+
+
+class ContentReader:
+    """Reads the values inside one. They are copied at once, as other threads may change a container."""
+
+    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
+        self._classifier = classifier
+        self._attributes = attributes
+
+    def read(self, value: AnyObject, kind: int, start: int = 0) -> Contents:
+        """What is inside; of a large container, a part from element `start` on, and its newest elements."""
+        return _READERS[kind](self, value, start)
+
+    def module_attributes(self, module: NamedValue) -> list[NamedValue]:
+        """The attributes of a module beside its parameters, buffers, children and simple values."""
+        attributes = module_dict(module.value)
+        if plain.has_plain_names(attributes):  # most have nothing but what every module has, and numbers
+            others = map(attributes.__getitem__, attributes.keys() - MODULE_INTERNALS)
+            if not any(self._classifier.kinds_of(others)):
+                return []
+        own = self._classifier.of_interest(list(dict.items(attributes)))
+        named = ((plain.name_of(key), value) for key, value in own)
+        return [
+            NamedValue(value, f"{module.name}.{name}", module.where, module.keeper)
+            for name, value in named
+            if name is not None and name not in MODULE_INTERNALS
+        ]
+
+    def object(self, value: AnyObject, _start: int) -> Contents:
+        named = self._classifier.of_interest(self._attributes.items(value))
+        inner = self._attributes.inner_of(value) if named else ""
+        names = [plain.name_of(key) for key, _ in named]
+        items = [("" if name == inner else f".{name}", attribute) for name, (_, attribute) in zip(names, named) if name]
+        return Contents(items, len(named))
+
+    def optimizer(self, value: AnyObject, start: int) -> Contents:
+        items = self.object(value, start).items
+        return Contents([(name, attribute) for name, attribute in items if name[1:] not in OPTIMIZER_INTERNALS])
+
+    def function(self, value: AnyObject, _start: int) -> Contents:
+        return Contents(self._classifier.of_interest(closure_of(value)))
+
+    def opaque(self, value: AnyObject, start: int) -> Contents:
+        cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
+        if cache and not opaque.has_links(cache):
+            return self.mapping(cache, start)
+        items = self._classifier.of_interest(opaque.contents(value))
+        return Contents(items, len(items))
+
+    def saved(self, value: AnyObject, _start: int) -> Contents:
+        return Contents([("", value.data)] if hasattr(value, "data") else [])
+
+    def sequence(self, sequence: AnyObject, start: int) -> Contents:
+        base = _base(sequence)
+        size = base.__len__(sequence)
+        if size <= SAMPLE:
+            return Contents(self._numbered(_part(base, sequence, 0, size), 0), size)
+        if not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
+            return Contents([])
+        at_once = self._at_once(_part(base, sequence, 0, SAMPLE))
+        spans = _spans(size, start, at_once, is_indexed=base in (list, tuple))
+        items = [item for first, last in spans for item in self._numbered(_part(base, sequence, first, last), first)]
+        return Contents(items, sum(last - first for first, last in spans), size <= at_once, spans[0][1])
+
+    def mapping(self, mapping: AnyObject, start: int) -> Contents:
+        size = dict.__len__(mapping)
+        if size <= SAMPLE:
+            return Contents(self._keyed(list(dict.items(mapping))), size)
+        head = list(islice(dict.values(mapping), SAMPLE))
+        tail = list(islice(reversed(dict.values(mapping)), SAMPLE))
+        if not any(self._classifier.kinds_of(head + tail)):
+            return Contents([])
+        at_once = self._at_once(head)
+        if size <= at_once:
+            return Contents(self._keyed(list(dict.items(mapping))), size)
+        first, last = _spans(size, start, at_once, is_indexed=False)[0]
+        items = list(islice(dict.items(mapping), first, last))
+        items += islice(reversed(dict.items(mapping)), at_once // 2)
+        return Contents(self._keyed(items), len(items), is_whole=False, next_start=last)
+
+    def _numbered(self, elements: list[Any], first: int) -> list[tuple[str, Any]]:
+        """Those of interest, with their place as in `name[3]`."""
+        kinds = self._classifier.kinds_of(elements)
+        if not any(kinds):
+            return []
+        return [(f"[{number}]", element) for number, element in compress(enumerate(elements, first), kinds)]
+
+    def _keyed(self, items: list[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+        return [(f"[{plain.key_text(key)}]", value) for key, value in self._classifier.of_interest(items)]
+
+    def _at_once(self, sample: list[Any]) -> int:
+        holds_others = any(kind > OPTIMIZER for kind in self._classifier.kinds_of(sample))
+        return CONTAINERS_AT_ONCE if holds_others else ELEMENTS_AT_ONCE
+
+
+_READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
+    OPTIMIZER: ContentReader.optimizer,
+    SEQUENCE: ContentReader.sequence,
+    MAPPING: ContentReader.mapping,
+    FUNCTION: ContentReader.function,
+    SAVED: ContentReader.saved,
+    OPAQUE: ContentReader.opaque,
+    OBJECT: ContentReader.object,
+}
+
+
+def named_inside(holder: NamedValue, items: list[tuple[str, Any]]) -> list[NamedValue]:
+    """What a value holds, each with its name: that of the holder and its part of it."""
+    _, name, where, keeper = holder
+    keys = [key for key, _ in items]
+    if all(map(str.startswith, keys, repeat("["))):
+        rows = zip([element for _, element in items], map(name.__add__, keys), repeat(where), repeat(keeper))
+        return list(map(partial(tuple.__new__, NamedValue), rows))
+    return [NamedValue(element, join(name, key), where, keeper) for key, element in items]
+
+
+def join(prefix: str, key: str) -> str:
+    """`trainer` and `.model` become `trainer.model`; for `self` and for variables of a closure, the key is the name."""
+    if key[:1] not in ".[":
+        return key
+    return key[1:] if prefix == "self" and key[:1] == "." else prefix + key
+
+
+def size_of(value: AnyObject, kind: int) -> int:
+    """The number of elements of a container, 0 for anything else."""
+    if kind == MAPPING:
+        return dict.__len__(value)
+    if kind == OPAQUE:
+        return len(opaque.cache_of(value)) if type(value) is opaque.LRU_CACHE else 0
+    return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
+
+
+def _spans(size: int, start: int, at_once: int, *, is_indexed: bool) -> list[tuple[int, int]]:
+    """The elements to read, as ranges: all, or half of `at_once` from `start` on and half at the end."""
+    if size <= at_once:
+        return [(0, size)]
+    half = at_once // 2
+    start = 0 if start >= (size if is_indexed else min(size, FARTHEST)) else start
+    spans = [(start, min(start + half, size))]
+    return [*spans, (max(size - half, start + half), size)] if is_indexed and start + half < size else spans
+
+
+def _sample_of_sequence(base: AnyObject, sequence: AnyObject, size: int) -> list[Any]:
+    head = _part(base, sequence, 0, min(size, SAMPLE))
+    return head + _part(base, sequence, size - SAMPLE, size) if base in (list, tuple) and size > SAMPLE else head
+
+
+def _part(base: AnyObject, sequence: AnyObject, first: int, last: int) -> list[Any]:
+    if base in (list, tuple):
+        return list(base.__getitem__(sequence, slice(first, last)))
+    return list(islice(base.__iter__(sequence), first, last))
+
+
+def _base(sequence: AnyObject) -> AnyObject:
+    cls = type(sequence)
+    if cls is list or cls is tuple:
+        return cls
+    return next(base for base in SEQUENCES if issubclass(cls, base))

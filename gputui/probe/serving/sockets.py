@@ -1,0 +1,127 @@
+"""The probe's socket file: in the user's own folder, named after the process; removes those of dead processes."""
+
+from __future__ import annotations
+
+import _socket  # `socket` wraps it in enums and costs 7 ms
+import errno
+import os
+
+from gputui.probe.guards.descriptors import Descriptor
+from gputui.protocol import places
+
+_BACKLOG = 8
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ShortageError(Exception):
+    """The program or the machine has no descriptor or memory left for another viewer, which has to wait."""
+
+
+class Listener:
+    """The listening socket with its file."""
+
+    def __init__(self, socket: _socket.socket, path: str) -> None:
+        self._socket = socket
+        self._descriptor = Descriptor(socket)
+        self.path = path
+
+    def fileno(self) -> int:
+        """What to poll on."""
+        return self._socket.fileno()
+
+    def check(self) -> None:
+        """Raise NotOursError if the program has closed the socket."""
+        self._descriptor.check()
+
+    def accept(self) -> _socket.socket | None:
+        """The next viewer's socket, non-blocking and closed on exec; None if that viewer has gone again.
+
+        Raises ShortageError, and NotOursError if the program has closed the listening socket.
+        """
+        self.check()
+        try:
+            fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` uses it
+        except OSError as error:
+            if error.errno in _SHORTAGES:
+                raise ShortageError from error
+            return None
+        connection = _socket.socket(fileno=fd)
+        connection.setblocking(False)
+        return connection
+
+    def close(self) -> None:
+        """Stop listening; the file stays."""
+        self._descriptor.close()
+
+
+def listen() -> Listener:
+    """A listening socket; raises OSError, with a sentence as its text if the folder cannot be trusted."""
+    folder = _socket_folder()
+    _clear_stale(folder)
+    name = places.socket_name(os.getpid(), places.started_at("self") or 0)
+    path = f"{folder}/{name}"
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        remove(path)
+        listener.bind(path)  # not renamed afterwards: cleaners of /tmp keep the paths that /proc/net/unix lists
+        listener.listen(_BACKLOG)
+        os.chmod(path, 0o600)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return Listener(listener, path)
+
+
+def is_allowed(connection: _socket.socket) -> bool:
+    """Whether the process at the other end belongs to the same user, or to root."""
+    credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[4:8], "little") in (os.geteuid(), 0)
+
+
+def remove(path: str) -> None:
+    """Remove a socket's file if it is there, and if we still may: the program may have changed its user."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _socket_folder() -> str:
+    """The first folder in which files can be made; raises OSError for one that cannot be trusted, or without any."""
+    uid = os.geteuid()
+    wanted = places.folder_of(uid, os.environ.get("XDG_RUNTIME_DIR"))
+    for folder in (wanted, places.folder_of(uid, None), places.folder_in_memory(uid)):
+        trouble = _trouble_of(folder)
+        if trouble is None:
+            return folder
+    raise OSError(f"no socket can be made in {os.path.dirname(wanted)}, /tmp or /dev/shm ({trouble})")
+
+
+def _trouble_of(folder: str) -> str | None:
+    """Why a folder cannot be made, such as that its session has ended; None if it is there."""
+    try:
+        _create_safely(folder)
+    except OSError as error:
+        if error.errno is None:  # the folder is there and cannot be trusted
+            raise
+        return error.strerror
+    return None
+
+
+def _create_safely(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    fault = places.fault_of_folder(folder, os.geteuid())
+    if fault:
+        cause = f"{fault}: remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+        raise OSError(cause)
+
+
+def _clear_stale(folder: str) -> None:
+    for name in os.listdir(folder):
+        process = places.process_of_name(name)
+        if process and places.started_at(process[0]) != process[1] and places.is_dead(f"{folder}/{name}"):
+            remove(f"{folder}/{name}")

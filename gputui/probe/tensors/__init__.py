@@ -1,0 +1,12 @@
+"""Whose a tensor is: each storage is counted once, under the first owner that is recorded for it.
+
+In come models, optimizers and tensors with the names that a search has found. Out go storages with owner, category and
+bytes.
+
+- `storages`: the ledger, in which everybody records. `views`: how much of a storage the tensors show that were found.
+- `batches`: many tensors that are what they were in the last look, recorded in one call.
+- `model_states`, `optimizer_states`, `gradients`: the tensors of a model in training. A new category goes there.
+- `cache_names`: which names are of caches of keys and values.
+- `autograd`: what the graph keeps for the backward pass. `at_rest`: whether another thread is changing it.
+- `wrapped_tensors`: tensors that have their memory in other tensors.
+"""

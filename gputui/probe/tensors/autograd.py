@@ -1,0 +1,230 @@
+"""The tensors that the autograd graph saves for the backward pass, and by which operation, without running a hook.
+
+Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so a checkpointed forward pass once more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.plain import class_name, namespace_of, type_name
+from gputui.probe.objects.torch_types import AnyObject, Node, Tensor, Torch
+from gputui.probe.pace.meter import Meter
+from gputui.probe.tensors.at_rest import AtRest
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
+
+RAW = "_raw_saved_"
+
+INPUTS = {
+    "AddmmBackward0": {"mat1": 1, "mat2": 2},
+    "MmBackward0": {"self": 0, "mat2": 1},
+    "BmmBackward0": {"self": 0, "mat2": 1},
+    "LinearBackward0": {"input": 0, "weight": 1},
+    "ConvolutionBackward0": {"input": 0, "weight": 1},
+    "EmbeddingBackward0": {"weight": 0},
+}
+"""The position of each saved argument among an operation's inputs, for operations that use autocast's weight copies."""
+
+COPY = "ToCopyBackward0"
+VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0", "UnsafeViewBackward0"})
+VIEWS_AND_COPIES = VIEWS | {COPY}
+EMBEDDING = "EmbeddingBackward0"
+LEAF = "AccumulateGrad"
+RELEASED_AFTER = 24
+"""If so many nodes that could have saved tensors have none, a backward pass has released them."""
+SPECIAL = VIEWS_AND_COPIES | {EMBEDDING, LEAF}
+
+
+class Saved(NamedTuple):
+    """A tensor saved for backward, with the node, its operation ("AddmmBackward0") and the argument ("mat1")."""
+
+    tensor: Tensor
+    node: Node
+    operation: str
+    argument: str
+
+
+class Inputs:
+    """The ids of the nodes that each node has its inputs from, made of `Graph.edges`.
+
+    There is no list for each node: objects that outlive a stop bring Python's next garbage collection nearer.
+    """
+
+    def __init__(self, edges: list[int]) -> None:
+        self._edges = edges
+        self._places: dict[int, int] = {}
+        place = 0
+        while place < len(edges):
+            self._places[edges[place]] = place + 2
+            place += 2 + edges[place + 1]
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def of(self, node: int) -> list[int]:
+        """Those of one node; [] if it has none or was not visited."""
+        place = self._places.get(node)
+        return [] if place is None else self._edges[place : place + self._edges[place - 1]]
+
+
+class Packed(NamedTuple):
+    """Objects that stand in place of tensors in one node.
+
+    These are what saved-tensor hooks (checkpointing, offloading) have packed, the hooks themselves, and what custom
+    functions keep on their `ctx`.
+    """
+
+    node: Node
+    values: list[Any]
+
+
+def can_read_saved(torch: Torch) -> bool:
+    """Whether saved tensors can be read without running a hook: PyTorch 2.10 and newer."""
+    return hasattr(getattr(torch._C._autograd, "SavedTensor", None), "data")
+
+
+class Graph:
+    """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
+
+    def __init__(self, torch: Torch, attributes: AttributeReader, at_rest: AtRest) -> None:
+        self.leaves: dict[int, Any] = {}
+        """The parameters and other leaves, by the id of their node."""
+        self.edges: list[int] = []
+        """Of each visited node: its id, the number of nodes that it has its inputs from, and their ids."""
+        self.views: set[int] = set()
+        """The ids of nodes that only cast or view their input."""
+        self.abandoned: set[int] = set()
+        """The ids of the nodes from which a walk ended early, as a backward pass had released what they save."""
+        self.embeddings: set[int] = set()
+        """The ids of the nodes that look up an embedding."""
+        self.is_readable = can_read_saved(torch)
+        self._attributes = attributes
+        self._is_at_rest = at_rest.graph
+        self._python_node = torch._C._FunctionBase
+        self._tensor = torch.Tensor
+        self._found = 0
+        """How many saved tensors, or what stands in place of them, were found."""
+        self._packed: list[Packed] = []
+        self._seen: dict[int, Any] = {}
+        self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
+
+    def walk(self, root: Node, meter: Meter, *, is_thorough: bool = True) -> Iterator[Saved]:
+        """Every tensor saved by the nodes that are reachable from this one and were not visited before.
+
+        A backward pass releases what its nodes have saved, but the nodes stay for as long as the program has the loss.
+        Unless it is thorough, a walk ends where the first nodes have released everything.
+        """
+        released = 0
+        seen, spend, plans, edges = self._seen, meter.spend, self._plans, self.edges
+        is_at_rest = self._is_at_rest
+        stack = [] if root is None else [root]
+        while stack:
+            node = stack.pop()
+            ident = id(node)
+            if ident in seen:
+                continue
+            if not spend():
+                return
+            if not is_at_rest():
+                meter.leave_out()
+                return
+            seen[ident] = node
+            cls = type(node)
+            plan = plans.get(id(cls)) or self._plan(cls)
+            if plan.saved:
+                found = self._found
+                yield from self._saved(node, plan)
+                released = released + 1 if self._found == found else -sys.maxsize
+                if released == RELEASED_AFTER and not is_thorough:
+                    self.abandoned.add(id(root))
+                    return
+            if plan.is_special:
+                self._note(node, plan)
+            inputs = [source for source, _ in plan.edges(node) if source is not None]
+            edges += ident, len(inputs)
+            edges += map(id, inputs)
+            stack += inputs
+
+    def _saved(self, node: Node, plan: _Plan) -> Iterator[Saved]:
+        for argument, read in plan.saved:
+            try:
+                value = read(node)
+            except UNREADABLE:  # a list of tensors that backward has released
+                continue
+            for saved in value if type(value) is tuple else (value,):
+                data = getattr(saved, "data", None)
+                if data is None:
+                    continue
+                self._found += 1
+                if issubclass(type(data), self._tensor):
+                    yield Saved(data, node, plan.operation, argument)
+                else:
+                    self._packed.append(Packed(node, [data, saved.unpack_hook]))
+
+    def _note(self, node: Node, plan: _Plan) -> None:
+        """Keep what the kind of a node says beside the tensors that it saves."""
+        if plan.operation == LEAF:
+            self.leaves[id(node)] = node.variable
+        elif plan.is_python:
+            self._packed.append(Packed(node, list(self._attributes.read(node).values())))
+        else:
+            (self.embeddings if plan.operation == EMBEDDING else self.views).add(id(node))
+
+    def take_packed(self) -> list[Packed]:
+        """What stood in place of tensors in the nodes visited since the last call."""
+        packed, self._packed = self._packed, []
+        return packed
+
+    def copied_from(self, saved: Saved) -> Tensor:
+        """The leaf of which the saved tensor is a copy in another dtype, as autocast makes them; None otherwise."""
+        position = INPUTS.get(saved.operation, {}).get(saved.argument)
+        edges = saved.node.next_functions if position is not None else ()
+        node = edges[position][0] if position is not None and position < len(edges) else None
+        is_copy = False
+        while node is not None and type_name(node) in VIEWS_AND_COPIES:
+            is_copy = is_copy or type_name(node) == COPY
+            node = node.next_functions[0][0]
+        return node.variable if is_copy and node is not None and type_name(node) == LEAF else None
+
+    def _plan(self, cls: type) -> _Plan:
+        is_python = issubclass(cls, self._python_node)
+        base: AnyObject = self._python_node if is_python else cls
+        saved = [
+            (name[len(RAW) :], getter.__get__)
+            for name, getter in list(namespace_of(base).items())
+            if name.startswith(RAW) and self.is_readable
+        ]
+        operation = class_name(cls)
+        is_special = is_python or operation in SPECIAL
+        edges = base.next_functions.__get__ if is_python else _edges
+        plan = self._plans[id(cls)] = _Plan(cls, operation, is_python, edges, saved, is_special)
+        if not is_python:
+            _plans_of_cpp_nodes[id(cls)] = plan
+        return plan
+
+
+class _Plan(NamedTuple):
+    """How to read one type of node."""
+
+    cls: type
+    """Kept, so that no other type gets its id."""
+    operation: str
+    is_python: bool
+    edges: Callable[[Any], Any]
+    saved: list[tuple[str, Callable[[Any], Any]]]
+    is_special: bool
+    """Whether `Graph` keeps more of it than what it saves."""
+
+
+def _edges(node: Node) -> AnyObject:
+    return node.next_functions
+
+
+_plans_of_cpp_nodes: dict[int, _Plan] = {}
+"""By the id of the type. Kept from one look to the next: they are PyTorch's own and live as long as the process."""

@@ -1,0 +1,68 @@
+"""A tensor's gradient and autograd node, read without a warning and without creating either."""
+
+from __future__ import annotations
+
+from gputui.probe.objects.torch_types import Node, Tensor, Torch
+from gputui.probe.tensors.at_rest import AtRest
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+
+
+class GradientReader:
+    """Reads through the descriptors of PyTorch's base class, so that no code of a subclass runs."""
+
+    def __init__(self, torch: Torch, at_rest: AtRest) -> None:
+        self.at_rest = at_rest
+        base = tensor_base(torch)
+        self._requires_grad = base.requires_grad.__get__
+        self._is_leaf = base.is_leaf.__get__
+        self._retains_grad = base.retains_grad.__get__
+        self._grad = base.grad.__get__
+        self._grad_fn = base.grad_fn.__get__
+        self._is_view = base._is_view
+        self._version = base._version.__get__
+        self._base = base._base.__get__
+
+    def requires_grad(self, tensor: Tensor) -> bool:
+        return bool(self._requires_grad(tensor))
+
+    def require_grad(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these tensors does."""
+        return list(map(self._requires_grad, tensors))
+
+    def have_graphs(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these tensors has one."""
+        return [
+            requires_grad and not self._is_leaf(tensor)
+            for tensor, requires_grad in zip(tensors, map(self._requires_grad, tensors))
+        ]
+
+    def has_graph(self, tensor: Tensor) -> bool:
+        """Whether the tensor is the result of a recorded operation; makes no Python object for the node."""
+        return bool(self._requires_grad(tensor)) and not self._is_leaf(tensor)
+
+    def gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor's gradient; None if it has none, if one may be being replaced, or if PyTorch would warn."""
+        may_have = self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor))
+        return self._grad(tensor) if may_have and self.at_rest.gradients() else None
+
+    def of_leaves(self, tensors: list[Tensor]) -> list[Tensor | None] | None:
+        """The gradient of each of these tensors; None unless all are leaves, [] if one may be being replaced."""
+        if not all(map(self._is_leaf, tensors)):
+            return None
+        reading = map(self._grad, tensors)  # made before the check: no other thread runs between that and the list
+        return list(reading) if self.at_rest.gradients() else []
+
+    def node(self, tensor: Tensor) -> Node:
+        """The node that made the tensor, None for a leaf and while another thread is in a backward pass.
+
+        For a view that was modified in place, PyTorch would create a new node: this is the node of its base instead,
+        from which the same graph can be reached.
+        """
+        if not self._requires_grad(tensor) or not self.at_rest.graph():
+            return None
+        try:
+            if self._is_view(tensor) and self._version(tensor):
+                tensor = self._base(tensor)
+            return self._grad_fn(tensor)
+        except UNREADABLE:
+            return None

@@ -1,0 +1,314 @@
+"""The ledger of storages: each is counted once, under the first owner that is recorded for it.
+
+Everything is read through the descriptors of PyTorch's base class, so that neither a subclass's properties nor its
+`__torch_function__` run. The address is read with `_data_address`: `data_ptr()` would make a copy-on-write tensor copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import compress, repeat
+from operator import attrgetter, itemgetter, not_
+from typing import Any
+
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.plain import type_name
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.tensors.batches import HOST, Batch, Placed, beside_batches, bytes_on_devices, devices_of, new_entry
+from gputui.probe.tensors.views import SmallViews, together
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
+
+DEPTH_OF_WRAPPERS = 3
+SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
+WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
+"""Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
+
+_name = attrgetter("__name__")
+_described = itemgetter(
+    "device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype", "views"
+)
+"""All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
+
+
+class Ledger:
+    """Storages by address. The caller holds `torch._C.DisableTorchFunction()` while it records."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        attributes: AttributeReader,
+        *,
+        ask_pinned_from_bytes: int | None,
+        earlier: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
+        self._wrappers = WrapperReader(torch, attributes)
+        self.entries: dict[int, dict[str, Any]] = {}
+        self.batches: Placed = []
+        """Those that are among the entries as a whole."""
+        self.keeper = ""
+        self._kept_where = ""
+        self._earlier = earlier or {}
+        """The entries of earlier looks, by address."""
+        self._tensor = torch.Tensor
+        self._parameter = torch.nn.Parameter
+        base = tensor_base(torch)
+        self._storage = base.untyped_storage
+        self._nbytes = torch._C.StorageBase.nbytes
+        self._device_of = torch._C.StorageBase.device.__get__
+        self._address = getattr(torch._C, "_data_address", None) or partial(
+            _address_before_copy_on_write, self._storage
+        )
+        self._get_device = base.get_device
+        self._is_cpu = base.is_cpu.__get__
+        self._is_cuda = base.is_cuda.__get__
+        self._shape = base.shape.__get__
+        self._dtype = base.dtype.__get__
+        self._is_pinned = base.is_pinned
+        self._ask_pinned_from_bytes = ask_pinned_from_bytes
+        self._dtype_names: dict[Any, str] = {}
+        self.views = SmallViews(torch, self._wrappers.dispatches)
+
+    @contextmanager
+    def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
+        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the names."""
+        before = self.keeper, self._kept_where
+        self.keeper, self._kept_where = keeper, where
+        try:
+            yield
+        finally:
+            self.keeper, self._kept_where = before
+
+    def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
+        """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
+
+        For a tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) those get the owner.
+        """
+        try:
+            address = self._address(tensor)
+        except UNREADABLE:
+            address = 0
+        if address:
+            entry = self.entries.get(address)
+            if entry is None:
+                return self._add(tensor, address, category, owner)
+            if entry["views"]:
+                self.views.add_one(entry, tensor)
+            return entry
+        if depth < DEPTH_OF_WRAPPERS:
+            for part in self._wrappers.parts(tensor):
+                self.record(part, category, owner, depth + 1)
+        return None
+
+    def are_plain(self, tensors: list[Tensor]) -> list[bool]:
+        """Whether each of these is of one of PyTorch's own classes."""
+        return list(map({id(self._tensor), id(self._parameter)}.__contains__, map(id, map(type, tensors))))
+
+    def record_plain(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
+        """Record many tensors of PyTorch's own classes in loops of C; returns the numbers of those that are left.
+
+        These have to be recorded one by one: their storages have owners, or they are not on a CUDA device.
+        """
+        left: list[int] = []
+        if not tensors:
+            return left
+        try:
+            rows = self._rows(tensors)
+        except UNREADABLE:  # one has no memory of its own, or no sizes
+            return list(range(len(tensors)))
+        if self._record_unchanged(rows, category, owners):
+            return left
+        for number, (is_cuda, address, device, size_bytes, shape, dtype, cls, views) in enumerate(rows):
+            if not is_cuda or not address or not size_bytes or address in self.entries:
+                left.append(number)
+                continue
+            owner, dtype_name = self._owner(owners[number]), self._dtype_name(dtype)
+            values = (device, address, size_bytes, category, owner, self.keeper, cls.__name__, shape, dtype_name, views)
+            earlier = self._earlier.get(address)
+            if earlier is None or _described(earlier) != values:
+                earlier = new_entry(*values, is_pinned=False)
+            self.entries[address] = earlier
+            if views:
+                self.views.watch([earlier])
+        return left
+
+    def _record_unchanged(self, rows: list[tuple[Any, ...]], category: str, owners: list[str]) -> bool:
+        """Record these if earlier looks have found all of them as they are now; returns whether they have."""
+        _, addresses, devices, sizes, shapes, dtypes, classes, views = zip(*rows)
+        if (
+            self._kept_where
+            or not self._earlier.keys() >= {*addresses}
+            or not self.entries.keys().isdisjoint(addresses)
+        ):
+            return False
+        earlier = [self._earlier[address] for address in addresses]
+        dtype_names = map(self._dtype_name, dtypes)
+        texts = repeat(category), owners, repeat(self.keeper), map(_name, classes)
+        if list(map(_described, earlier)) != list(zip(devices, addresses, sizes, *texts, shapes, dtype_names, views)):
+            return False
+        self.views.watch(earlier)
+        self.entries.update(zip(addresses, earlier))
+        return True
+
+    def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
+        placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
+        sizes = list(map(self._nbytes, map(self._storage, tensors)))
+        kinds = map(list, map(self._shape, tensors)), map(self._dtype, tensors), map(type, tensors)
+        return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
+
+    def record_again(self, tensor: Tensor, category: str, owner: str) -> dict[str, Any] | None:
+        """Like `record`, for a tensor that keeps its place: it is not read again where an earlier look found it."""
+        try:
+            address = self._address(tensor)
+        except UNREADABLE:
+            return self.record(tensor, category, owner)
+        entry = self.entries.get(address)
+        if entry is not None:
+            return self.record(tensor, category, owner)
+        entry = self._earlier.get(address)
+        if entry is None or entry["category"] != category or entry["keeper"] != self.keeper:
+            return self.record(tensor, category, owner)
+        if entry["owner"] != self._owner(owner):
+            return self.record(tensor, category, owner)
+        self.entries[address] = entry
+        if entry["views"]:
+            self.views.watch([entry])
+        return entry
+
+    def entry_of(self, tensor: Tensor) -> dict[str, Any] | None:
+        """The entry of the tensor's storage, None if it has none yet or no memory of its own."""
+        try:
+            return self.entries.get(self._address(tensor))
+        except UNREADABLE:
+            return None
+
+    def addresses(self, tensors: list[Tensor]) -> list[int] | None:
+        """The address of the storage of each of these tensors, or of the one tensor that it wraps.
+
+        None if one has no memory of its own and wraps none or several.
+        """
+        try:
+            addresses = list(map(self._address, tensors))
+            if not all(addresses):
+                wrappers = list(compress(tensors, map(not_, addresses)))
+                inner = map(self._address, self._wrappers.wrapped(wrappers))
+                addresses = [address or next(inner) for address in addresses]
+        except UNREADABLE:  # a ValueError where there are several parts
+            return None
+        return addresses if all(addresses) else None
+
+    def facts(self, tensors: list[Tensor]) -> list[tuple[object, ...]] | None:
+        """Device, size of the storage, shape and type of each; None unless all are of PyTorch's own classes."""
+        if not all(self.are_plain(tensors)):
+            return None
+        try:
+            placed = map(self._get_device, tensors), map(self._nbytes, map(self._storage, tensors))
+            return list(zip(*placed, map(self._shape, tensors), map(self._dtype, tensors)))
+        except UNREADABLE:  # one has no memory of its own, or no sizes
+            return None
+
+    def without_owner(self, tensors: list[Tensor], *, are_held: bool = True) -> list[Tensor]:
+        """Those of these tensors whose storage has no owner yet.
+
+        `are_held`: variables lead to them. Others may live only because a view of them does.
+        """
+        try:
+            addresses = list(map(self._address, tensors))
+        except UNREADABLE:
+            return tensors
+        if are_held:
+            self.views.add(self.entries, tensors, addresses)
+        return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
+
+    def category_before(self, tensor: Tensor) -> str:
+        """The category of the storage of this size that earlier looks have found where the tensor's is; "" for none."""
+        try:
+            earlier = self._earlier.get(self._address(tensor))
+            is_same = earlier is not None and earlier["size_bytes"] == self._nbytes(self._storage(tensor))
+        except UNREADABLE:
+            return ""
+        return str(earlier["category"]) if earlier is not None and is_same else ""
+
+    def add_batch(self, batch: Batch) -> None:
+        """Record what the last look has recorded, but for the storages that have an owner already."""
+        part = batch.beside(self.entries)
+        self.batches.append((len(self.entries), part))
+        self.entries.update(part.entries)
+        self.views.watch(part.shown_in_part)
+
+    def device_bytes(self) -> int:
+        """The size of the storages on devices."""
+        others = beside_batches(list(self.entries.values()), self.batches)
+        return bytes_on_devices(others) + sum(batch.device_bytes for _, batch in self.batches)
+
+    def devices(self) -> set[int]:
+        """The devices that the storages are on."""
+        others = beside_batches(list(self.entries.values()), self.batches)
+        return devices_of(others).union(*(batch.devices for _, batch in self.batches)) - {HOST}
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Whether the tensor's storage has an owner already."""
+        return self.entry_of(tensor) is not None
+
+    def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
+        storage = self._storage(tensor)
+        device = self._device_index(tensor, storage)
+        size_bytes = self._nbytes(storage) if device is not None else 0
+        if device is None or not size_bytes:
+            return None
+        entry = new_entry(
+            *(device, address, size_bytes, category, self._owner(owner), self.keeper, type_name(tensor)),
+            *(self.sizes(tensor), self._dtype_name(self._dtype(tensor)), self.views.of_one(tensor, size_bytes)),
+            is_pinned=device == HOST and self._ask_pinned(tensor, size_bytes),
+        )
+        self.entries[address] = entry
+        if entry["views"]:
+            self.views.watch([entry])
+        return entry
+
+    def _owner(self, owner: str) -> str:
+        return f"{owner} ({self._kept_where})" if self._kept_where else owner
+
+    def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
+        """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
+        if self._wrappers.dispatches(type(tensor)):
+            device = self._device_of(storage)
+            return {"cuda": device.index, "cpu": HOST}.get(device.type)
+        index: int = self._get_device(tensor)
+        if index < 0:
+            return HOST if self._is_cpu(tensor) else None
+        return index if self._is_cuda(tensor) else None
+
+    def sizes(self, tensor: Tensor) -> list[int]:
+        """The tensor's shape; [] if it has none, as a nested tensor, or if the program's code may compute it."""
+        try:
+            return [] if self._wrappers.dispatches(type(tensor)) else list(self._shape(tensor))
+        except UNREADABLE:
+            return []
+
+    def _ask_pinned(self, tensor: Tensor, size_bytes: int) -> bool:
+        least_bytes = self._ask_pinned_from_bytes
+        if least_bytes is None or size_bytes < least_bytes or self._wrappers.dispatches(type(tensor)):
+            return False
+        return bool(self._is_pinned(tensor))
+
+    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
+        """Name a storage after another tensor that shares it, with that tensor's shape and type."""
+        before = self.entries.pop(entry["address"])
+        renamed = self._add(tensor, before["address"], before["category"], owner)
+        if renamed is None:
+            self.entries[before["address"]] = before
+        else:
+            renamed["saved_by"] = before["saved_by"]
+            renamed["views"] = together(before, renamed)
+
+    def _dtype_name(self, dtype: AnyObject) -> str:
+        name = self._dtype_names.get(dtype)
+        if name is None:
+            name = self._dtype_names[dtype] = str(dtype).split(".")[-1]
+        return name
+
+
+def _address_before_copy_on_write(storage: Callable[[Tensor], AnyObject], tensor: Tensor) -> int:
+    return int(storage(tensor).data_ptr())

@@ -1,0 +1,110 @@
+"""Owners of processes, read in a thread of their own, so that no look waits for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from gputui.model.machine.owner import Owner
+from gputui.model.reading import NOT_READ, Absent, Reading
+from gputui.sources.owners.reader import NodeFiles, OwnerReader, Subject, read_node_files
+from gputui.sources.procfs import ProcFs
+
+_RENEW_S = 30.0
+_STUCK_S = 2.0
+_STUCK = Absent("its files in /proc do not answer")
+
+
+class _Known(NamedTuple):
+    """An owner, what was asked, and until when the answer holds for that."""
+
+    owner: Reading[Owner]
+    subject: Subject | None
+    until: float
+
+
+_NOTHING = _Known(NOT_READ, None, float("-inf"))
+
+
+class Owners:
+    """The owners of processes as far as they have been read; those that no look asks for any more are forgotten.
+
+    A thread reads what is due, and ends. One that a process's files keep waiting is left behind, and that process is
+    not asked again. `patience_s` is how long all looks together wait for the thread, for a program that looks once.
+    """
+
+    def __init__(
+        self,
+        proc: ProcFs,
+        patience_s: float = 0.0,
+        node_files: Callable[[], NodeFiles] = read_node_files,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = OwnerReader(proc, node_files)
+        self._patience_s = patience_s
+        self._clock = clock
+        self._known: dict[tuple[int, float], _Known] = {}
+        self._work: _Work | None = None
+
+    def look(self, subjects: Iterable[Subject]) -> Mapping[int, Reading[Owner]]:
+        """The owners that are known by now, by PID."""
+        now = self._clock()
+        self._take(now)
+        known = {subject: self._known.get(subject.identity, _NOTHING) for subject in subjects}
+        due = [subject for subject, one in known.items() if one.until <= now or one.subject not in (subject, None)]
+        self._known = {subject.identity: one for subject, one in known.items()}
+        if due and self._work is None:
+            self._work = _Work(self._reader, due, self._clock)
+            if self._patience_s > 0:
+                self._work.thread.join(self._patience_s)
+                self._patience_s -= self._clock() - now
+                self._take(self._clock())
+        return {pid: one.owner for (pid, _), one in self._known.items()}
+
+    def _take(self, now: float) -> None:
+        """What the thread has read so far; if it is stuck, give it up with the process that it is stuck at."""
+        work = self._work
+        if work is None:
+            return
+        has_ended, at = not work.thread.is_alive(), work.at
+        while work.found:
+            subject, owner = work.found.popleft()
+            if subject.identity in self._known:
+                self._known[subject.identity] = _Known(owner, subject, now + _RENEW_S)
+        if has_ended:
+            self._work = None
+        elif at is not None and now - at.since > _STUCK_S:
+            work.is_abandoned = True
+            self._known[at.subject.identity] = _Known(_STUCK, None, float("inf"))
+            self._work = None
+
+
+class _At(NamedTuple):
+    """The process that is read, and since when."""
+
+    subject: Subject
+    since: float
+
+
+class _Work:
+    """The work of one thread."""
+
+    def __init__(self, reader: OwnerReader, subjects: list[Subject], clock: Callable[[], float]) -> None:
+        self._reader, self._subjects, self._clock = reader, subjects, clock
+        self.found: deque[tuple[Subject, Reading[Owner]]] = deque()
+        self.at: _At | None = None
+        self.is_abandoned = False
+        self.thread = threading.Thread(target=self._run, name="gputui-owners", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        files = self._reader.node_files()
+        for subject in self._subjects:
+            self.at = _At(subject, self._clock())
+            owner = self._reader.read(subject, files)
+            if self.is_abandoned:
+                return
+            self.found.append((subject, owner))

@@ -1,0 +1,30 @@
+"""What a feed tells a recording: the messages of its probe, and what the viewer reads about the process itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputui.model.attached.moment import Surroundings
+    from gputui.sources.probe.client import ProbeClient
+
+
+class Recorder:
+    """Records nothing: what feeds use without --record. Methods can be called from any thread."""
+
+    problem = ""
+    """Why the recording has stopped, "" while it goes on."""
+
+    is_recording = False
+
+    def listen_to(self, client: ProbeClient) -> None:
+        """Record this probe's greeting and its messages from now on."""
+
+    def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
+        """Record what the viewer reads about a process: this and all before it make a moment of a replay."""
+
+    def close(self) -> None:
+        """Write what is left and end."""
+
+
+NO_RECORDER = Recorder()

@@ -1,0 +1,60 @@
+"""Findings about the machine: one below the other on their screen, and those of a device or process on its page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from gputui.model.machine.finding import MachineFinding
+from gputui.ui.drawing.attach.why import LOOKS
+from gputui.ui.drawing.line import Line, fit, indented, wrap
+from gputui.units import format_duration
+
+NOTHING = (
+    "Nothing is wrong with this machine, as far as gputui sees. Some findings need time: a minute to see that a "
+    "GPU is busy and does not work, an hour that one is held and not used. `gputui watch` waits for them."
+)
+_DAY_S = 86400.0
+
+
+def draw_findings_head(findings: tuple[MachineFinding, ...], width: int) -> list[Line]:
+    """The title of the screen, and what it says of a machine without findings."""
+    title: Line = ((fit("What is wrong with this machine", width), "title"),)
+    return [title, ()] if findings else [title, (), *wrap(NOTHING, min(width, 100), "dim")]
+
+
+def draw_finding(finding: MachineFinding, now: float, width: int, *, is_current: bool) -> list[Line]:
+    """A finding and an empty line; the current one has the cursor, and says where Enter goes."""
+    sign, role = LOOKS[finding.weight]
+    title = indented(f"{finding.where}: {finding.title}", width, f" {sign} ", role)
+    if is_current:
+        title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
+    lines = [*title, *_body(finding, now, width)]
+    if is_current and (finding.process or finding.device):
+        place = "process" if finding.process else "device"
+        lines.append(((fit(f"     Enter shows the {place}.", width), "dim"),))
+    return [*lines, ()]
+
+
+def draw_own_findings(findings: Iterable[MachineFinding], now: float, width: int) -> list[Line]:
+    """Those about one device or process, above its readings."""
+    lines: list[Line] = []
+    for finding in findings:
+        sign, role = LOOKS[finding.weight]
+        lines += [*indented(finding.title, width, f" {sign} ", role), *_body(finding, now, width)]
+    return lines
+
+
+def _body(finding: MachineFinding, now: float, width: int) -> list[Line]:
+    lines = indented(finding.remedy, width, "   > ", "good")
+    for sentence in (*finding.evidence, since_words(finding, now)):
+        lines += indented(sentence, width, "     ", "plain")
+    return lines
+
+
+def since_words(finding: MachineFinding, now: float) -> str:
+    """ "Seen since 12:13:05 (for 1h02m)."; what was there at the first look may be older."""
+    has_day = now - finding.since > _DAY_S
+    began = time.strftime("%Y-%m-%d %H:%M" if has_day else "%H:%M:%S", time.localtime(finding.since))
+    older = " or earlier" if finding.is_older else ""
+    return f"Seen since {began}{older} ({format_duration(now - finding.since)})."

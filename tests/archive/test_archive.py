@@ -1,0 +1,257 @@
+"""The archive: sums over a week that a simulation knows, rows that are joined, a writer that is killed, a full disk."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputui.archive.report import Report, report
+from gputui.archive.shares import device_times
+from gputui.archive.store import DETAILED_S, KEPT_S, Archive, open_to_read
+from gputui.cli import main
+from gputui.commands.record import keep
+from gputui.errors import GputuiError
+from gputui.explain.machine.watch import Watch
+from gputui.model.history import History
+from gputui.model.machine.owner import Owner
+from gputui.model.machine.process import Process
+from gputui.model.machine.snapshot import Snapshot
+from gputui.units import GIB
+from tests.scale import SCALE
+from tests.ui import scenes
+
+DAY_S = 86400
+STEP_S = 300.0
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    made = Archive(tmp_path / "machine.db")
+    yield made
+    made.close()
+
+
+def read(path: Path, begin: float = 0.0, end: float = 1e12, user: str = "") -> Report:
+    database = open_to_read(path / "machine.db")
+    try:
+        return report(database, begin, end, user)
+    finally:
+        database.close()
+
+
+def held(pid: int, index: int, user: str, job: str | None, gib: float, sm: int) -> Process:
+    use = scenes.use(index, pid, gib, sm_percent=sm)
+    return scenes.process(pid, index, user=user, owner=Owner(job=job), uses=(use,))
+
+
+def look(time_s: float, utilization: tuple[int, ...], processes: tuple[Process, ...]) -> Snapshot:
+    devices = tuple(scenes.device(place, gpu_utilization_percent=value) for place, value in enumerate(utilization))
+    return scenes.snapshot(devices, processes)._replace(time=time_s)
+
+
+class Week:
+    """A simulated week of two GPUs and three users; it counts the hours itself."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self.random = random.Random(seed)
+        self.active, self.idle_held = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        self.device_active = Counter[str]()
+
+    def looks(self) -> Iterator[Snapshot]:
+        for number in range(1, int(7 * DAY_S / STEP_S) + 1):
+            users = [self.random.choice(("ana", "ben", "")) for _ in range(2)]
+            utilization = tuple(self.random.choice((0, 95)) if user else 0 for user in users)
+            processes = [
+                held(100 + place, place, user, "4711" if user == "ana" else None, 20.0, utilization[place])
+                for place, user in enumerate(users)
+                if user
+            ]
+            for place, user in enumerate(users):
+                owner = (user, "4711" if user == "ana" else "")
+                if user and utilization[place]:
+                    self.active[owner] += 1
+                    self.device_active[str(place)] += 1
+                elif user:
+                    self.idle_held[owner] += 1
+            yield look(scenes.NOW + number * STEP_S, utilization, tuple(processes))
+
+
+def test_a_report_over_a_week_is_what_the_simulation_knows_also_when_rows_are_joined(
+    archive: Archive, tmp_path: Path
+) -> None:
+    week = Week()
+    for snapshot in week.looks():
+        archive.add(snapshot.time, device_times(snapshot, STEP_S), ())
+    for now in (0.0, scenes.NOW + 9.5 * DAY_S):
+        archive.roll_up(now)
+        found = read(tmp_path)
+        hours = STEP_S / 3600
+        assert {(each.user, each.job): each.active for each in found.holders} == {
+            owner: pytest.approx(count * hours) for owner, count in week.active.items()
+        }
+        assert {(each.user, each.job): each.idle_held for each in found.holders} == {
+            owner: pytest.approx(count * hours) for owner, count in week.idle_held.items()
+        }
+        assert {each.device: each.active for each in found.devices} == {
+            device: pytest.approx(count * hours) for device, count in week.device_active.items()
+        }
+        assert [each.watched for each in found.devices] == [pytest.approx(7 * 24)] * 2
+        assert {each.most_held_bytes for each in found.holders} <= {20 * GIB, 40 * GIB}
+    (mine,) = read(tmp_path, user="ana").holders
+    assert (mine.user, mine.job) == ("ana", "4711")
+
+
+def test_old_rows_are_joined_to_five_minutes_and_the_oldest_deleted(archive: Archive, tmp_path: Path) -> None:
+    begin = int(scenes.NOW) // 300 * 300
+    for second in range(10, 3610, 10):
+        snapshot = look(begin + second, (95,), (held(100, 0, "ana", None, 20.0, 90),))
+        archive.add(snapshot.time, device_times(snapshot, 10.0), ())
+    before = read(tmp_path)
+    archive.roll_up(begin + 3600 + DETAILED_S + 600)
+    database = open_to_read(tmp_path / "machine.db")
+    assert database.execute("SELECT count(*) FROM device_time").fetchone() == (13,)
+    assert database.execute("SELECT count(*) FROM holder_time").fetchone() == (13,)
+    database.close()
+    assert read(tmp_path).holders == before.holders
+    archive.roll_up(begin + 3600 + KEPT_S + 600)
+    assert read(tmp_path).end == 0
+
+
+def test_time_is_divided_among_those_who_computed(archive: Archive, tmp_path: Path) -> None:
+    together = (
+        held(100, 0, "ana", None, 20.0, 50),
+        held(101, 0, "ben", None, 20.0, 50),
+        held(102, 0, "eve", None, 20.0, 0),
+    )
+    archive.add(scenes.NOW, device_times(look(scenes.NOW, (95,), together), 3600.0), ())
+    assert [(each.user, each.active) for each in read(tmp_path).holders] == [("ana", 0.5), ("ben", 0.5), ("eve", 0.0)]
+
+
+def test_findings_are_kept_with_their_times(archive: Archive, tmp_path: Path) -> None:
+    watch = Watch()
+    troubled = scenes.snapshot((scenes.device(0, ecc_uncorrected=2),))
+    for second in (0, 10, 20):
+        snapshot = troubled._replace(time=scenes.NOW + second)
+        archive.add(snapshot.time, (), watch.take(snapshot, History()))
+    archive.add(scenes.NOW + 30, device_times(look(scenes.NOW + 30, (0,), ()), 10.0), ())
+    (finding,) = read(tmp_path).findings
+    assert (finding.kind, finding.where) == ("ecc", "GPU 0")
+    assert (finding.since, finding.until) == (scenes.NOW, scenes.NOW + 20)
+    assert read(tmp_path, begin=scenes.NOW + 25).findings == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from gputui.archive.shares import device_times
+from gputui.archive.store import Archive
+from tests.archive.test_archive import held, look
+archive, second = Archive(Path(sys.argv[1])), int(sys.argv[2])
+while True:
+    second += 10
+    snapshot = look(second, (95, 0), (held(100, 0, "ana", "4711", 20.0, 90), held(101, 1, "ben", None, 20.0, 0)))
+    archive.add(snapshot.time, device_times(snapshot, 10.0), ())
+    print(second, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_all_that_it_has_written(tmp_path: Path) -> None:
+    random_numbers, last = random.Random(1), 0
+    for _ in range(2 * SCALE):
+        command = [sys.executable, "-c", WRITER, str(tmp_path / "machine.db"), str(last)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout
+            for _ in range(random_numbers.randrange(1, 200)):
+                last = int(writer.stdout.readline())
+            writer.kill()
+            last = max([last, *map(int, writer.stdout.read().split())])
+        database = sqlite3.connect(tmp_path / "machine.db")
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        (newest,) = database.execute("SELECT max(time) FROM device_time").fetchone()
+        database.close()
+        assert newest in (last, last + 10)
+        found = read(tmp_path)
+        assert [each.watched * 3600 for each in found.devices] == [pytest.approx(newest)] * 2
+        last = newest
+
+
+def test_one_may_write_and_others_read_meanwhile(archive: Archive, tmp_path: Path) -> None:
+    with pytest.raises(GputuiError, match="Another gputui records into"):
+        Archive(tmp_path / "machine.db")
+    reader = open_to_read(tmp_path / "machine.db")
+    archive.add(scenes.NOW, device_times(look(scenes.NOW, (95,), ()), 10.0), ())
+    assert report(reader, 0, 1e12).end == scenes.NOW
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.execute("DELETE FROM device_time")
+    reader.close()
+
+
+def test_a_full_disk_is_said_once_and_recording_goes_on(
+    archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (pages,) = archive._database.execute("PRAGMA page_count").fetchone()
+
+    def looks() -> Iterator[Snapshot]:
+        for number in range(1, 400):
+            if number in {2, 300}:  # no room at all, then more
+                room = pages if number == 2 else pages + 1000
+                archive._database.execute(f"PRAGMA max_page_count = {room}")
+            yield look(scenes.NOW + 10 * number, (95,) * 8, ())
+
+    keep(archive, looks())
+    assert capsys.readouterr().err.count("The record cannot be written: database or disk is full.") == 1
+    assert read(tmp_path).end == scenes.NOW + 3990
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "There is no record of this machine at"),
+        (b"not a database, but long enough to be one" * 30, "file is not a database"),
+        (b"", "is not a record of gputui's"),
+    ],
+    ids=["no file", "another file", "an empty file"],
+)
+def test_a_file_that_is_no_record_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, sentence: str
+) -> None:
+    path = tmp_path / "machine.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["report", "--file", str(path)]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_record_of_a_newer_gputui_is_left_alone(archive: Archive, tmp_path: Path) -> None:
+    archive._database.execute("PRAGMA user_version = 99")
+    with pytest.raises(GputuiError, match="written by a newer gputui"):
+        open_to_read(tmp_path / "machine.db")
+
+
+def test_the_command_prints_users_devices_and_findings(
+    archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = time.time()
+    watch = Watch()
+    for second in range(0, 3600, 600):
+        snapshot = look(now - 3600 + second, (95, 0), (held(100, 0, "ana", "4711", 20.0, 90),))
+        troubled = scenes.snapshot((scenes.device(0, ecc_uncorrected=2),))._replace(time=snapshot.time)
+        archive.add(snapshot.time, device_times(snapshot, 600.0), watch.take(troubled, History()))
+    assert main(["report", "--file", str(tmp_path / "machine.db")]) == 0
+    printed = capsys.readouterr().out
+    for words in ("ana   4711   1.0 h", "GPU 0  2 memory errors", "1.0 h   0.0 h"):
+        assert " ".join(words.split()) in " ".join(printed.split())
+    assert main(["report", "--file", str(tmp_path / "machine.db"), "--json", "--user", "ben"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["schema"], body["users"]) == ("gputui.report/1", [])
+    assert main(["report", "--since", "1s", "--file", str(tmp_path / "machine.db")]) == 0
+    assert capsys.readouterr().out == "Nothing was recorded in this time.\n"

@@ -1,0 +1,130 @@
+"""`gputui check` as a project's CI runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gputui.cli import main
+from gputui.explain.check.baseline import Baseline, baseline_text
+from tests import torches
+from tests.check.conftest import PROGRAMS
+from tests.hanging import HANGS_S
+
+PROJECT = """[[tool.gputui.check]]
+name = "small"
+function = "training:setup"
+arguments = {batch = 32}
+budget = "1GiB"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(PROGRAMS / "training.py", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_change_that_needs_more_fails_with_its_reason(project, monkeypatch, capsys, torch_path):
+    words = ["check", "--baseline", "memory.json", "--python", torch_path]
+    assert main([*words, "--update", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (target,) = document["targets"]
+    assert (target["name"], target["fits"], target["changes"]) == ("small", True, [])
+    assert sum(holder["bytes"] for holder in target["holders"]) == target["peak_allocated_bytes"]
+    monkeypatch.setenv("WHOLE", "2")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "page.md"))
+    assert main(words) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("Activations of layers.2 hold +64.0 MiB (0 B before, 64.0 MiB now): gelu +32.0 MiB")
+    assert any(line.startswith("::error file=training.py,line=") for line in lines)
+    assert "| small | " in (project / "page.md").read_text()
+
+
+MISTAKES = {
+    "no baseline": (["--baseline", "none.json"], "There is no baseline none.json. Make it with --update"),
+    "nothing to update": (["--update"], "--update writes the baseline, and none is named."),
+    "unknown target": (["big"], "pyproject.toml has no target 'big' in [[tool.gputui.check]]. It has small."),
+    "unknown device": (["--device", "H10"], "The memory of a 'H10' is not known. Did you mean"),
+    "device and budget": (["--device", "H100", "--budget", "1GiB"], "Give one of them."),
+    "a budget in words": (["--budget", "much"], "Write a size with its unit, such as 24GiB."),
+    "a tolerance in words": (["--tolerance", "little"], "Write a share in percent, such as 2%."),
+    "a plan for nothing": (["training:setup", "--plan"], "A plan is for a device, and none is named."),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_on_the_command_line_is_a_sentence(project, capsys, words, sentence):
+    assert main(["check", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+WRONG_TABLES = {
+    "no table": ("", "pyproject.toml has no list of tables [[tool.gputui.check]]."),
+    "one table": ('[tool.gputui]\ncheck = "x"\n', "pyproject.toml has no list of tables"),
+    "no function": ('[[tool.gputui.check]]\nname = "x"\n', "A target of [[tool.gputui.check]] names no function."),
+    "a misspelt key": ('[[tool.gputui.check]]\nfunction = "a:b"\nbuget = "1GiB"\n', "Did you mean budget?"),
+    "a number": ('[[tool.gputui.check]]\nfunction = "a:b"\nbudget = 20\n', "Write a text in quotes."),
+    "no TOML": ("[[", "pyproject.toml is not TOML: "),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("text", "sentence"), WRONG_TABLES.values(), ids=WRONG_TABLES)
+def test_a_mistake_in_the_table_is_a_sentence(project, capsys, text, sentence):
+    (project / "pyproject.toml").write_text(text)
+    assert main(["check"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_target_that_fails_does_not_keep_others_from_their_answer(project, capsys, torch_path):
+    """The one that is answered needs more than its baseline, which another version of PyTorch made."""
+    (project / "memory.json").write_text(baseline_text({"training:setup": Baseline("2.0.0", 1, 1, {})}))
+    words = ["training:broken", "training:setup", "--baseline", "memory.json", "--python", torch_path]
+    assert main(["check", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.startswith("training:setup needs ")
+    assert "training:broken: training:broken failed on tensors without data: RuntimeError" in captured.err
+    assert "The baseline of training:setup was made with PyTorch 2.0.0" in captured.err
+    assert "memory.json has nothing about training:broken" not in captured.err
+
+
+TESTS = """import pytest, training
+
+@pytest.mark.gpu_peak("64MiB")
+def test_a_step(gpu_peak):
+    gpu_peak(training.setup, batch=32)
+"""
+
+
+def run_tests(project: Path, torch_path: str, *words: str) -> str:
+    """What pytest prints of the project's tests, on fake GPUs."""
+    (project / "test_memory.py").write_text(TESTS)
+    plugin = ["-p", "no:gputui", "-p", "gputui.pytest_plugin", "-p", "no:cacheprovider"]  # installed or not
+    variables = {**os.environ, "PYTHONPATH": str(torches.REPOSITORY), **torches.fake_cuda(torch_path, project)}
+    command = [torch_path, "-W", "ignore", "-m", "pytest", "-q", "--rootdir", str(project), *plugin, *words]
+    return subprocess.run(
+        [*command, "test_memory.py"], env=variables, check=False, capture_output=True, text=True, timeout=HANGS_S
+    ).stdout
+
+
+def test_the_plugin_of_pytest_fails_with_what_holds_the_peak(project, torch_path):
+    output = " ".join(run_tests(project, torch_path).split())
+    assert "more than its budget of 64.0 MiB" in output
+    assert "layers.*.up" in output
+    assert "1 failed" in output
+
+
+def test_the_plugin_of_pytest_can_measure_on_a_gpu(project, cuda_path):
+    output = run_tests(project, cuda_path, "--gpu-peak=measure")
+    assert "at its peak, measured on this GPU: more than its budget of 64.0 MiB." in output
+    assert "1 failed" in output

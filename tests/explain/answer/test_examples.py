@@ -1,0 +1,132 @@
+"""The recordings of sick programs that the demonstration shows: the answer names the holder, and all parts add up."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from gputui.explain.advice.held.holders import device_holders, holders_of
+from gputui.explain.answer.answers import Answer, Answers
+from gputui.explain.answer.verdict import containers_in
+from gputui.explain.memory.parts import OUTER, TENSORS_SINCE, parts_of
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.timeline import Timeline
+from gputui.model.weight import Weight
+from gputui.sources.files.recording.chunks import HEADER_BYTES
+from gputui.sources.files.recording.index import open_file, places_of
+from gputui.sources.files.recording.reader import Recording
+from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, WELL, Example, file_of
+from gputui.sources.files.recording.story import Story
+from tests.sicknesses import LINE, SICK
+
+ALL_BYTES = 420 * 1024
+"""Of the recordings of sick programs together, in the wheel."""
+WELL_BYTES = 100 * 1024
+SICK_EXAMPLES = [example for example in EXAMPLES if example not in (TRAINING, WELL)]
+
+
+def by_name(examples: list[Example]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("example", examples, ids=[example.name for example in examples])
+
+
+def answer_at(example: Example, seconds: float) -> Answer:
+    """What the screens say after this many seconds, having seen every moment until then."""
+    recording = Recording(file_of(example))
+    timeline, answers, answer = Timeline(), Answers(), Answer(None, ())
+    for moment in Story(recording).moments():
+        if moment.time - recording.begins <= seconds:
+            timeline.add(moment)
+            answer = answers.at(moment, moment.used_devices[0], timeline) if moment.used_devices else answer
+    return answer
+
+
+def wrong_sums(moment: TargetMoment, device: DeviceMoment) -> list[str]:
+    """The screens whose rows do not add up to the counters of the same moment."""
+    counters = device.statistics
+    parts = parts_of(device)
+    inside = sum(part.bytes for part in parts if part.key not in OUTER)
+    held = sum(part.bytes for part in parts if part.key == "outside") + counters.reserved_bytes
+    of_look = holders_of(device.layout, containers_in(moment)) if device.layout else ()
+    sums = {
+        "memory": (inside, counters.reserved_bytes),
+        "why": (sum(holder.bytes for holder in device_holders(device, of_look)), held),
+    }
+    if device.layout is not None:
+        since = sum(part.bytes for part in parts if part.key == TENSORS_SINCE)
+        sums["tensors"] = (sum(device.layout.by_category.values()) + since, counters.allocated_bytes)
+        whole = device.layout.release.composition
+        sums["map"] = (whole.reserved_bytes, device.layout.statistics.reserved_bytes)
+    return [screen for screen, (rows, total) in sums.items() if rows != total]
+
+
+@by_name(SICK_EXAMPLES)
+def test_when_an_example_opens_and_at_its_end_the_answer_names_the_holder_and_the_remedy(example):
+    sickness = SICK[example.name]
+    for seconds in (example.opens_at_s, float("inf")):
+        answer = answer_at(example, seconds)
+        current = [finding for finding in answer.findings if finding.weight is not Weight.FACT and not finding.until]
+        assert current, example.name
+        first = current[0]
+        assert first.kind == sickness.kind, first.title
+        assert sickness.holder in " ".join((first.title, *first.owners, *first.evidence))
+        assert sickness.remedy in first.remedy
+        assert not sickness.line or LINE.search(first.title)
+        assert answer.verdict is not None
+
+
+@by_name(SICK_EXAMPLES)
+def test_after_a_jump_to_where_an_example_opens_the_answer_is_the_same(example):
+    recording = Recording(file_of(example))
+    (timeline,) = Story(recording).advance(recording.begins + example.opens_at_s).values()
+    moment = timeline.latest
+    answer = Answers().at(moment, moment.used_devices[0], timeline)
+    kinds = [finding.kind for finding in answer.findings if finding.weight is not Weight.FACT]
+    assert kinds[:1] == [SICK[example.name].kind]
+
+
+@by_name(list(EXAMPLES))
+def test_at_every_moment_of_a_recording_the_rows_add_up_to_the_counters(example):
+    moments = list(Story(Recording(file_of(example))).moments())
+    wrong = [
+        (moment.time, wrong_sums(moment, device))
+        for moment in moments
+        for device in moment.used_devices
+        if wrong_sums(moment, device)
+    ]
+    assert wrong == []
+    assert any(device.layout for moment in moments for device in moment.devices)
+
+
+@pytest.mark.parametrize("seconds", [WELL.opens_at_s, float("inf")], ids=["opening", "end"])
+def test_a_training_that_is_well_is_answered_with_what_a_step_needs(seconds):
+    answer = answer_at(WELL, seconds)
+    assert answer.verdict is not None
+    assert answer.verdict.sentence.startswith("Each step needs up to 6")
+    assert "only within the step, most of it activations of model.blocks (" in answer.verdict.sentence
+    title = next(finding.title for finding in answer.findings if finding.kind == "batch")
+    assert title.startswith("A step needs about ")
+    assert title.endswith(" GiB more for each sample of its batch.")
+
+
+@by_name([WELL, *SICK_EXAMPLES])
+def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
+    recording = Recording(file_of(example))
+    assert recording.notices == ()
+    assert recording.about.hostname == "demo"
+    assert example.opens_at_s + 5 < recording.ends - recording.begins < 90
+    with open_file(file_of(example)) as file:
+        text = b""
+        for place in places_of(file)[0]:
+            file.seek(place.offset + HEADER_BYTES)
+            text += zlib.decompress(file.read(place.header.payload_bytes))
+    assert f'"python train.py {example.name}"'.encode() in text
+    for word in (b"/tmp", b"/home", b"/root", b"/work", b"site-packages", b"gputui-", b"envs"):
+        assert word not in text, word
+
+
+def test_the_recordings_are_small():
+    assert sum(file_of(example).stat().st_size for example in SICK_EXAMPLES) < ALL_BYTES
+    folder = file_of(SICK_EXAMPLES[0]).parent
+    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, *SICK_EXAMPLES)}
+    assert file_of(WELL).stat().st_size < WELL_BYTES

@@ -1,0 +1,1 @@
+"""`gputui export`: the page, the server, and a real Prometheus."""

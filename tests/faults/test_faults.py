@@ -1,0 +1,116 @@
+"""No traceback, ever: each system call of a command fails once, and from then on; the command says a sentence and ends.
+
+A part of the places is tried for every change, hundreds of each kind in the nightly run.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.runs import FOR_GOOD, Fault, Runs
+from tests.scale import SCALE
+
+pytestmark = pytest.mark.long
+FAULTS = {
+    "no descriptor": Fault("open", errno.EMFILE, FOR_GOOD),
+    "a file that is gone": Fault("open", errno.ENOENT),
+    "a file that may not be opened": Fault("open", errno.EACCES),
+    "a device that fails": Fault("read", errno.EIO),
+    "a device that fails for good": Fault("read", errno.EIO, FOR_GOOD),
+    "a full disk": Fault("write", errno.ENOSPC, FOR_GOOD),
+    "no memory": Fault("memory", errno.ENOMEM, FOR_GOOD),
+    "no socket": Fault("socket", errno.EMFILE, FOR_GOOD),
+    "a connection that is refused": Fault("socket", errno.ECONNREFUSED),
+    "no copy of a descriptor": Fault("descriptor", errno.EMFILE, FOR_GOOD),
+    "a folder that may not be read": Fault("stat", errno.EACCES),
+    "no thread": Fault("thread", errno.EAGAIN, FOR_GOOD),
+    "a clock set back": Fault("time", -86400),
+    "a clock set forward": Fault("time", 86400),
+}
+ENDINGS = {signal.SIGINT: {130, -signal.SIGINT}, signal.SIGTERM: {-signal.SIGTERM, 143}, signal.SIGHUP: {-1, 129}}
+COMMANDS = ("--once", "--once --json", "doctor", "attach", "attach PID --once", "snapshot PID -o FILE")
+
+
+def check_words(run: dict[str, Any]) -> None:
+    """At most sentences of gputui's on standard error, and a whole document or none on standard output."""
+    assert "Traceback" not in run["errors"], run
+    assert all(line.startswith("gputui: ") for line in run["errors"].splitlines()), run
+
+
+def waits_for_a_dead_thread(run: dict[str, Any], fault: Fault) -> bool:
+    """Python's own: `Thread.start` waits for ever where the new thread had no memory to begin with."""
+    return fault.kind == "memory" and run["status"] == -signal.SIGALRM and "thread started by" in run["errors"]
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_fault_is_a_sentence(runs: Runs, command: str, fault: Fault) -> None:
+    for run in runs.faulty(command, fault):
+        if waits_for_a_dead_thread(run, fault):
+            continue
+        check_words(run)
+        assert run["status"] in (0, 1, 2), run
+        if "--json" in command and not run["status"]:
+            json.loads(run["output"])
+
+
+@pytest.mark.parametrize("number", ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_signal_at_any_step_ends_it_without_words(runs: Runs, command: str, number: signal.Signals) -> None:
+    for run in runs.faulty(command, Fault("signal", int(number))):
+        assert run["errors"] == "", run
+        assert run["status"] in ENDINGS[number], run
+
+
+LIMITED = (
+    "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0})); sys.argv[0] = 'gputui'; "
+    "from gputui.__main__ import main; sys.exit(main())"
+)
+
+
+def check_ended(done: subprocess.CompletedProcess[str], *statuses: int) -> None:
+    check_words({"errors": done.stderr})
+    assert done.returncode in (0, 1, *statuses), done
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("limit", range(6, 41) if SCALE > 1 else (6, 7, 8, 10, 13, 20, 40))
+def test_few_descriptors_are_a_sentence(runs: Runs, command: str, limit: int) -> None:
+    check_ended(runs.once(command, sys.executable, "-c", LIMITED.format(limit)))
+
+
+@pytest.mark.parametrize("streams", [">&-", ">/dev/full", "2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-", "| true"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_streams_that_take_nothing_are_a_status(runs: Runs, command: str, streams: str) -> None:
+    check_ended(runs.once(command, after=streams), 141)
+
+
+HALF = "for f in meminfo stat self/cgroup loadavg diskstats; do mount --bind /dev/null /proc/$f; done"
+HIDING = {
+    **{how: f"mount -t proc -o {how} proc /proc" for how in ("hidepid=1", "hidepid=2", "subset=pid")},
+    "half": HALF,
+}
+
+
+@pytest.mark.root
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("mount", HIDING.values(), ids=HIDING.keys())
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_proc_that_hides_is_a_sentence(runs: Runs, command: str, mount: str) -> None:
+    check_ended(runs.once(command, "unshare", "--mount", "sh", "-c", f'({mount}) 2>/dev/null; exec "$@"', "sh"))
+
+
+@pytest.mark.root
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("kib", [0, 4, 8, 16] if SCALE > 1 else [4])
+def test_a_full_file_system_is_a_sentence(runs: Runs, tmp_path: Path, kib: int) -> None:
+    fill = f"mount -t tmpfs -o size=4k none {tmp_path}; head -c {kib}k /dev/zero 2>/dev/null >{tmp_path}/filler"
+    check_ended(runs.once("snapshot PID -o FILE", "unshare", "--mount", "sh", "-c", f'{fill}; exec "$@"', "sh"))

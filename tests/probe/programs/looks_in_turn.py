@@ -1,0 +1,278 @@
+"""What looks show one after another: each check has a program of its own, and a reader that looks at it."""
+
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+from reader_looks import Looks  # noqa: E402
+
+from gputui.probe.search import search  # noqa: E402
+
+SOME = 4
+"""So many looks are taken before something changes: by then a look takes from the last ones what it knows."""
+
+
+class Holder:
+    """An object with a tensor that lasts, below others."""
+
+    def __init__(self, *shape):
+        self.inner = {"first": [torch.ones(*shape, device="cuda")]}
+
+
+def trained():
+    model = torch.nn.Linear(256, 256, device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters())
+    step(model, optimizer)
+    return model, optimizer
+
+
+def step(model, optimizer):
+    model(torch.ones(8, 256, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+@check
+def each_look_names_the_same():
+    model, optimizer = trained()
+    holder = Holder(300, 300)
+    address = holder.inner["first"][0].data_ptr()
+    looks = Looks(SOME)
+    for _ in range(SOME):
+        inventory = looks.take()
+        assert inventory["owners"][address] == "holder.inner['first'][0]"
+        assert inventory["owners"][model.weight.data_ptr()] == "model.weight"
+        state = optimizer.state[model.weight]["exp_avg"]
+        assert inventory["owners"][state.data_ptr()] == "optimizer.state[model.weight].exp_avg"
+
+
+@check
+def what_was_freed_is_not_shown():
+    _owners = trained()
+    holder = Holder(300, 300)
+    looks = Looks(SOME)
+    address = holder.inner["first"][0].data_ptr()
+    assert address in looks.take()["owners"]
+    holder.inner.clear()
+    inventory = looks.take()
+    assert address not in inventory["owners"]
+
+
+@check
+def states_that_an_optimizer_makes_anew_are_read():
+    model, optimizer = trained()
+    looks = Looks(SOME)
+    old = optimizer.state[model.weight]["exp_avg"]
+    optimizer.state[model.weight]["exp_avg"] = new = torch.zeros_like(old)
+    inventory = looks.take()
+    assert inventory["owners"][new.data_ptr()] == "optimizer.state[model.weight].exp_avg"
+    assert inventory["owners"][old.data_ptr()] == "old"
+
+
+@check
+def parameters_that_moved_are_read():
+    model, _optimizer = trained()
+    looks = Looks(SOME)
+    old = model.weight.data
+    model.weight.data = torch.ones(256, 256, device="cuda")
+    inventory = looks.take()
+    assert inventory["owners"][model.weight.data_ptr()] == "model.weight"
+    assert inventory["owners"][old.data_ptr()] == "old"
+
+
+@check
+def a_list_that_grows_is_seen_by_every_look():
+    _owners = trained()
+    losses = [torch.ones(16, device="cuda") for _ in range(4)]
+    looks = Looks()
+    lengths = []
+    for _ in range(8):
+        losses.append(torch.ones(16, device="cuda"))
+        lengths += [container["elements"] for container in looks.take()["containers"] if container["name"] == "losses"]
+    assert lengths == list(range(5, 13)), lengths
+
+
+@check
+def what_comes_into_a_remembered_container_is_named_at_once():
+    _owners = trained()
+    holder = Holder(8, 8)
+    holder.kept = [torch.ones(300, 300, device="cuda") for _ in range(40)]
+    looks = Looks(SOME)
+    for number in range(SOME):
+        holder.kept[number] = torch.ones(300, 300, device="cuda")
+        inventory = looks.take()
+        names = [inventory["owners"].get(held.data_ptr()) for held in holder.kept]
+        assert names == [f"holder.kept[{number}]" for number in range(40)], names
+
+
+@check
+def what_an_exception_keeps_is_named_at_once():
+    _owners = trained()
+    looks = Looks(SOME)
+
+    def fail():
+        kept = torch.ones(500, 500, device="cuda")
+        raise ValueError(kept.data_ptr())
+
+    try:
+        fail()
+    except ValueError as error:
+        sys.last_value = error
+    try:
+        inventory = looks.take()
+        assert inventory["owners"][sys.last_value.args[0]] == "kept"
+    finally:
+        sys.last_value = None
+
+
+@check
+def memory_that_no_variable_near_leads_to_is_searched_for():
+    _owners = trained()
+    holder = Holder(4, 4)
+    looks = Looks(SOME)
+    holder.inner["second"] = [torch.ones(2000, 2000, device="cuda")]
+    inventory = looks.take()
+    assert inventory["owners"][holder.inner["second"][0].data_ptr()] == "holder.inner['second'][0]"
+
+
+def with_lists(lengths):
+    """A variable for each of these lengths, which holds so many lists of tensors."""
+    return {f"list_{length}": [[torch.ones(8, device="cuda")] for _ in range(length)] for length in lengths}
+
+
+@check
+def names_stay_where_looks_lack_time():
+    model, _optimizer = trained()
+    lists = with_lists(range(20, 40))
+    looks = Looks(SOME)
+    part = looks.steps // 2
+    for _ in range(3 * SOME):
+        inventory = looks.take(part)
+        assert inventory["owners"][model.weight.data_ptr()] == "model.weight"
+        assert inventory["owners"][lists["list_39"][38][0].data_ptr()] == "lists['list_39'][38][0]"
+
+
+@check
+def what_a_custom_function_keeps_is_named():
+    class Keeping(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            ctx.kept = torch.ones(3000, 3000, device="cuda")
+            return value * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    model, _optimizer = trained()
+    looks = Looks(SOME)
+    result = Keeping.apply(model(torch.ones(8, 256, device="cuda")))
+    inventory = looks.take()
+    kept = inventory["owners"][result.grad_fn.kept.data_ptr()]
+    assert kept == "kept by a saved-tensor hook", kept
+
+
+class Large:
+    """A model with many small layers, and what its optimizer keeps; each step puts the gradients elsewhere."""
+
+    LAYERS = 600
+
+    def __init__(self):
+        self.model = torch.nn.ModuleList(torch.nn.Linear(16, 16, bias=False, device="cuda") for _ in range(self.LAYERS))
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.step()
+        self.optimizer.step()
+
+    def step(self):
+        _old = [layer.weight.grad for layer in self.model]  # as long as they live, the new ones are elsewhere
+        for layer in self.model:
+            layer.weight.grad = torch.ones(16, 16, device="cuda")
+
+    def named(self, inventory):
+        """How many of its gradients and states have a name."""
+        states = [state["exp_avg"] for state in self.optimizer.state.values()]
+        tensors = [*(layer.weight.grad for layer in self.model), *states]
+        owners = [inventory["owners"].get(tensor.data_ptr(), "") for tensor in tensors]
+        return sum(owner.endswith((".grad", ".exp_avg")) for owner in owners)
+
+
+@check
+def gradients_that_moved_are_recorded_together():
+    large = Large()
+    looks = Looks(SOME)
+    looks.take()
+    same = looks.steps
+    large.step()
+    inventory = looks.take()
+    assert large.named(inventory) == 2 * large.LAYERS
+    assert looks.steps < same + large.LAYERS
+
+
+@check
+def a_program_that_no_look_has_time_for_is_named_all_the_same():
+    large = Large()
+    looks = Looks(1)
+    steps = looks.steps // 4
+    named = []
+    for _ in range(3 * SOME):
+        large.step()
+        named.append(large.named(looks.take(steps)))
+    assert set(named[SOME:]) == {2 * large.LAYERS}, named
+
+
+@check
+def a_list_that_grows_beside_a_large_model_is_named_in_each_look():
+    large, kept, seen = Large(), [], []
+    looks = Looks(1)
+    steps = looks.steps // 4
+    for _ in range(2 * SOME):
+        kept += [torch.ones(32, 8, device="cuda") for _ in range(30)]
+        large.step()
+        inventory = looks.take(steps)
+        assert inventory["owners"].get(kept[-1].data_ptr()) == f"kept[{len(kept) - 1}]"
+        seen += [container["elements"] for container in inventory["containers"] if container["name"] == "kept"]
+    assert seen == list(range(30, 30 * 2 * SOME + 1, 30)), seen
+
+
+@check
+def what_saved_tensor_hooks_lead_to_is_named_in_each_look():
+    model, _optimizer = trained()
+    looks = Looks()
+    for _ in range(24):
+        shared = Holder(600, 600)  # as a checkpoint's frame, to which each of its hooks leads
+        packed = [lambda held=shared, number=number: (held, number) for number in range(4)]
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda _, packed=packed: packed.pop(), lambda held: held()[0])
+        address = shared.inner["first"][0].data_ptr()
+        with hooks:
+            loss = model(model(torch.ones(8, 256, device="cuda"))).sum()
+        del shared, packed, hooks
+        assert looks.take()["owners"][address] == "kept by a saved-tensor hook"
+        del loss
+
+
+@check
+def no_names_are_made_for_a_long_list_of_what_models_own():
+    large = Large()
+    _lists = [[layer.weight for layer in large.model] for _ in range(8)]
+    made, named_inside = [], search.named_inside
+    search.named_inside = lambda holder, items: made.extend(items) or named_inside(holder, items)
+    try:
+        inventory = Looks().take()
+    finally:
+        search.named_inside = named_inside
+    assert large.named(inventory) == 2 * large.LAYERS
+    assert len(made) < large.LAYERS, len(made)
+
+
+@check
+def parameters_that_only_a_long_list_and_an_optimizer_hold_are_named_by_the_list():
+    weights = [torch.nn.Parameter(torch.ones(16, 8, device="cuda")) for _ in range(80)]
+    _optimizer = torch.optim.SGD(weights)
+    for inventory in (Looks().take(), Looks(SOME).take()):
+        assert inventory["owners"][weights[79].data_ptr()] == "weights[79]"
+
+
+run()
