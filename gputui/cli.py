@@ -40,7 +40,7 @@ class Command(NamedTuple):
 
 MONITOR = Command("", "the monitor", "gputui.commands.monitor:run")
 COMMANDS = (
-    Command("attach", "look inside a running training process", "gputui.commands.attach:run"),
+    Command("attach", "look inside a running training process", "gputui.commands.attach.attach:run"),
     Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "gputui.commands.open:run"),
     Command("replay", "another name of open", "gputui.commands.open:run"),
     Command("step", "record a step of training, and show who holds the memory at its peak", "gputui.commands.step:run"),

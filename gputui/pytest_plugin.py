@@ -66,7 +66,7 @@ def _failing() -> Iterator[None]:
 
 
 def _rehearsed(function: Callable[..., Any], arguments: dict[str, Any], budget: str) -> int:
-    from gputui.commands.check_report import check_report
+    from gputui.commands.printed.check import check_report
     from gputui.explain.check.checked import checked
     from gputui.explain.check.target import Target, budget_of
     from gputui.sources.rehearsal import rehearse

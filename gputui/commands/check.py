@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from gputui.commands.check_report import annotation, check_report, summary_page
 from gputui.commands.parser import Parser
+from gputui.commands.printed.check import annotation, check_report, summary_page
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text
 from gputui.explain.check.checked import Checked, checked

@@ -93,7 +93,7 @@ def open_monitor(
         return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_RECORDER, settings.look_pause_s))
 
     def prepare(app: GputuiApp) -> None:
-        from gputui.commands.attach_loading import Loader
+        from gputui.commands.probes import Loader
 
         app.attached.first_pids = pids
         app.attached.loader = None if demo or settings.readonly else Loader()

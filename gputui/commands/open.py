@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.commands import replay
-from gputui.commands.attach_report import report
 from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
 from gputui.commands.parser import Parser
+from gputui.commands.printed.attach import report
 from gputui.commands.progress import ReadingProgress
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document

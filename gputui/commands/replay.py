@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputui.commands import attach_lines as text
+from gputui.commands.attach import lines as text
 from gputui.commands.monitor import fit_terminal, show
 from gputui.output import narrate, put
 from gputui.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from gputui.commands.attach_loading import attached
 from gputui.commands.parser import Parser, pid_of
+from gputui.commands.probes import attached
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.memory_viz import snapshot_file
 from gputui.explain.moment.limits import look_problems

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gputui.commands.attach_loading import attached
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
+from gputui.commands.printed.step import step_report
+from gputui.commands.probes import attached
 from gputui.commands.snapshot import VIEWER, check_path
-from gputui.commands.step_report import step_report
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.memory_viz import step_file
 from gputui.explain.moment.actions import ACTIONS

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gputui.commands.open import format_of
 from gputui.commands.parser import Parser, pid_of
+from gputui.commands.printed.whatif import whatif_report
 from gputui.commands.progress import WorkProgress
 from gputui.commands.step import recording_of
-from gputui.commands.whatif_report import whatif_report
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.whatif import whatif_document
 from gputui.explain.whatif.ahead import recorded_ahead

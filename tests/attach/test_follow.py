@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gputui.commands.attach_follow import Mailbox
+from gputui.commands.attach.follow import Mailbox
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.story import Story
 from tests import torches

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.commands.attach_report import report
+from gputui.commands.printed.attach import report
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.tensors import Category
 from gputui.model.reading import Problem

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gputui.commands.check_report import annotation, sentences_of
+from gputui.commands.printed.check import annotation, sentences_of
 from gputui.errors import UsageError
 from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text, baselines_of
 from gputui.explain.check.checked import Checked, checked

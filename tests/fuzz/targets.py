@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from gputui.commands.attach_report import report
+from gputui.commands.printed.attach import report
 from gputui.explain.documents.attach import attach_document
 from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
 from gputui.probe.serving.requests import RequestError, read_request

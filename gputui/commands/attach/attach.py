@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from selectors import EVENT_READ, DefaultSelector
 
-from gputui.commands import attach_lines as text
-from gputui.commands.attach_follow import follow_in_documents, follow_in_lines
-from gputui.commands.attach_loading import ONCE_WAITS_S, end_probes, put_probes_in, ranks_in_place_of
-from gputui.commands.attach_report import report
+from gputui.commands.attach import lines as text
+from gputui.commands.attach.follow import follow_in_documents, follow_in_lines
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
+from gputui.commands.printed.attach import report
+from gputui.commands.probes import ONCE_WAITS_S, end_probes, put_probes_in, ranks_in_place_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
 from gputui.inject.process.process_facts import workers_of

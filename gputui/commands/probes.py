@@ -1,4 +1,4 @@
-"""`gputui attach` on processes without a probe: asks once, puts it in, and remembers "never for this program"."""
+"""Processes without a probe: a command asks once, puts it in, and remembers "never for this program"."""
 
 from __future__ import annotations
 

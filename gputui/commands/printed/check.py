@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
-from gputui.commands.whatif_report import table
+from gputui.commands.printed.whatif import table
 from gputui.explain.check.checked import Checked
 from gputui.explain.check.peak import Holder, Peak
 from gputui.explain.check.plan import Option

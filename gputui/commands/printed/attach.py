@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from gputui.commands.report_page import Page
-from gputui.commands.step_report import peak_report
+from gputui.commands.printed.page import Page
+from gputui.commands.printed.step import peak_report
 from gputui.explain.advice import findings_of
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.verdict import HolderLine, Verdict, holders_at_top, look_holders, share_words, verdict

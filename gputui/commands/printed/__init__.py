@@ -1,0 +1,1 @@
+"""What a command prints for people: sentences first, then tables, in lines of a given width."""
