@@ -17,6 +17,9 @@ from textual._context import active_app
 
 from tests.ui.attach.watching import FRAMES, SCREENS, TEN_MINUTES_S, WEEK_S, Watching, Work, watching
 
+SPARSE_S = 60
+"""Of what lies more than an hour back, the histories have a reading in so many seconds."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a table."""
@@ -34,7 +37,7 @@ async def _measure(size: tuple[int, int], repeats: int) -> None:
     times: dict[int, dict[str, float]] = {TEN_MINUTES_S: {}, WEEK_S: {}}
     works: dict[int, dict[str, Work]] = {TEN_MINUTES_S: {}, WEEK_S: {}}
     async with AsyncExitStack() as stack:
-        sides = {watched_s: await stack.enter_async_context(watching(watched_s, size)) for watched_s in times}
+        sides = {watched_s: await stack.enter_async_context(watching(watched_s, size, SPARSE_S)) for watched_s in times}
         for name in SCREENS:
             for watched_s, at in sides.items():
                 active_app.set(at.app)

@@ -47,13 +47,15 @@ TRAINING = """
     train(10**9)
 """
 BOUND = {"by the GPU": "100", "by Python": "0"}
+IN_AN_OPERATION_BYTES = 3 * 8192 * 256 * 4
+"""No Python object holds yet what an operation was given without a name, and what it and the next one return."""
 LOOKS = 60
 """After so many looks one near the top should have come, even on a busy machine: two of three wait for it."""
 
 
 @pytest.fixture(params=BOUND.values(), ids=BOUND.keys())
 def training(request: pytest.FixtureRequest, cuda_python: Python) -> Child:
-    return cuda_python.start(TRAINING, FAKEGPU_KERNEL_US=request.param)
+    return cuda_python.fork(TRAINING, FAKEGPU_KERNEL_US=request.param)
 
 
 def watched(child: Child) -> TargetMoment:
@@ -95,7 +97,7 @@ def test_a_look_near_the_top_shows_the_activations(training: Child) -> None:
     assert top.devices[0].layout is not None
     by_category = top.devices[0].layout.by_category
     assert by_category[Category.ACTIVATION] > 0.5 * need.within_bytes
-    assert by_category[Category.UNATTRIBUTED] == 0
+    assert by_category[Category.UNATTRIBUTED] <= IN_AN_OPERATION_BYTES
 
 
 def test_a_single_look_says_what_a_step_needs(training: Child) -> None:
@@ -107,6 +109,7 @@ def test_a_single_look_says_what_a_step_needs(training: Child) -> None:
     assert " ".join(text.splitlines()[1:3]).startswith("Each step needs up to ")
 
 
+@pytest.mark.parametrize("training", [BOUND["by the GPU"]], indirect=True)
 def test_a_single_look_without_automatic_ones_has_the_counters_need(training: Child) -> None:
     training.expect("needs")
     status, out, _ = attach(str(training.pid), "--once", "--json", "--pause", "off")
@@ -116,7 +119,7 @@ def test_a_single_look_without_automatic_ones_has_the_counters_need(training: Ch
 
 
 def test_a_program_that_rests_is_not_watched_for_long(cuda_python: Python) -> None:
-    child = cuda_python.start(
+    child = cuda_python.fork(
         "import gputui.probe, torch\nkept = torch.ones(1 << 20, device='cuda')\nprint('ready', flush=True)\ninput()"
     )
     child.expect("ready")

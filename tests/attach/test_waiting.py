@@ -242,7 +242,7 @@ def test_tensors_of_a_training_in_a_thread_are_named(torch_python: Python) -> No
     child = torch_python.fork(TRAINING + TRAINS_IN_A_THREAD, **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
-        looks = [automatic_look(client) for _ in range(3)] + [client.look() for _ in range(3)]
+        looks = [automatic_look(client), automatic_look(client), client.look()]
     for look in looks:
         assert {"model.0.weight", "local_model.weight"} <= names(look)
         assert not [problem for problem in look.problems if "did not come back" in problem.text]

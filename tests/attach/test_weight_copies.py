@@ -14,11 +14,11 @@ MODEL = """
     from torch import nn
 
     def make():
-        model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(16))).cuda()
+        model = nn.Sequential(*(nn.Linear(3072, 3072) for _ in range(16))).cuda()
         return model, torch.optim.AdamW(model.parameters(), fused=True)
 
     model, optimizer = make()
-    model(torch.zeros(8, 4096, device="cuda")).sum().backward()
+    model(torch.zeros(8, 3072, device="cuda")).sum().backward()
     optimizer.step()
 """
 ASLEEP = """
@@ -47,7 +47,7 @@ AVERAGES = """
 HALF = """
     weights = {name: weight.half() for name, weight in model.named_parameters()}
 """
-WEIGHTS_BYTES = 16 * (4096 * 4096 + 4096) * 4
+WEIGHTS_BYTES = 16 * (3072 * 3072 + 3072) * 4
 COPIES = {
     "a checkpoint after resuming": (RESUMED, "checkpoint['model'][*]", WEIGHTS_BYTES, "(del checkpoint)"),
     "the best weights": (BEST, "trainer.best[*]", WEIGHTS_BYTES, "host memory (.cpu())"),

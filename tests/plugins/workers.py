@@ -1,6 +1,6 @@
 """Runs the tests on all cores, unless -n sets the number of workers or every argument names a single test.
 
-There is one worker more than there are cores, as a test that waits for a program of its own leaves its core idle.
+There are two workers more than there are cores, as a test that waits for a program of its own leaves its core idle.
 """
 
 import os
@@ -16,6 +16,6 @@ def pytest_cmdline_main(config):
         return
     if option.numprocesses is None:
         is_single = all("::" in str(argument) for argument in config.args)
-        option.numprocesses = 0 if is_single else len(os.sched_getaffinity(0)) + 1
+        option.numprocesses = 0 if is_single else len(os.sched_getaffinity(0)) + 2
     if option.numprocesses and option.dist == "no":
         option.dist = "worksteal"  # each starts with a contiguous share, as neighbouring tests share session fixtures

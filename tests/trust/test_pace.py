@@ -149,7 +149,7 @@ def test_threads_signals_and_forks_go_on_beside_looks_in_the_probes_thread(torch
         pass
     (torch_python.folder / "done").touch()
     child.expect("waits")
-    with storm(child, looks=LOOKS // 2, collects=False):  # nobody runs an action in a main thread that waits for input
+    with storm(child, looks=SCALE, collects=False):  # nobody runs an action in a main thread that waits for input
         pass
     child.say("end")
     assert child.expect("faults") == "[] True True"

@@ -20,7 +20,7 @@ LOOKS = 40
 
 
 def unattributed(inventory):
-    """The share of the allocated bytes, without workspaces, that no storage and no known size explains."""
+    """The bytes that no storage and no known size explains, and the allocated ones without workspaces."""
     blocks = live_blocks()
     addresses = {storage["address"] for storage in inventory["storages"]}
     known = {size["size_bytes"]: size["category"] for size in inventory["known_sizes"]}
@@ -31,7 +31,7 @@ def unattributed(inventory):
             rest += 0 if requested in known else size
     dead = [s["owner"] for s in inventory["storages"] if s["device"] >= 0 and s["address"] not in blocks]
     total = sum(size for size, _ in blocks.values()) - workspaces
-    return {"share": rest / max(total, 1), "dead": dead, "problems": inventory["problems"]}
+    return {"bytes": rest, "allocated_bytes": total, "dead": dead, "problems": inventory["problems"]}
 
 
 def train_until(is_done, begin, checkpointed, amp):

@@ -26,8 +26,8 @@ TEN_MINUTES_S = 600
 WEEK_S = 7 * 86_400
 
 DENSE_S = 3600
-"""The newest part of a history has every second; what lies before it, one reading in `SPARSE_S`."""
-SPARSE_S = 60
+"""The newest part of a history has every second; what lies before it, one reading in `sparse_s`."""
+SPARSE_S = 300
 LOOK_EVERY_S = 3
 RETRY_EVERY_S = 600
 FRAMES = 6
@@ -103,9 +103,9 @@ def _counters(full: AllocatorStatistics, time: float) -> NotedStatistics:
     return NotedStatistics(**{**values, "generation": int(time), "num_alloc_retries": retries})
 
 
-def seconds_of(watched_s: int) -> Iterator[int]:
+def seconds_of(watched_s: int, sparse_s: int) -> Iterator[int]:
     """The seconds of the readings, relative to now."""
-    yield from range(-watched_s, -DENSE_S, SPARSE_S)
+    yield from range(-watched_s, -DENSE_S, sparse_s)
     yield from range(max(-watched_s, -DENSE_S), 0)
 
 
@@ -114,13 +114,13 @@ class Watching(Sitting):
 
     second = 0
 
-    def fill(self, watched_s: int) -> None:
+    def fill(self, watched_s: int, sparse_s: int) -> None:
         """Have everything that keeps a history take the readings of this time, without drawing any."""
         for rank, target in enumerate(self.app.attached.targets.all):
-            for second in seconds_of(watched_s):
-                if rank == 0 or second % SPARSE_S == 0:
+            for second in seconds_of(watched_s, sparse_s):
+                if rank == 0 or second % sparse_s == 0:
                     target.timeline.add(moment_at(rank, second))
-        for second in seconds_of(watched_s):
+        for second in seconds_of(watched_s, sparse_s):
             if second % 10 == 0:
                 record(self.app.history, self._snapshot(second))
 
@@ -169,10 +169,12 @@ class Watching(Sitting):
 
 
 @asynccontextmanager
-async def watching(watched_s: int, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Watching]:
+async def watching(
+    watched_s: int, size: tuple[int, int] = (120, 40), sparse_s: int = SPARSE_S
+) -> AsyncIterator[Watching]:
     """The application after it has watched a job for so long."""
     firsts = [moment_at(rank, -watched_s - 1) for rank in range(RANKS)]
     async with sitting(*firsts, size=size, snapshot=scenes.node(1), kind=Watching) as at:
-        at.fill(watched_s)
+        at.fill(watched_s, sparse_s)
         await at.frame()
         yield at
