@@ -203,13 +203,17 @@ def _estimated(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder,
 
 
 def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
-    """The largest holder: outside PyTorch or in its cache only where that is most of all, since these do not shrink."""
-    counters = device.statistics
+    """The largest holder: outside PyTorch only where that is most of all, since it does not shrink.
+
+    Its cache is one only where that is most of all and no step takes it back.
+    """
+    counters, need = device.statistics, need_of(device)
     tensors = [holder for holder in holders if holder.key[0] not in (_CACHE, _OUTSIDE)]
-    cached = counters.reserved_bytes - counters.allocated_bytes
+    needed = max(counters.allocated_bytes, need.highest_bytes if need else 0)
+    cached = counters.reserved_bytes - needed
     if holders[0].key[0] == _OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
         return holders[0]
-    if tensors and cached <= counters.allocated_bytes:
+    if tensors and cached <= needed:
         return tensors[0]
     return next((holder for holder in holders if holder.key[0] == _CACHE), holders[0])
 

@@ -99,6 +99,12 @@ def test_what_grows_comes_before_what_a_step_needs() -> None:
     assert not sentence(seen(TOP, BOTTOM), leak).startswith("Each step")
 
 
+def test_memory_that_the_next_step_takes_back_is_not_called_free_where_something_grows() -> None:
+    leak = Finding("leak", Weight.PROBLEM, "losses grows", (), bytes=MIB, owners=("losses",))
+    assert sentence(seen(BOTTOM), leak).startswith("The most PyTorch memory is held by the states of opt: 400 MiB")
+    assert sentence(seen(BOTTOM, swing=None), leak).startswith("Most of PyTorch's memory is free in its cache")
+
+
 @pytest.mark.parametrize(
     ("highest_mib", "peak_mib", "need_mib"),
     [(1900, 2000, 2000), (1900, 4000, 1900), (1900, 2500, 2500)],
