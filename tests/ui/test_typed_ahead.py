@@ -7,6 +7,7 @@ import random
 import pytest
 from textual._xterm_parser import XTermParser
 
+from gputui.ui.screens.process import NOT_READ_YET
 from tests.scale import scaled
 from tests.ui.monitor import Monitor, open_monitor
 
@@ -57,6 +58,7 @@ async def shown(text: str, *, slowly: bool) -> str:
         for part in keys_of(text) if slowly else [text]:
             type_in(monitor, part)
             await monitor.settle()
+            await monitor.until(lambda: NOT_READ_YET not in monitor.text)  # another thread reads that
         return "" if monitor.app._exit else monitor.text
 
 

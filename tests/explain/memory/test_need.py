@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.advice import findings
+from gputui.explain.advice.held.holders import device_holders
 from gputui.explain.answer.verdict import holders_at_top, look_holders, verdict
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.memory.need import looked_at, need_of, stem_of
@@ -194,3 +195,12 @@ def test_the_innermost_module_that_has_most_is_named() -> None:
     layers = {f"model.h.{number}.mlp": 10 for number in range(12)}
     assert stem_of({**layers, "model.lm_head": 30, "": 5}) == ("model.h", 120)
     assert stem_of({"": 5}) == ("", 0)
+
+
+def test_what_a_step_needs_of_the_cache_stands_beside_it() -> None:
+    moment = seen(BOTTOM)
+    free = next(holder for holder in device_holders(moment.devices[0], ()) if holder.name == "free in its cache")
+    assert free.keeps.startswith("each step needs 1.4 GiB of it")
+    moment = seen(BOTTOM, swing=None)
+    free = next(holder for holder in device_holders(moment.devices[0], ()) if holder.name == "free in its cache")
+    assert "step" not in free.keeps

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gputui.explain.memory.need import need_of
 from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
 from gputui.explain.owners.names import counted, family, place
 from gputui.model.attached.analysis import Owner
@@ -44,6 +45,8 @@ SO_FAR = "blocks without a name so far"
 SINCE_LOOK = "tensors newer than the last look"
 NAMELESS: HolderKey = (Category.UNATTRIBUTED.value, "")
 CACHE = "free in its cache"
+TAKEN_SHARE = 0.05
+"""Of the cache: where a step needs less of it, that is not worth words."""
 OUTSIDE = "outside PyTorch (CUDA context, libraries)"
 
 
@@ -116,11 +119,26 @@ def device_holders(device: DeviceMoment, of_look: Sequence[Holder]) -> tuple[Hol
         holders = [holder for holder in holders if holder is not in_look]
         size_bytes = newer + (in_look.bytes if in_look else 0)
         holders.append(Holder((Category.NEWER.value, ""), SINCE_LOOK, size_bytes))
-    keeps = f"{'all' if stuck == cached else format_bytes(stuck)} of it is stuck beside live blocks" if stuck else ""
-    holders.append(Holder(("cache", ""), CACHE, cached, keeps))
+    holders.append(Holder(("cache", ""), CACHE, cached, _cache_words(device, cached, stuck)))
     outside = value_of(device.bridge.outside_torch_bytes) if device.bridge else None
     holders.append(Holder(("outside", ""), OUTSIDE, outside or 0))
     return tuple(sorted((holder for holder in holders if holder.bytes > 0), key=lambda holder: -holder.bytes))
+
+
+def _cache_words(device: DeviceMoment, cached: int, stuck: int) -> str:
+    """What of the cache each step takes back, and what is stuck in it."""
+    need = need_of(device)
+    taken = min(cached, max(0, need.highest_bytes - device.statistics.allocated_bytes)) if need else 0
+    words = []
+    if taken > TAKEN_SHARE * cached:
+        words.append(f"each step needs {_part_words(taken, cached)}" if need and need.step_s else "")
+    if stuck:
+        words.append(f"{_part_words(stuck, cached)} is stuck beside live blocks")
+    return ", ".join(filter(None, words))
+
+
+def _part_words(part_bytes: int, whole_bytes: int) -> str:
+    return f"{'all' if part_bytes == whole_bytes else format_bytes(part_bytes)} of it"
 
 
 def _without(holders: Sequence[Holder], freed_bytes: int) -> list[Holder]:

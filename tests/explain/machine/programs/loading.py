@@ -49,4 +49,4 @@ for step, _batch in enumerate(batches(manner)):
     for _ in range(5 if manner == "main thread" else 0):
         decode()
     if manner == "well":
-        time.sleep(0.05)  # as a program waits for its GPU
+        time.sleep(0.5)  # as a program waits for its GPU, far longer than it waits for a core on a busy machine
