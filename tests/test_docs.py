@@ -64,6 +64,14 @@ def has_target(page: Path, path: str, anchor: str) -> bool:
     return not anchor or anchor in {re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings}
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "gputui/probe/README.md"])
+def test_files_of_the_code_that_a_page_names_are_there(page: str) -> None:
+    named = re.findall(r"`((?:\w+/)+\w*(?:\.\w+)?)`", (REPOSITORY / page).read_text())
+    folders = (REPOSITORY, REPOSITORY / "gputui", REPOSITORY / "tests", (REPOSITORY / page).parent)
+    wanting = {n for n in named if "NAME" not in n and not any((folder / n).exists() for folder in folders)}
+    assert wanting == set()
+
+
 def test_the_readme_has_each_command_on_a_single_line() -> None:
     lines = (REPOSITORY / "README.md").read_text().splitlines()
     assert [line.strip() for line in lines if line.startswith("    python3 -m venv")] == list(COMMANDS)

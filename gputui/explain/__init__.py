@@ -12,6 +12,7 @@ advice      findings, and what to do: a rule each; what counts as a leak is in `
 failure     an out-of-memory error: what was asked for, who held the memory, what would have been enough
 moment      from a probe's messages to the moment that the screens show
 answer      what stands first on the screens: the verdict
+check       what a step without a GPU needs, against a budget and a baseline
 documents   all of it as JSON, or in PyTorch's form
 
 `machine` is about the machine: what is wrong with its devices, processes and host.

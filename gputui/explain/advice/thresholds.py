@@ -1,4 +1,7 @@
-"""The numbers from which a rule makes a finding, each with its reason; shares are of 1. Those of leaks: `leaks`."""
+"""The numbers from which a rule makes a finding, each with its reason; shares are of 1.
+
+Those of leaks are in `advice/leaks/thresholds.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ MATTERS_OF_RESERVED_SHARE = 0.25
 COPY_MATTERS_SHARE = 0.1
 """The same of copies of a model's weights, which are seldom meant: with Adam's states they are a fifth at most."""
 MATTERS_BYTES = 256 * MIB
-"""Less than this is not, even if it is most of what a small program uses."""
+"""Smaller parts of a small program are no finding, even if they are most of its memory."""
 
 FULL_SHARE = 0.5
 """Of the device: if never this much was in use, a request failed because it was too large."""

@@ -1,4 +1,4 @@
-"""What a look had no time for, from an earlier look: names of blocks, or the map; and what one on request has added."""
+"""Fills the gaps of a look, which had no time for some names or for the map, from earlier looks."""
 
 from __future__ import annotations
 

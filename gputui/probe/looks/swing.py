@@ -38,10 +38,10 @@ WAIT_STEPS, LEAST_WAIT_S, LONGEST_WAIT_S = 3.0, 3.0, 20.0
 STEPS, STEPS_KEPT = 3, 8
 """From how many steps at least, and of the last how many, it is told how often a step requests memory."""
 LOW, HIGH, PHASE_READS, GAP_S = 0.2, 0.5, 4, 0.012
-"""A step rises from below the first share of the range above the second. With so many reads in either, or no longer
-time between two reads, none was missed."""
+"""A step is counted when memory rises from below LOW to above HIGH of its range. No step was missed if each part had
+PHASE_READS reads, or no two reads were more than GAP_S apart."""
 LEARN_S = 1.5
-"""How long a look waits more to learn that."""
+"""How much longer the first looks wait, so that the length of a step can be measured."""
 POLL_S, MICROSECOND_S = 0.001, 1e-6
 TURN_S = 0.0005
 """How long another thread may keep the interpreter while a look waits for the top: a tenth of what Python sets."""

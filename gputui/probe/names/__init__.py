@@ -1,4 +1,4 @@
-"""What lasts from look to look, and the way to a name for what no variable leads to.
+"""What lasts from look to look, and the search for tensors without a variable, which goes up from object to holder.
 
 In come the finds of one look; what comes out makes the next one cheaper. Only numbers, names and weak references are
 kept: nothing of the program's stays alive.

@@ -1,8 +1,8 @@
-"""What one stop of the program may hold: the inventory is bounded by a `Meter`, so only the rest is predicted here.
+"""Decides before a stop what there is time for.
 
-PyTorch returns its map in one call, whose cost is predicted from the number of live blocks and learned from the maps
-before. A list of all Python objects is one call, too. Both are counted in processor time, so that a machine busy with
-other work makes no program look expensive.
+A `Meter` bounds the inventory; calls that cannot be cut are predicted. PyTorch returns its map in one call, whose cost
+is predicted from the number of live blocks and learned from the maps before. A list of all Python objects is one call,
+too. Both are counted in processor time, so that a machine busy with other work makes no program look expensive.
 
 A look takes the inventory of tensors by one of these methods: "scan" (every Python object), "walk" (what variables,
 modules, optimizers and the autograd graph lead to) or "" (no inventory: the allocator's map alone).

@@ -1,4 +1,4 @@
-"""What a stop of the program may cost: time by a clock, and steps of work that a test can count."""
+"""Tells when the time of a stop is used up: by a clock, or by steps of work that a test can count."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LOOKS_ARE_OFF = Problem("Automatic looks are off (look_pause).", ProblemKind.LOO
 Request = Callable[[ProbeClient], None]
 
 NAME_GROWTH_EVERY_S = 60.0
-"""How often a look may be spent on that, beyond those that come by themselves."""
+"""At most once in this time, a look is asked for beside the automatic ones, to find out what grows."""
 
 NAMES_WAIT_S = 3.0
 """How long a single look goes on to name what holds the memory."""

@@ -11,7 +11,7 @@ GROWTH_TENSORS = 3
 GROWTH_BYTES = 16 * MIB
 """Less growth than this in a minute is metrics and counters."""
 LOOKS_OF_VARIABLES = 9
-"""In which the memory of a single variable must rise every time: that of a step's own tensors goes up and down."""
+"""A single variable is a leak only after its memory has risen in so many looks: a step's own tensors go up and down."""
 NODE_BYTES = 800
 """Of host memory for each operation of an autograd graph, with the tensors it has saved: 700 to 1,200 were measured."""
 
@@ -23,4 +23,4 @@ LONGEST_SPAN_S = 300.0
 SWING_SHARE = 0.05
 """Growth counts if it is at least this share of the up and down within a window: less may be chance."""
 JUMP = 4
-"""A window that rises this many times as much as the typical one does not tell the rate."""
+"""An early window that rises over so many times the median is a start-up cost, and is left out of the rate."""
