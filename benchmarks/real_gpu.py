@@ -1,10 +1,13 @@
 """What only a GPU can tell: where in a step automatic looks fall, and what the first line of the screen says.
 
     python -m benchmarks.real_gpu [--seconds 60] [--fake] [--json FILE]
+    python -m benchmarks.real_gpu --fake --programs trainer lora unet ...
 
 A GPT that PyTorch alone trains runs on the first GPU, once as loops that read each step's loss, once as one that does
 not. A viewer attaches as the screens do and presses no key. `--fake` runs it on a fake GPU on which each kernel takes
-150 us. The Python that runs this needs a CUDA build of PyTorch.
+150 us. With `--programs`, those of `benchmarks.looks` run instead, each bound by the GPU, and with `--fake` bound by
+Python as well: on a fake GPU whose kernels take no time. The Python that runs this, or the first in `GPUTUI_TEST_TORCH`,
+needs a CUDA build of PyTorch.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -27,9 +31,10 @@ from gputui.explain.memory.need import need_of
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.sources.probe.listing import attach
-from tests.torches import REPOSITORY, fake_cuda
+from tests.torches import REPOSITORY, fake_cuda, torch_pythons
 
-PROGRAM = Path(__file__).parent / "programs" / "gpt_steps.py"
+PROGRAMS = Path(__file__).parent / "programs"
+OWN, NEEDING, REAL = PROGRAMS / "gpt_steps.py", PROGRAMS / "needing.py", PROGRAMS / "real"
 SIZES = {"medium": (24, 1024, 8, 1024), "small": (6, 512, 8, 512)}
 """Layers, width, batch and tokens."""
 KERNEL_US = "150"
@@ -71,21 +76,22 @@ class Reader:
         self._run.stops_ms.append(moment.look.cost.pause_ms)
 
 
-def watch(size: Sequence[int], *, reads_loss: bool, seconds: float, is_fake: bool) -> Run:
-    """Run the program and watch it."""
+def watch(words: Sequence[str], *, seconds: float, kernel_us: str) -> Run:
+    """Run a program and watch it; without a time for a kernel on the first GPU, and else on a fake one."""
+    python = torch_pythons()[0]
     with tempfile.TemporaryDirectory(prefix="gputui-real-gpu-") as folder:
         own = {"PYTHONPATH": f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{REPOSITORY}"}
-        fake = {**fake_cuda(sys.executable, Path(folder), gpus=1), "FAKEGPU_KERNEL_US": KERNEL_US} if is_fake else {}
-        words = [*map(str, size), *(["reads"] if reads_loss else [])]
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-W", "ignore", str(PROGRAM), *words]
-        variables = {**os.environ, **fake, **own}
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+        lab = {**fake_cuda(python, Path(folder), gpus=1), "FAKEGPU_KERNEL_US": kernel_us} if kernel_us else {}
+        command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", *words]
+        variables = {**os.environ, **lab, **own}
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True, cwd=folder)
         try:
             assert process.stdout is not None
-            first = process.stdout.readline()
-            if not first.strip().isdigit():
+            needs = next((line for line in process.stdout if line.strip().isdigit()), None)
+            if needs is None:
                 sys.exit("The training has ended; its error is above. Without a GPU: --fake.")
-            run = Run(int(first))
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            run = Run(int(needs))
             show(attach(process.pid), Reader(run).take, seconds)
         finally:
             process.kill()
@@ -103,6 +109,19 @@ def row(name: str, run: Run) -> list[str]:
     return [name, f"{near} of {len(run.shares)}", error, f"{max(run.stops_ms, default=0.0):.0f}", shares, late[0]]
 
 
+def programs(
+    names: Sequence[str] | None, size: Sequence[int], *, is_fake: bool
+) -> Iterator[tuple[str, list[str], str]]:
+    """What runs: its name, its words, and how long a kernel takes."""
+    if names is None:
+        words = [str(OWN), *map(str, size)]
+        yield "reads each loss", [*words, "reads"], KERNEL_US if is_fake else ""
+        yield "reads none", words, KERNEL_US if is_fake else ""
+    for name in names or ():
+        for bound, kernel_us in (("GPU", KERNEL_US), ("Python", "0")) if is_fake else (("GPU", ""),):
+            yield f"{name}, bound by {bound}", [str(NEEDING), str(REAL / f"{name}.py")], kernel_us
+
+
 def main() -> None:
     """Watch both, and print the table and the first lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,10 +129,13 @@ def main() -> None:
     parser.add_argument("--fake", action="store_true", help="on a fake GPU")
     parser.add_argument("--size", choices=SIZES, default="medium")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures into FILE")
+    parser.add_argument(
+        "--programs", nargs="*", metavar="NAME", help="programs of benchmarks.looks in place of the GPT"
+    )
     options = parser.parse_args()
     runs = {
-        name: watch(SIZES[options.size], reads_loss=reads_loss, seconds=options.seconds, is_fake=options.fake)
-        for name, reads_loss in (("reads each loss", True), ("reads none", False))
+        name: watch(words, seconds=options.seconds, kernel_us=kernel_us)
+        for name, words, kernel_us in programs(options.programs, SIZES[options.size], is_fake=options.fake)
     }
     if options.json:
         options.json.write_text(json.dumps({name: asdict(run) for name, run in runs.items()}, indent=1))
