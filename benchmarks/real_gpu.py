@@ -6,7 +6,8 @@
 A GPT that PyTorch alone trains runs on the first GPU, once as loops that read each step's loss, once as one that does
 not. A viewer attaches as the screens do and presses no key. `--fake` runs it on a fake GPU on which each kernel takes
 150 us. With `--programs`, those of `benchmarks.looks` run instead, each bound by the GPU, and with `--fake` bound by
-Python as well: on a fake GPU whose kernels take no time. The Python that runs this, or the first in `GPUTUI_TEST_TORCH`,
+Python as well: on a fake GPU whose kernels take no time. The Python that runs this, or the first of those that
+`GPUTUI_TEST_TORCH` names,
 needs a CUDA build of PyTorch.
 """
 
