@@ -192,6 +192,27 @@ def a_list_that_went_elsewhere_is_not_named_after_its_variable():
 
 
 @check
+def what_a_search_has_come_to_stays_remembered_wherever_it_is():
+    def adder():
+        in_closure = [tensor() for _ in range(MANY)]
+        return lambda held: in_closure.extend([held])
+
+    add, holder = adder(), Holder(kept=[tensor() for _ in range(MANY)])
+    add_partly, slotted = partial(adder()), Slotted([tensor() for _ in range(MANY)])
+    history = History(tensor() for _ in range(MANY))
+    Log.entries.extend(history)
+    memory = Memory()
+    come_to = take_inventory(torch, memory=memory)["collections"]
+    for collection in come_to:
+        memory.remembered.keep(*collection)
+    names = sorted(keeper.named.name for keeper in memory.remembered.keepers())
+    assert names == sorted(collection.name for collection in come_to), names
+    assert {"in_closure", "holder.kept", "slotted.kept", "history", "Log.entries"} <= set(names), names
+    Log.entries.clear()
+    del add, holder, add_partly, slotted
+
+
+@check
 def nothing_leads_to_what_nothing_holds():
     address = torch._C._cuda_cudaCachingAllocator_raw_alloc(1 << 20, 0)
     memory, climbing = Memory(), ClimbStops()
