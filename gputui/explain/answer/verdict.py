@@ -39,6 +39,7 @@ STILL_AFTER_STEPS_S, STILL_STEPS = 15.0, 5.0
 """So long at least, and for so many steps, nothing moves in a program that does no more steps."""
 OF_GROWTH = 0.5
 """What the counters show to grow is a container if it gets this part of that."""
+NEWER_SHARE = 0.75
 STEADY_SHARE = 0.5
 """A holder has been there since it had at least this share of its present size."""
 
@@ -193,11 +194,11 @@ def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
 def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
     """The largest holder: outside PyTorch or in its cache only where that is most of all, since these do not shrink.
 
-    What is newer than the last look counts only where it is most of what is allocated: the next look names it.
+    What is newer than the last look counts only where it is nearly all that is allocated: the next look names it.
     """
     counters = device.statistics
     newer = next((holder for holder in holders if holder.key[0] == Category.NEWER.value), None)
-    is_newer_most = newer is not None and 2 * newer.bytes > counters.allocated_bytes
+    is_newer_most = newer is not None and newer.bytes > NEWER_SHARE * counters.allocated_bytes
     passed_over = (_CACHE, _OUTSIDE, *(() if is_newer_most else (Category.NEWER.value,)))
     tensors = [holder for holder in holders if holder.key[0] not in passed_over]
     cached = counters.reserved_bytes - counters.allocated_bytes
