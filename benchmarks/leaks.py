@@ -15,11 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,42 +47,65 @@ KEEPERS = {
 }
 LEAKS_FOR_S = 12.0
 """How long a program has leaked when the viewer attaches."""
-HEADINGS = ["program", "lines right", "first, s", "said to grow, s", "unnamed at most", "longest stop", "blamed"]
+HEADINGS = [
+    "program",
+    "named, s",
+    "missing after",
+    "grows, s",
+    "figure off",
+    "unnamed at most",
+    "longest stop",
+    "blamed",
+]
 
 
 class Line(NamedTuple):
-    """What was said after one look: the first line, what grows, the share of memory without a name, and the stop."""
+    """What was said in one picture: the first line, who holds how much, what grows, and figures of its look.
+
+    `holders` and `growing` have names of variables with bytes, those of the look at `look_time` (epoch seconds).
+    `unnamed` is the share of memory without a name.
+    """
 
     at_s: float
+    look_time: float
     sentence: str
-    growing: tuple[str, ...]
+    holders: dict[str, int]
+    growing: dict[str, int]
     unnamed: float
     stop_ms: float
 
+    @property
+    def variables(self) -> list[str]:
+        """The variables that the first line or a finding blames."""
+        held = [name for name in self.holders if re.search(f"(by|likely) {re.escape(name)}[ :]", self.sentence)]
+        return list(dict.fromkeys([*held, *self.growing]))
+
 
 class Reader:
-    """Reads the first line after each look, as the screens show it."""
+    """Reads the first line of each picture, as the screens show it."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self._answers, self._timeline = Answers(), Timeline()
-        self._began, self._looked_at = time.monotonic(), 0.0
+        self._began = time.monotonic()
 
     def take(self, moment: TargetMoment) -> None:
         """A new moment."""
         self._timeline.add(moment)
-        if not moment.look_time or moment.look_time == self._looked_at or not moment.devices:
+        if not moment.look_time or not moment.devices:
             return
-        self._looked_at = moment.look_time
         device = moment.devices[0]
         answer = self._answers.at(moment, device, self._timeline)
         sums = device.layout.by_category if device.layout else {}
         nameless = sums.get(Category.UNATTRIBUTED, 0) + sums.get(Category.NEWER, 0)
+        leaks = [finding for finding in answer.findings if finding.kind == "leak" and not finding.until]
         self.lines.append(
             Line(
                 time.monotonic() - self._began,
+                moment.look_time,
                 answer.verdict.sentence if answer.verdict else "",
-                tuple(name for finding in answer.findings if finding.kind == "leak" for name in finding.owners[:1]),
+                {h.name: h.bytes for h in self._answers.holders(moment, device) if h.key[0] == "variable"},
+                {name: leak.bytes for leak in leaks for name in leak.owners},
                 nameless / max(1, device.statistics.allocated_bytes),
                 moment.look_cost.pause_ms if moment.look_cost else 0.0,
             )
@@ -94,46 +120,71 @@ def show(client: ProbeClient, take: Callable[[TargetMoment], None], seconds: flo
     feed.stop()
 
 
-def watch(arguments: list[str], seconds: float) -> tuple[str, list[Line]]:
-    """Run a program of `PROGRAMS` and read what is said of it; returns its first line of output, too."""
+def watch(arguments: list[str], seconds: float) -> tuple[list[str], list[Line]]:
+    """Run a program and read what is said of it; returns its lines of output, too."""
     python = torch_pythons()[0]
-    with tempfile.TemporaryDirectory(prefix="gputui-leaks-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gputui-leaks-") as folder, Path(folder, "output").open("w+") as output:
         own = {"PYTHONPATH": f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{REPOSITORY}"}
         variables = {**os.environ, **fake_cuda(python, Path(folder), gpus=1), **own}
         command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", *arguments]
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, env=variables, stdout=output, text=True)
         try:
-            says = process.stdout.readline() if process.stdout else ""
             client = None
             while client is None:
-                time.sleep(LEAKS_FOR_S)
-                try:
-                    client = attach(process.pid)
-                except CannotAttachError as error:
-                    if process.poll() is not None:
-                        sys.exit(f"{' '.join(arguments)} has ended with status {process.returncode}: {error}")
+                time.sleep(1.0 if os.fstat(output.fileno()).st_size == 0 else LEAKS_FOR_S)
+                with suppress(CannotAttachError):
+                    client = attach(process.pid) if os.fstat(output.fileno()).st_size else None
+                if process.poll() is not None:
+                    sys.exit(f"{' '.join(arguments)} has ended with status {process.returncode}.")
             reader = Reader()
             show(client, reader.take, seconds)
         finally:
             process.kill()
             process.wait()
-    return says, reader.lines
+        output.seek(0)
+        return output.read().splitlines(), reader.lines
 
 
-def row(kind: str, keeper: str, lines: list[Line]) -> list[str]:
+def row(kind: str, keeper: str, lines: list[Line], says: list[str]) -> list[str]:
     """The figures of one program."""
-    right = [line.at_s for line in lines if keeper in line.sentence]
+    named = [line.at_s for line in lines if keeper in line.sentence]
+    after = [line for line in lines if named and line.at_s >= named[0]]
     grows = [line.at_s for line in lines if any(keeper in name for name in line.growing)]
-    blamed = {name for line in lines for name in line.growing if keeper not in name}
+    blamed = Counter(name for line in lines for name in line.variables if keeper not in name)
+    errors = [error for line in after for error in errors_of(line, keeper, says)]
     return [
         kind,
-        f"{len(right)} of {len(lines)}",
-        f"{min(right):.1f}" if right else "-",
-        f"{min(grows):.1f}" if grows else "-",
+        f"{named[0]:.1f}" if named else "-",
+        f"{sum(keeper not in line.sentence for line in after)} of {len(after)}",
+        f"{grows[0]:.1f}" if grows else "-",
+        f"{100 * max(errors):.0f} %" if errors else "-",
         f"{100 * max((line.unnamed for line in lines), default=0.0):.1f} %",
         f"{max((line.stop_ms for line in lines), default=0.0):.0f} ms",
-        ", ".join(sorted(blamed)) or "-",
+        ", ".join(f"{name} ({count})" for name, count in blamed.most_common()) or "-",
     ]
+
+
+def errors_of(line: Line, keeper: str, says: list[str]) -> list[float]:
+    """How far off the figures of the keeper are, as shares of what the program had kept at the time of the look.
+
+    What a holder has more is no error: whole blocks are larger than what the program has asked for.
+    """
+    kept = [(at, kept_bytes) for at, kept_bytes in map(json.loads, says[1:]) if at <= line.look_time]
+    truth = kept[-1][1] if kept else 0
+    if not truth:
+        return []
+    wanting = [max(0.0, 1 - held / truth) for name, held in line.holders.items() if keeper in name]
+    return wanting + [abs(told / truth - 1) for name, told in line.growing.items() if keeper in name]
+
+
+def put_sentences(lines: list[Line]) -> None:
+    """Print each first line once, with the seconds at which it came first and last, and in how many pictures."""
+    by_words: dict[str, list[float]] = {}
+    for line in lines:
+        words = re.sub(r"[\d.,]+", "#", f"{line.sentence} [{', '.join(line.growing)}]")
+        by_words.setdefault(words, []).append(line.at_s)
+    for words, times in by_words.items():
+        print(f"    {times[0]:5.1f} to {times[-1]:5.1f} s, {len(times):3} times: {words}", file=sys.stderr)
 
 
 def main() -> None:
@@ -148,12 +199,14 @@ def main() -> None:
     rows = [HEADINGS]
     for seed in range(options.seed, options.seed + options.drawn):
         says, lines = watch([str(PROGRAMS / "drawn.py"), str(seed)], options.seconds)
-        print(seed, says.strip(), file=sys.stderr)
-        rows.append(row(f"{seed} {json.loads(says)['keeper']}", json.loads(says)["keeper"], lines))
+        print(seed, says[0], file=sys.stderr)
+        put_sentences(lines)
+        rows.append(row(f"{seed} {json.loads(says[0])['keeper']}", json.loads(says[0])["keeper"], lines, says))
         print(*rows[-1], sep="   ", file=sys.stderr)
     for kind in () if options.drawn else options.programs:
-        _, lines = watch([str(PROGRAMS / "leaks.py"), kind, str(options.objects)], options.seconds)
-        rows.append(row(kind, KEEPERS[kind], lines))
+        says, lines = watch([str(PROGRAMS / "leaks.py"), kind, str(options.objects)], options.seconds)
+        put_sentences(lines)
+        rows.append(row(kind, KEEPERS[kind], lines, says))
         print(*rows[-1], sep="   ", file=sys.stderr)
     print(as_text(rows))
 

@@ -171,7 +171,7 @@ def train() -> None:
     model = torch.nn.Sequential(*blocks).cuda()
     optimizer = OPTIMIZER(model.parameters(), lr=1e-4)
     loader = torch.utils.data.DataLoader(Noise(), batch_size=BATCH, num_workers=WORKERS)
-    kept_at = 0.0
+    kept_at, kept_bytes = 0.0, 0
     for step, batch in enumerate(loader):
         with torch.autocast("cuda", torch.bfloat16, enabled=IS_MIXED):
             value = batch.cuda()
@@ -185,11 +185,13 @@ def train() -> None:
         if step % KEPT_EVERY == 0 and time.monotonic() > kept_at + LEAST_PAUSE_S:
             kept_at = time.monotonic()
             PLACES[KEEPER](step, torch.zeros(512, 1024, device="cuda"))
+            kept_bytes += 512 * 1024 * 4
         time.sleep(PAUSE_S)
         if step == 0:
             names = ("BESIDE", "WIDTH", "LAYERS", "BATCH", "PAUSE_S", "ACCUMULATION", "WORKERS", "KEPT_EVERY")
             drawn = {name.lower(): globals()[name] for name in (*names, "IS_CHECKPOINTED", "IS_MIXED")}
             print(json.dumps({"keeper": KEEPER, "data": type(data).__name__, **drawn}), flush=True)
+        print(json.dumps([time.time(), kept_bytes]), flush=True)
 
 
 train()

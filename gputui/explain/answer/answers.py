@@ -8,8 +8,9 @@ from typing import Any
 
 from gputui.explain.advice import findings
 from gputui.explain.advice.held.holders import Holder
+from gputui.explain.answer.estimates import LookHolders
 from gputui.explain.answer.steady import Standings, after
-from gputui.explain.answer.verdict import LookHolders, Verdict, holders_at_top, look_holders, verdict
+from gputui.explain.answer.verdict import Verdict, holders_at_top, look_holders, verdict
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
@@ -78,7 +79,8 @@ class Answers:
         else:
             for other in timeline.looks(moment.time)[-MOMENTS_BEFORE:]:
                 before = self._evaluated(before, other, device.index, timeline)
-        is_due = moment.time - before.time >= EVALUATED_EVERY_S or moment.look_time > before.time or moment.ended
+        is_new_look = moment.look_time > before.look_time
+        is_due = is_new_look or moment.time - before.time >= EVALUATED_EVERY_S or moment.ended
         if is_due:
             before = self._evaluated(before, moment, device.index, timeline)
         return before.findings
@@ -92,7 +94,7 @@ class Answers:
             workers=moment.host.workers,
             **({} if utilization is None else {"utilization_percent": utilization}),
         )
-        standings = after(before, results, moment.time, is_last=moment.ended is not None)
+        standings = after(before, results, moment.time, moment.look_time, is_last=moment.ended is not None)
         self._standings[moment.time, index] = standings
         _forget(self._standings)
         return standings

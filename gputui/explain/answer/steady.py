@@ -30,10 +30,14 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """The state of all findings at `time` (epoch seconds), from one evaluation to the next."""
+    """The state of all findings at `time` (epoch seconds), from one evaluation to the next.
+
+    `look_time` is when the look was taken that the last of them were made from.
+    """
 
     time: float = 0.0
     standings: tuple[_Standing, ...] = ()
+    look_time: float = 0.0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -44,7 +48,9 @@ class Standings:
         return (*in_order(present), *in_order(past))
 
 
-def after(before: Standings, findings: Sequence[Finding], time: float, *, is_last: bool = False) -> Standings:
+def after(
+    before: Standings, findings: Sequence[Finding], time: float, look_time: float = 0.0, *, is_last: bool = False
+) -> Standings:
     """The state after one more evaluation at `time`; after the last one, nothing waits for another."""
     is_first = not before.time
     earlier = {standing.finding.kind: standing for standing in before.standings}
@@ -59,4 +65,4 @@ def after(before: Standings, findings: Sequence[Finding], time: float, *, is_las
         is_worth_a_word = missed.missed < LEAVES_AFTER or last.finding.weight is not Weight.FACT
         if last.is_shown and is_worth_a_word and time - last.time < PAST_FOR_S + LEAVES_AFTER:
             now.append(missed)
-    return Standings(time, tuple(now))
+    return Standings(time, tuple(now), look_time)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
 from gputui.explain.advice.situation import clock
-from gputui.explain.memory.need import Need, need_of, need_words
+from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
+from gputui.explain.memory.need import Need, need_words
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.names import listed
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
@@ -36,11 +37,11 @@ OUTSIDE_FACTOR = 4
 STILL_S = 60.0
 STILL_AFTER_STEPS_S, STILL_STEPS = 15.0, 5.0
 """So long at least, and for so many steps, nothing moves in a program that does no more steps."""
+OF_GROWTH = 0.5
+"""What the counters show to grow is a container if it gets this part of that."""
+NEWER_SHARE = 0.75
 STEADY_SHARE = 0.5
 """A holder has been there since it had at least this share of its present size."""
-
-LookHolders = tuple[float, tuple[Holder, ...]]
-"""The time of a look (epoch seconds) and its holders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,9 @@ def verdict(
     """
     now = looks[-1][1] if looks and device.layout else ()
     leak = next((finding for finding in findings if finding.kind == "leak" and not finding.until), None)
-    holders = _estimated(device_holders(device, now), leak)
+    rise = None if moment.ended else rising(looks)
+    holders = with_growth(device_holders(device, now), rise, moment.time - moment.look_time)
+    holders = with_leak(holders, leak)
     if not holders:
         return None
     whole, whole_bytes = _whole(device, holders)
@@ -101,14 +104,19 @@ def verdict(
     largest = _largest(device, holders)
     suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None) or _half_read(holders, largest)
     is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
-    need = None if moment.ended or growth or leak else need_of(device)
+    need = None if moment.ended or growth or leak else need_beside(device, rise)
     sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
     if need:
         sentence = need_words(need, device.top, device.layout)
         holders = tuple(top) or holders
         whole, whole_bytes = _whole(device, holders)
-    rises = _growth(device, growth, leak, largest)
-    is_of_another = bool(rises) and leak is not None and leak.owners[:1] not in ((), (largest.name,))
+    named = leak.owners[0] if leak and leak.owners else ""
+    if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
+        named = rise.name
+    rises = _growth(device, growth, named, largest)
+    if not rises and leak and not moment.ended:
+        rises = _grows_by_looks(leak, sentence)
+    is_of_another = bool(rises) and named not in ("", largest.name)
     sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
     if not rises and not moment.ended:
         sentence += _still(moment, counters, need)
@@ -127,11 +135,10 @@ def verdict(
         nameless=nameless,
         not_yet=not_yet_words(moment, device, [(time, _nameless_bytes(holders)) for time, holders in looks]),
         needs_look=needs_look,
-        suspect=suspect.name if suspect and largest.key[0] in _NAMELESS else "",
+        suspect=suspect.name if suspect and largest.key[0] in NAMELESS else "",
     )
 
 
-_NAMELESS = (Category.UNATTRIBUTED.value, Category.NEWER.value)
 _CACHE, _OUTSIDE = "cache", "outside"
 _FACT = Weight.FACT
 _RANK = tuple(Weight)
@@ -184,31 +191,17 @@ def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
     )
 
 
-def _estimated(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder, ...]:
-    """The holders with what a growing variable keeps by estimate, where looks had no time for all that it keeps.
-
-    What it keeps beyond what they have named is taken from the blocks without a name.
-    """
-    grower = next((holder for holder in holders if leak and leak.owners[:1] == (holder.name,)), None)
-    if leak is None or grower is None or leak.bytes <= grower.bytes:
-        return tuple(holders)
-    wanting, kept = leak.bytes - grower.bytes, []
-    for holder in holders:
-        taken = min(wanting, holder.bytes) if holder.key[0] in _NAMELESS else 0
-        wanting -= taken
-        kept.append(replace(holder, bytes=holder.bytes - taken))
-    full = replace(grower, bytes=leak.bytes - wanting, keeps=f"by estimate; {grower.keeps}" if grower.keeps else "")
-    kept = [full if holder.key == grower.key else holder for holder in kept]
-    return tuple(sorted((holder for holder in kept if holder.bytes), key=lambda holder: -holder.bytes))
-
-
 def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
     """The largest holder: outside PyTorch only where that is most of all, since it does not shrink.
 
-    Its cache is one only where that is most of all and no step takes it back.
+    The cache is one only where that is most of all and no step takes it back, what is newer than the last look only
+    where it is nearly all that is allocated: the next look names it.
     """
     counters, need = device.statistics, need_of(device)
-    tensors = [holder for holder in holders if holder.key[0] not in (_CACHE, _OUTSIDE)]
+    newer = next((holder for holder in holders if holder.key[0] == Category.NEWER.value), None)
+    is_newer_most = newer is not None and newer.bytes > NEWER_SHARE * counters.allocated_bytes
+    passed_over = (_CACHE, _OUTSIDE, *(() if is_newer_most else (Category.NEWER.value,)))
+    tensors = [holder for holder in holders if holder.key[0] not in passed_over]
     needed = max(counters.allocated_bytes, need.highest_bytes if need else 0)
     cached = counters.reserved_bytes - needed
     if holders[0].key[0] == _OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
@@ -241,7 +234,7 @@ def _most(holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, 
     elif holder.key[0] == _CACHE:
         start = f"{most} {verb} {holder.label}"
     else:
-        likely = f", most likely {suspect.label}" if suspect and holder.key[0] in _NAMELESS else ""
+        likely = f", most likely {suspect.label}" if suspect and holder.key[0] in NAMELESS else ""
         start = f"{most} {verb} held by {holder.label}{likely}"
     return f"{start}: {format_bytes(holder.bytes)}, {share_words(holder.bytes / whole_bytes)} {whole}."
 
@@ -263,7 +256,7 @@ LINES = "The Tensors screen lists those with a line in the memory history by tha
 def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tuple[str, bool]:
     """Why most memory has no name and what to do, and whether a look by key helps; ("", False) if looks go on."""
     layout = device.layout
-    if largest.key[0] not in _NAMELESS or layout is None or moment.ended or moment.file:
+    if largest.key[0] not in NAMELESS or layout is None or moment.ended or moment.file:
         return "", False
     if largest.key[0] == Category.NEWER.value or not layout.is_searched:
         return (what_names(moment), True) if waits_for_key(moment) else ("", False)
@@ -271,7 +264,7 @@ def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tu
 
 
 def _nameless_bytes(holders: Sequence[Holder]) -> int:
-    return sum(holder.bytes for holder in holders if holder.key[0] in _NAMELESS)
+    return sum(holder.bytes for holder in holders if holder.key[0] in NAMELESS)
 
 
 def share_words(share: float) -> str:
@@ -279,11 +272,10 @@ def share_words(share: float) -> str:
     return f"{share:.0%}" if share >= LEAST_SHARE else "<1%"
 
 
-def _growth(device: DeviceMoment, growth: Growth | None, leak: Finding | None, largest: Holder) -> str:
-    """What grows, how fast, and when the device will be full; "" if nothing does."""
+def _growth(device: DeviceMoment, growth: Growth | None, named: str, largest: Holder) -> str:
+    """What grows by the counters, how fast, and when the device will be full; "" if nothing does."""
     if growth is None:
         return ""
-    named = leak.owners[0] if leak and leak.owners else ""
     subject = "It" if named == largest.name else named or "Memory"
     words = f"{subject} grows by {rate_words(growth.bytes_per_s)}"
     free = device.driver.device_free_bytes
@@ -292,6 +284,13 @@ def _growth(device: DeviceMoment, growth: Growth | None, leak: Finding | None, l
     spare = free + device.statistics.reserved_bytes - device.statistics.allocated_bytes
     left = time_left_words(growth.full_in_s(spare))
     return f"{words} and fills the device in {left}." if left else f"{words}."
+
+
+def _grows_by_looks(leak: Finding, sentence: str) -> str:
+    """What looks have found to grow and the sentence does not name, where the counters do not show it yet."""
+    if leak.weight is not Weight.PROBLEM or not leak.owners or leak.owners[0] in sentence:
+        return ""
+    return f"{leak.owners[0]} grows: {format_bytes(leak.bytes)} by now."
 
 
 def _first_seen(looks: Sequence[LookHolders]) -> Mapping[HolderKey, float]:

@@ -20,8 +20,8 @@ NEAR = 0.1
 MOST = 0.5
 SHARE_OF_STEM = 0.5
 """A module is named if it and those below it have this share of the activations."""
-PASSING = (Category.ACTIVATION, Category.OTHER, Category.GRADIENT, Category.KV_CACHE)
-"""What is likely to be given back within a step, where only its top was looked at."""
+PASSING = (Category.ACTIVATION, Category.GRADIENT, Category.KV_CACHE)
+"""What is likely to be given back within a step, where only its top was looked at: other tensors may be kept."""
 TRAINS = (Category.GRADIENT, Category.OPTIMIZER_STATE, Category.ACTIVATION)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gputui.explain.owners.names import UNNAMED
 from gputui.explain.owners.owners import live_blocks, placed
 from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.moment import DeviceLayout, TargetMoment
@@ -73,7 +74,7 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
 
 def is_unnamed(storage: Storage) -> bool:
     """Whether the probe knows a tensor and no variable that leads to it: "unnamed Tensor"."""
-    return storage.owner.startswith("unnamed ")
+    return storage.owner.startswith(UNNAMED)
 
 
 def _not_covered(now: AllocatorMap | None, inventory: Inventory, kept: list[Storage]) -> list[Storage]:

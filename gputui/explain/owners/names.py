@@ -22,6 +22,8 @@ ALIKE = 3
 _PLACE = re.compile(r" \([^()]*\)$")
 
 UNKNOWN = "blocks without a known owner"
+UNNAMED = "unnamed "
+"""How the probe's names of tensors begin to which no variable leads: "unnamed Tensor"."""
 NEWER = "blocks newer than the last look"
 
 

@@ -7,7 +7,7 @@ from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.inventory.referrers import name_by_referrers
 from gputui.probe.inventory.saved import SavedTensors
-from gputui.probe.names.memory import STAYING
+from gputui.probe.names.memory import STAYING, UNNAMED
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
@@ -22,7 +22,6 @@ ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
 OPTIMIZER_STATE = "optimizer_state"
 STATE_OF_PARAMETER = "state[Parameter]"
 """In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
-UNNAMED = "unnamed"
 RECOGNISED_PER_STEP = 8
 """So many tensors whose storages have an owner are passed over in the time of one step."""
 AT_ONCE = 64

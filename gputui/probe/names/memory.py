@@ -27,6 +27,8 @@ WORKSPACES_AT_MOST = 16
 """So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
 YOUNG_EVERY = 4
 """How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
+UNNAMED = "unnamed"
+"""How the names of tensors begin to which no variable leads: "unnamed Tensor"."""
 STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
 """The categories of what keeps its place for as long as it lives."""
 CALLERS_EVERY = 16
@@ -150,9 +152,11 @@ class Memory:
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = workspace_bytes = 0
         unnamed: dict[int, int] = {}
+        loose = {address for address, storage in found.items() if _is_loose(storage)}
         workspaces: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
+            unnamed.update((address, size) for address, size in zip(addresses, size_bytes) if address in loose)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
                 storage = earlier.get(address)
@@ -177,6 +181,11 @@ class Memory:
 def _may_stay(storage: dict[str, Any]) -> bool:
     """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
     return storage["category"] != "other" or "[" in storage["owner"] or bool(storage["keeper"])
+
+
+def _is_loose(storage: dict[str, Any]) -> bool:
+    """Whether a tensor is known, and nothing that leads to it."""
+    return bool(storage["category"] == "other" and storage["owner"].startswith(f"{UNNAMED} "))
 
 
 def _container_of(owner: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from gputui.probe.names.climb import Path, is_of_module
 from gputui.probe.names.container_tensors import ContainerTensors
 from gputui.probe.objects import plain
 from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.torch_types import AnyObject
@@ -144,8 +145,8 @@ def _shared(paths: list[Path]) -> tuple[Handle, ...] | None:
 
 
 def _holds(value: AnyObject, held: AnyObject) -> bool:
-    """Whether an object refers to another, or its namespace does."""
-    inside = gc.get_referents(value)
+    """Whether an object refers to another, or its namespace or closure does."""
+    inside = [*gc.get_referents(value), *(held for _, held in closure_of(value))]
     dicts = (referent for referent in inside if type(referent) is dict)
     return any(map(is_, inside, repeat(held))) or any(any(map(is_, own.values(), repeat(held))) for own in dicts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
@@ -11,6 +12,10 @@ MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
 EAGER_SHARE, EAGER_S = 0.5, 1.5
 """Right after somebody has attached and waits for names: half of the time, until looks have taken so much of it."""
+AVERAGED = 8
+"""Over so many looks, what one has cost is spread."""
+TREND_LOOKS = 8
+"""So many looks come at the shortest interval, within that time: from them a viewer tells what grows."""
 
 
 class Pace:
@@ -23,27 +28,34 @@ class Pace:
         self._clock, self._wall_clock = clock, wall_clock
         self._next_at = clock()
         self._eager_left_s = EAGER_S
+        self._looks = 0
+        """How many were taken since nobody waits for names any more."""
+        self._costs_s: deque[float] = deque(maxlen=AVERAGED)
+        self.is_eager = True
+        """Whether somebody who has just attached waits for names."""
 
     @property
     def is_due(self) -> bool:
         """Whether an automatic look may be taken now."""
         return self._clock() >= self._next_at
 
-    @property
-    def is_eager(self) -> bool:
-        """Whether somebody who has just attached waits for names."""
-        return self._eager_left_s > 0
-
     def account(self, cost_s: float, *, goes_on: bool = False) -> None:
-        """Put off the next look, so that what this one cost stays within its share of the time.
+        """Put off the next look, so that what the last ones cost stays within its share of the time.
 
+        On a busy machine one look in some waits for a processor in the middle: its cost is spread over the next ones.
         `goes_on`: more looks will name more memory.
         """
-        is_eager = self.is_eager and goes_on
-        self._eager_left_s = self._eager_left_s - cost_s if is_eager else 0.0
-        wait_s = cost_s / EAGER_SHARE if is_eager else max(MIN_INTERVAL_S, cost_s / SHARE_OF_TIME)
-        if self._wall_clock and not is_eager:
-            wait_s = _until_shared(self._wall_clock(), wait_s)
+        was_eager = self.is_eager and goes_on
+        self._looks += not was_eager
+        self._eager_left_s -= cost_s
+        has_time = self._eager_left_s > 0
+        self.is_eager = was_eager and has_time
+        is_quick = was_eager or (has_time and self._looks < TREND_LOOKS)
+        self._costs_s.append(cost_s)
+        wait_s = cost_s / EAGER_SHARE if is_quick else sum(self._costs_s) / len(self._costs_s) / SHARE_OF_TIME
+        if not was_eager:
+            wait_s = max(MIN_INTERVAL_S, wait_s)
+            wait_s = _until_shared(self._wall_clock(), wait_s) if self._wall_clock else wait_s
         self._next_at = self._clock() + wait_s
 
 

@@ -11,6 +11,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 from gputui.probe.names.climb_stops import ClimbStops  # noqa: E402
@@ -189,6 +190,42 @@ def a_list_that_went_elsewhere_is_not_named_after_its_variable():
     other.kept, holder.kept = holder.kept, None
     assert memory.remembered.keepers() == []
     del other
+
+
+@check
+def what_a_search_has_come_to_stays_remembered_wherever_it_is():
+    def adder():
+        in_closure = [tensor() for _ in range(MANY)]
+        return lambda held: in_closure.extend([held])
+
+    add, holder = adder(), Holder(kept=[tensor() for _ in range(MANY)])
+    add_partly, slotted = partial(adder()), Slotted([tensor() for _ in range(MANY)])
+    history = History(tensor() for _ in range(MANY))
+    Log.entries.extend(history)
+    memory = Memory()
+    come_to = take_inventory(torch, memory=memory)["collections"]
+    for collection in come_to:
+        memory.remembered.keep(*collection)
+    names = sorted(keeper.named.name for keeper in memory.remembered.keepers())
+    assert names == sorted(collection.name for collection in come_to), names
+    assert {"in_closure", "holder.kept", "slotted.kept", "history", "Log.entries"} <= set(names), names
+    Log.entries.clear()
+    del add, holder, add_partly, slotted
+
+
+@check
+def tensors_that_are_known_without_a_name_are_climbed_from():
+    gc.collect()
+    deep = [tensor() for _ in range(MANY)]
+    for _ in range(9):
+        deep = [deep]
+    looks, names = Looks(), []
+    for _ in range(LEVELS_AT_MOST):
+        inventory = looks.take()
+        names.append({name.partition("[")[0] for at, name in inventory["owners"].items() if at in blocks()})
+        looks.climb()
+    assert names[0] == {"unnamed Tensor"}, names[0]
+    assert names[-1] == {"deep"}, names[-1]
 
 
 @check

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
-from gputui.explain.owners.names import counted, family, place
+from gputui.explain.owners.names import UNNAMED, counted, family, place
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.tensors import Category, Container, Keeper
@@ -185,6 +185,8 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
         name = found[1] if found else "an optimizer"
         return (category.value, name), f"the states of {name}"
     label = owner.kept_by or ("" if owner.saved_by else owner.name)
+    if label.startswith(UNNAMED) and category is Category.OTHER:
+        label, category = "", Category.UNATTRIBUTED
     if label and category in (Category.ACTIVATION, Category.OTHER):
         name = variable_of(label, containers)
         return ("variable", name), name
