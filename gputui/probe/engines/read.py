@@ -1,0 +1,165 @@
+"""Reads what an engine says of itself, by the table of facts; its objects are found once and then looked at again."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from time import perf_counter
+from typing import Any
+
+from gputui.probe.engines.facts import ENGINES, NUMBER, TEXT, TRUTH, WHOLE, EngineFacts, Facts, Places
+from gputui.probe.engines.find import Found, find
+from gputui.probe.objects import plain
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.torch_types import AnyObject
+
+SEARCHED_EVERY_S = 5.0
+"""How often an engine is searched for that is imported and was not found; a search takes some milliseconds."""
+REQUESTS_AT_MOST = 256
+GROUPS_AT_MOST = 64
+LONGEST_TEXT = 200
+_NOTHING = object()
+_SIZED = (list, tuple, dict, set, deque)
+
+
+class EngineReader:
+    """Reads the engine of this process, if it has one; keeps nothing of it alive."""
+
+    def __init__(self) -> None:
+        self._found: Found = {}
+        self._searched_at = float("-inf")
+
+    def read(self) -> dict[str, Any] | None:
+        """The fields of `model.attached.serving.Serving`; None without an engine that is known."""
+        for engine in ENGINES:
+            if any(map(sys.modules.__contains__, engine.modules)):
+                return self._read(engine)
+        return None
+
+    def _read(self, engine: EngineFacts) -> dict[str, Any] | None:
+        attributes = AttributeReader()
+        objects = self._objects()
+        is_due = perf_counter() - self._searched_at >= SEARCHED_EVERY_S
+        if not ("core" in objects or "worker" in objects) and is_due:
+            self._found = find(engine, attributes)
+            self._searched_at = perf_counter()
+            objects = self._objects()
+        return _Reading(engine, objects, attributes).fields() if objects else None
+
+    def _objects(self) -> dict[str, Any]:
+        """Those that are still alive, by name."""
+        alive = {name: reference() for name, reference in self._found.items()}
+        return {name: value for name, value in alive.items() if value is not None}
+
+
+class _Reading:
+    """One reading; it is dropped with all that it holds."""
+
+    def __init__(self, engine: EngineFacts, objects: dict[str, Any], attributes: AttributeReader) -> None:
+        self._engine = engine
+        self._objects = dict(objects)
+        self._attributes = attributes
+        for name, places in engine.among.items():
+            if name not in self._objects and (value := self._first(places)) is not _NOTHING:
+                self._objects[name] = value
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `model.attached.serving.Serving`."""
+        engine = self._engine
+        fields = {name: self._facts(facts) for name, facts in engine.facts.items()}
+        fields["cache"]["groups"] = [
+            self._of_another("group", group, engine.group) for group in self._elements(engine.groups)
+        ]
+        fields["cache"]["tensors"] = [
+            self._of_another("tensor", tensor, engine.tensor) for tensor in self._elements(engine.tensors)
+        ]
+        fields["use"].update(self._requests())
+        role = engine.roles["core" in self._objects, "worker" in self._objects]
+        return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
+
+    def _facts(self, facts: Facts) -> dict[str, Any]:
+        return {name: self._value(places, kind) for name, (places, kind) in facts.items()}
+
+    def _of_another(self, name: str, value: AnyObject, facts: Facts) -> dict[str, Any]:
+        """The facts of one element of a list, which are read as those of an object of this name."""
+        self._objects[name] = value
+        try:
+            return self._facts(facts)
+        finally:
+            del self._objects[name]
+
+    def _requests(self) -> dict[str, Any]:
+        """The tokens of the requests that run: the sum and the longest, of those that were read."""
+        names = self._engine.request
+        requests = self._elements(self._engine.requests)[:REQUESTS_AT_MOST]
+        tokens = [self._own(request, names["tokens"]) for request in requests]
+        preemptions = [self._own(request, names["preemptions"]) for request in requests]
+        lengths = [length for length in tokens if type(length) is int]
+        return {
+            "requests_read": len(lengths),
+            "tokens": sum(lengths),
+            "longest_tokens": max(lengths, default=0),
+            "preemptions": sum(count for count in preemptions if type(count) is int),
+        }
+
+    def _value(self, places: Places, kind: str) -> AnyObject:
+        for place in places:
+            path, sharp, _ = place.partition("#")
+            value = self._at(path)
+            converted = _length(value) if sharp else _converted(value, kind)
+            if converted is not None:
+                return converted
+        return None
+
+    def _first(self, places: Places) -> AnyObject:
+        values = (self._at(place) for place in places)
+        return next((value for value in values if value is not _NOTHING and value is not None), _NOTHING)
+
+    def _elements(self, places: Places) -> list[Any]:
+        values = self._first(places)
+        return list(values)[: GROUPS_AT_MOST * 4] if type(values) in (list, tuple) else []
+
+    def _at(self, path: str) -> AnyObject:
+        start, *names = path.split(".")
+        value = self._objects.get(start, _NOTHING)
+        for name in names:
+            if value is _NOTHING:
+                return value
+            value = self._own(value, name)
+        return value
+
+    def _own(self, owner: AnyObject, name: str) -> AnyObject:
+        own = self._attributes.own_dict(owner)
+        if own is not None and name in own:
+            return own[name]
+        return self._attributes.read(owner).get(name, _NOTHING) if own is None else _NOTHING
+
+
+def _length(value: AnyObject) -> int | None:
+    """The number of elements of a plain container, or of one derived from it, past its own `__len__`."""
+    base = next((base for base in _SIZED if issubclass(type(value), base)), None)
+    return None if base is None else base.__len__(value)
+
+
+def _converted(value: AnyObject, kind: str) -> AnyObject:
+    """The value as JSON has it; None if it is of another kind."""
+    cls = type(value)
+    if kind == TRUTH:
+        return value if cls is bool else None
+    if kind == WHOLE:
+        return value if cls is int else None
+    if kind == NUMBER:
+        return value if cls in (int, float) else None
+    if kind == TEXT and issubclass(cls, str):
+        return plain.text(value)[:LONGEST_TEXT]
+    return str(value).replace("torch.", "") if plain.class_name(cls) == "dtype" else None
+
+
+def _version(place: str) -> str:
+    module, _, name = place.rpartition(".")
+    known = sys.modules.get(module)
+    return plain.text_in(plain.module_variables(known), name) if known is not None else ""
+
+
+engine_reader = EngineReader()
+"""The only one of this process, shared by all viewers."""
