@@ -7,7 +7,7 @@ from typing import Any
 
 from gputui.explain.serving.capacity import blocks_in_use, is_exact, longest_request, more_requests, tokens_in
 from gputui.explain.serving.division import division
-from gputui.explain.serving.other_flags import Flags, Result, with_flags
+from gputui.explain.serving.other_flags import Result
 from gputui.explain.serving.words import larger
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.serving import Serving
@@ -18,7 +18,6 @@ def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
     serving = moment.serving
     if serving is None:
         return None
-    now = with_flags(serving, Flags())
     return {
         "engine": serving.name,
         "version": serving.version or None,
@@ -38,7 +37,7 @@ def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
             "preemptions": serving.use.preemptions if serving.use.requests_read else None,
             "more_that_fit": more_requests(serving),
         },
-        "other_flags": [_result(result) for result in (larger(serving, now) if now else ())],
+        "other_flags": [_result(result) for result in larger(serving)],
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputui.explain.owners.names import counted
-from gputui.explain.serving.capacity import blocks_in_use, more_requests, tokens_in
+from gputui.explain.serving.capacity import blocks_in_use, longest_request, more_requests, tokens_in
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.other_flags import Flags, Result, with_flags
 from gputui.model.attached.serving import Serving
@@ -40,14 +40,20 @@ def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine,
     notes = {
         "weights": ", ".join(part.dtypes[0] for part in parts if part.key == "weights" and part.dtypes),
         "kv_cache": cache_note(serving),
-        "kept": _kept_note(serving),
+        "cached" if _is_cached(parts) else "kept": _peak_note(serving),
     }
     return tuple(ServedLine(part, notes.get(part.key, "")) for part in parts)
 
 
-def _kept_note(serving: Serving) -> str:
+def _is_cached(parts: Sequence[ServedPart]) -> bool:
+    """Whether most of what activations are made in is in PyTorch's cache already."""
+    sizes = {part.key: part.bytes for part in parts}
+    return sizes.get("cached", 0) >= sizes.get("kept", 0)
+
+
+def _peak_note(serving: Serving) -> str:
     peak = serving.profile.activation_peak_bytes
-    return f"peak of the profiling run: {format_bytes(peak)}" if peak else ""
+    return f"{format_bytes(peak)} of activations at startup" if peak else ""
 
 
 def cache_note(serving: Serving) -> str:
@@ -96,19 +102,22 @@ def use_words(serving: Serving) -> str:
 
 def length_words(serving: Serving) -> str:
     """Why max_model_len cannot be larger: what fits now, and with which other flag more does."""
-    settings = serving.settings
-    now = with_flags(serving, Flags())
-    if now is None or settings.max_model_len is None:
+    settings, cache = serving.settings, serving.cache
+    longest = longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None
+    if longest is None or settings.max_model_len is None:
         return ""
-    words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows up to {now.longest:,}"
-    others = [f"{result.longest:,} with {result.flags.words}" for result in larger(serving, now)]
+    words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows up to {longest:,}"
+    others = [f"{result.longest:,} with {result.flags.words}" for result in larger(serving)]
     words += f" ({', '.join(others)})" if others else ""
     made_for = settings.longest_of_model
     return f"{words}. The model was made for {made_for:,}." if made_for else f"{words}."
 
 
-def larger(serving: Serving, now: Result) -> list[Result]:
+def larger(serving: Serving) -> list[Result]:
     """Results with one other flag that make room for longer requests, where the server would start."""
+    now = with_flags(serving, Flags())
+    if now is None:
+        return []
     utilization = serving.settings.gpu_memory_utilization or 1.0
     tried = [Flags(gpu_memory_utilization=value) for value in FULLER if value > utilization][-1:]
     tried += [Flags(kv_cache_dtype=FP8)] if not str(serving.settings.kv_cache_dtype).startswith(FP8) else []

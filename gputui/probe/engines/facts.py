@@ -36,6 +36,8 @@ class EngineFacts(NamedTuple):
     tensor: Facts
     requests: Places
     request: dict[str, str]
+    variables: dict[str, str]
+    """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
     roles: dict[tuple[bool, bool], str]
     """Of a process with or without a scheduler, and with or without a model."""
 
@@ -147,6 +149,7 @@ VLLM = EngineFacts(
     },
     requests=("core.scheduler.running",),
     request={"tokens": "num_computed_tokens", "preemptions": "num_preemptions"},
+    variables={"model_runner": "worker.model_runner"},
     roles={
         (True, True): "engine core",
         (True, False): "engine core, without a model",

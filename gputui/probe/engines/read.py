@@ -31,20 +31,25 @@ class EngineReader:
 
     def read(self) -> dict[str, Any] | None:
         """The fields of `model.attached.serving.Serving`; None without an engine that is known."""
-        for engine in ENGINES:
-            if any(map(sys.modules.__contains__, engine.modules)):
-                return self._read(engine)
-        return None
+        reading = self._reading()
+        return reading.fields() if reading else None
 
-    def _read(self, engine: EngineFacts) -> dict[str, Any] | None:
-        attributes = AttributeReader()
-        objects = self._objects()
+    def variables(self) -> dict[str, Any]:
+        """What a search for tensors begins with, beside the program's own variables; {} without an engine."""
+        reading = self._reading()
+        return reading.variables() if reading else {}
+
+    def _reading(self) -> _Reading | None:
+        engine = next((one for one in ENGINES if any(map(sys.modules.__contains__, one.modules))), None)
+        if engine is None:
+            return None
+        attributes, objects = AttributeReader(), self._objects()
         is_due = perf_counter() - self._searched_at >= SEARCHED_EVERY_S
         if not ("core" in objects or "worker" in objects) and is_due:
             self._found = find(engine, attributes)
             self._searched_at = perf_counter()
             objects = self._objects()
-        return _Reading(engine, objects, attributes).fields() if objects else None
+        return _Reading(engine, objects, attributes) if objects else None
 
     def _objects(self) -> dict[str, Any]:
         """Those that are still alive, by name."""
@@ -76,6 +81,11 @@ class _Reading:
         fields["use"].update(self._requests())
         role = engine.roles["core" in self._objects, "worker" in self._objects]
         return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
+
+    def variables(self) -> dict[str, Any]:
+        """Objects of the engine by the names that a search gives them."""
+        values = {name: self._at(place) for name, place in self._engine.variables.items()}
+        return {name: value for name, value in values.items() if value is not _NOTHING and value is not None}
 
     def _facts(self, facts: Facts) -> dict[str, Any]:
         return {name: self._value(places, kind) for name, (places, kind) in facts.items()}
