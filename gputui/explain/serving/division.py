@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gputui.explain.memory.parts import parts_of
 from gputui.explain.owners.owners import bytes_by_category, owner_of
-from gputui.model.attached.allocator import AllocatorMap, Block, BlockState
+from gputui.model.attached.allocator import Block, BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.serving import ServingProfile
 from gputui.model.attached.tensors import Category, Storage
@@ -17,7 +17,7 @@ from gputui.model.attached.tensors import Category, Storage
 MODEL = (Category.PARAMETER, Category.BUFFER)
 APART = frozenset({*MODEL, Category.KV_CACHE})
 """Parts of their own, also where they lie in the pool of a graph."""
-GRAPH = "torch.cuda.CUDAGraph"
+MEM_POOL = "torch.cuda.MemPool"
 _OUTER = ("outside", "others", "driver")
 
 
@@ -70,7 +70,7 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     if serving is None or not storages:
         return ()
     sizes = {part.key: part.bytes for part in parts_of(device)}
-    graphs = _graphs(device.layout, moment.look.map if moment.look else None)
+    graphs = _graphs(moment, device)
     live = _by_category(device.layout, storages)
     weights, kv_cache = sum(live[category] for category in MODEL), live[Category.KV_CACHE]
     counted = device.statistics
@@ -107,11 +107,13 @@ def _by_category(layout: DeviceLayout | None, storages: Sequence[Storage]) -> Co
     return Counter(bytes_by_category((owner_of(storage), storage.size_bytes) for storage in storages))
 
 
-def _graphs(layout: DeviceLayout | None, allocator_map: AllocatorMap | None) -> _Graphs:
-    """What lies in the private pools of CUDA graphs."""
-    if layout is None:
+def _graphs(moment: TargetMoment, device: DeviceMoment) -> _Graphs:
+    """What lies in private pools that are no `MemPool`: an engine's others are those of its CUDA graphs."""
+    layout, allocator_map = device.layout, moment.look.map if moment.look else None
+    if layout is None or allocator_map is None or (moment.serving and moment.serving.settings.enable_sleep_mode):
         return _Graphs(0, 0)
-    pools = {pool.pool_id for pool in (allocator_map.private_pools if allocator_map else ()) if pool.holder == GRAPH}
+    private = allocator_map.private_pools
+    pools = {pool.pool_id for pool in private if pool.device == device.index and pool.holder != MEM_POOL}
     live = free = 0
     for release in layout.release.segments:
         segment = release.segment

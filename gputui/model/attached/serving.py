@@ -26,6 +26,7 @@ class ServingSettings:
     num_gpu_blocks_override: int | None = None
     enforce_eager: bool | None = None
     enable_prefix_caching: bool | None = None
+    enable_sleep_mode: bool | None = None
     tensor_parallel_size: int | None = None
     pipeline_parallel_size: int | None = None
     context_parallel_size: int | None = None

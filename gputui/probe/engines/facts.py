@@ -85,6 +85,7 @@ VLLM = EngineFacts(
             "num_gpu_blocks_override": (_of_config("cache_config.num_gpu_blocks_override"), WHOLE),
             "enforce_eager": (_of_config("model_config.enforce_eager"), TRUTH),
             "enable_prefix_caching": (_of_config("cache_config.enable_prefix_caching"), TRUTH),
+            "enable_sleep_mode": (_of_config("model_config.enable_sleep_mode"), TRUTH),
             "tensor_parallel_size": (_of_config("parallel_config.tensor_parallel_size"), WHOLE),
             "pipeline_parallel_size": (_of_config("parallel_config.pipeline_parallel_size"), WHOLE),
             "context_parallel_size": (_of_config("parallel_config.decode_context_parallel_size"), WHOLE),
