@@ -37,7 +37,7 @@ def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
             "preemptions": serving.use.preemptions if serving.use.requests_read else None,
             "more_that_fit": more_requests(serving),
         },
-        "other_flags": [_result(result) for result in larger(serving)],
+        "other_flags": [result_document(result) for result in larger(serving)],
     }
 
 
@@ -59,7 +59,8 @@ def _cache(serving: Serving) -> dict[str, Any]:
     }
 
 
-def _result(result: Result) -> dict[str, Any]:
+def result_document(result: Result) -> dict[str, Any]:
+    """What the server would have with some flags."""
     return {
         "flags": {name: value for name, value in asdict(result.flags).items() if value is not None},
         "kv_bytes": result.kv_bytes,
