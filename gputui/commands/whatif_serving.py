@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 
 from gputui.commands.printed.whatif import table
@@ -14,8 +15,10 @@ from gputui.explain.serving.other_flags import Flags, Result, with_flags
 from gputui.output import put
 from gputui.units import format_bytes
 
-HEADINGS = ("flags", "KV cache", "blocks", "tokens", "longest request")
+HEADINGS = ("flags", "KV cache", "blocks", "tokens", "longest")
 NOT_KNOWN = "Process {} runs no server whose arithmetic is known: vLLM 0.11 or newer, with its model in this process."
+
+SEVERAL_KINDS = "Layers of several kinds share this cache: its blocks are the server's own arithmetic, tokens about it."
 
 
 def answer(
@@ -40,11 +43,10 @@ def answer(
 
 def _report(results: Sequence[Result], width: int) -> str:
     lines = table(HEADINGS, map(_row, results), width)
-    lines += [f"With {result.flags.words}, {result.error}." for result in results if result.error]
+    notes = [f"With {result.flags.words}, {result.error}." for result in results if result.error]
     if not all(result.is_exact for result in results):
-        lines.append(
-            "Layers of several kinds share this cache: blocks are the server's own arithmetic, tokens about it."
-        )
+        notes.append(SEVERAL_KINDS)
+    lines += [line for note in notes for line in textwrap.wrap(note, width)]
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,8 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
     return replace(
         verdict,
         sentence=f"{sentence} {verdict.sentence}" if verdict.growth else sentence,
+        nameless="",
+        needs_look=False,
         served=lines_of(moment.serving, parts),
         served_bytes=whole_bytes,
         notes=tuple(filter(None, (use_words(moment.serving), length_words(moment.serving)))),

@@ -15,6 +15,8 @@ from gputui.model.attached.serving import ServingProfile
 from gputui.model.attached.tensors import Category, Storage
 
 MODEL = (Category.PARAMETER, Category.BUFFER)
+BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
+"""What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
 APART = frozenset({*MODEL, Category.KV_CACHE})
 """Parts of their own, also where they lie in the pool of a graph."""
 MEM_POOL = "torch.cuda.MemPool"
@@ -35,6 +37,7 @@ PARTS = {
     "kv_cache": PartFacts("KV cache", "KV cache", "K", "kv_cache"),
     "graphs": PartFacts("CUDA graphs (private pools)", "CUDA graphs", "v", "private"),
     "buffers": PartFacts("the engine's other buffers", "other buffers", "X", "other"),
+    "unnamed": PartFacts("without a name so far", "no name so far", "U", "unattributed"),
     "cached": PartFacts("free in PyTorch's cache", "PyTorch's cache", "c", "cached"),
     "outside": PartFacts("outside PyTorch (CUDA context, libraries)", "outside PyTorch", "x", "outside"),
     "others": PartFacts("other processes", "other processes", "#", "others"),
@@ -64,7 +67,8 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     """The parts of a device that a server's model is on; () without an engine, or before the first look.
 
     They add up to the device's total where NVML reports it, else to what PyTorch has reserved. Without the allocator's
-    map, what graphs keep counts as buffers and as cache.
+    map, what graphs keep counts as buffers and as cache. While looks have not named all weights, what the server says
+    that they take counts.
     """
     serving, storages = moment.serving, _storages(moment, device)
     if serving is None or not storages:
@@ -72,13 +76,17 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     sizes = {part.key: part.bytes for part in parts_of(device)}
     graphs = _graphs(moment, device)
     live = _by_category(device.layout, storages)
-    weights, kv_cache = sum(live[category] for category in MODEL), live[Category.KV_CACHE]
-    counted = device.statistics
+    named, kv_cache, counted = sum(live[category] for category in MODEL), live[Category.KV_CACHE], device.statistics
+    rest = counted.allocated_bytes - named - kv_cache - graphs.live_bytes
+    unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
+    weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
+    unnamed -= weights - named
     parts = [
         ServedPart("weights", weights, _dtypes(storages)),
         ServedPart("kv_cache", kv_cache),
         ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
-        ServedPart("buffers", counted.allocated_bytes - weights - kv_cache - graphs.live_bytes),
+        ServedPart("buffers", rest - unnamed - (weights - named)),
+        ServedPart("unnamed", unnamed),
         ServedPart("cached", counted.reserved_bytes - counted.allocated_bytes - graphs.free_bytes),
         *(ServedPart(key, sizes.get(key, 0)) for key in _OUTER),
         *_free(sizes.get("free", 0), serving.profile),

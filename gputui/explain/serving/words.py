@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputui.explain.owners.names import counted
-from gputui.explain.serving.capacity import blocks_in_use, longest_request, more_requests, tokens_in
+from gputui.explain.serving.capacity import (
+    NULL_BLOCKS,
+    blocks_in_use,
+    blocks_of_request,
+    longest_request,
+    more_requests,
+    tokens_in,
+)
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.other_flags import Flags, Result, with_flags
 from gputui.model.attached.serving import Serving
@@ -109,8 +116,18 @@ def length_words(serving: Serving) -> str:
     words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows up to {longest:,}"
     others = [f"{result.longest:,} with {result.flags.words}" for result in larger(serving)]
     words += f" ({', '.join(others)})" if others else ""
-    made_for = settings.longest_of_model
-    return f"{words}. The model was made for {made_for:,}." if made_for else f"{words}."
+    return f"{words}.{_full_length_words(serving, longest)}"
+
+
+def _full_length_words(serving: Serving, longest: int) -> str:
+    """What the length that the model was made for would need, after a space; "" if that is not known."""
+    cache, made_for = serving.cache, serving.settings.longest_of_model
+    if not made_for:
+        return ""
+    needed, each = blocks_of_request(cache.groups, made_for, serving.settings), cache.bytes_per_block
+    if made_for <= longest or not needed or not each:
+        return f" The model was made for {made_for:,}."
+    return f" The model's {made_for:,} need {format_bytes((needed + NULL_BLOCKS) * each)} of KV cache."
 
 
 def larger(serving: Serving) -> list[Result]:
