@@ -18,7 +18,9 @@ from gputui.units import format_bytes
 HEADINGS = ("flags", "KV cache", "blocks", "tokens", "longest")
 NOT_KNOWN = "Process {} runs no server whose arithmetic is known: vLLM 0.11 or newer, with its model in this process."
 
-SEVERAL_KINDS = "Layers of several kinds share this cache: its blocks are the server's own arithmetic, tokens about it."
+ABOUT = (
+    "About: tables of another size, or layers of several kinds; the rest is the server's own arithmetic, to the block."
+)
 
 
 def answer(
@@ -45,13 +47,13 @@ def _report(results: Sequence[Result], width: int) -> str:
     lines = table(HEADINGS, map(_row, results), width)
     notes = [f"With {result.flags.words}, {result.error}." for result in results if result.error]
     if not all(result.is_exact for result in results):
-        notes.append(SEVERAL_KINDS)
+        notes.append(ABOUT)
     lines += [line for note in notes for line in textwrap.wrap(note, width)]
     return "\n".join(lines) + "\n"
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    name = result.flags.words or "as it is"
+    name, about = result.flags.words or "as it is", "" if result.is_exact else "about "
     if result.error:
         return name, format_bytes(result.kv_bytes), "does not start", "", f"{result.longest:,}"
-    return name, format_bytes(result.kv_bytes), f"{result.blocks:,}", f"{result.tokens:,}", f"{result.longest:,}"
+    return name, format_bytes(result.kv_bytes), f"{about}{result.blocks:,}", f"{result.tokens:,}", f"{result.longest:,}"

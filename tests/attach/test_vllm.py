@@ -70,6 +70,11 @@ TRIED = {
     "8 bits": {"kv_cache_dtype": "fp8"},
     "larger blocks": {"block_size": 32},
     "longer requests": {"max_model_len": 16384},
+    "much larger blocks": {"block_size": 128},
+    "8 bits of another kind": {"kv_cache_dtype": "fp8_e5m2"},
+    "8 bits, and more of the device": {"gpu_memory_utilization": 0.95, "kv_cache_dtype": "fp8"},
+    "larger blocks, and more of the device": {"gpu_memory_utilization": 0.7, "block_size": 32},
+    "longer requests than it has room for": {"gpu_memory_utilization": 0.01, "max_model_len": 16384},
     "more than there is": {"gpu_memory_utilization": 0.999},
     "nothing left": {"gpu_memory_utilization": 0.003},
     "all of it together": {"gpu_memory_utilization": 0.8, "kv_cache_dtype": "fp8", "block_size": 64},
@@ -101,5 +106,9 @@ def test_other_flags_give_what_was_said(start: Start, cuda_python: Python, flags
         assert (word, said.error[:17]) == ("refused", "it does not start")
     else:
         engine = json.loads(facts)
-        assert (word, said.blocks, said.tokens) == ("started", engine["blocks"], engine["tokens"])
-        assert said.is_exact
+        assert word == "started"
+        if said.is_exact:
+            assert (said.blocks, said.tokens) == (engine["blocks"], engine["tokens"])
+        else:
+            assert said.blocks == pytest.approx(engine["blocks"], rel=1e-4)
+        assert said.is_exact == ("max_model_len" not in flags)

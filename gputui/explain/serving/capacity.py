@@ -10,22 +10,22 @@ from gputui.model.attached.serving import KvCache, KvGroup, Serving, ServingSett
 
 NULL_BLOCKS = 1
 """The pool keeps one block back for good."""
+GROUPS_AT_MOST = 256
 LONGEST = 1 << 40
 """No request is longer, in tokens."""
 
 
 def blocks_of_request(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings) -> int | None:
     """How many blocks a request of this length takes at most; None where a size is not known."""
-    counts = [_blocks_of_group(group, tokens, settings) for group in groups]
+    counts = [_blocks_of_group(group, tokens, settings) for group in groups[:GROUPS_AT_MOST]]
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None
 
 
 def _blocks_of_group(group: KvGroup, tokens: int, settings: ServingSettings) -> int | None:
-    size = group.block_size
-    if not size:
+    size = (group.block_size or 0) * (settings.context_parallel_size or 1)
+    if size <= 0:
         return None
-    size *= settings.context_parallel_size or 1
     if group.sliding_window and settings.max_num_batched_tokens:
         window = min(group.sliding_window - 1 + settings.max_num_batched_tokens, tokens)
         return min(-(-window // size) + 1, -(-tokens // size))

@@ -16,6 +16,9 @@ from gputui.units import format_bytes
 CACHE_DTYPES = {"fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "auto": 0, "float16": 2, "bfloat16": 2, "half": 2, "float": 4}
 """Bytes of an element; 0: as the model's weights."""
 DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
+TABLE_ENTRY_BYTES = 4
+TABLES_MATTER_BYTES = 1 << 20
+"""Less is lost in what PyTorch takes from the driver at once; a larger difference makes a result approximate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,19 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
     """The result; None where the engine does not say what it would follow from."""
     profile, cache, settings = serving.profile, serving.cache, serving.settings
     each = cache.bytes_per_block
-    if each is None or profile.kv_available_bytes is None or settings.max_model_len is None:
+    if not each or profile.kv_available_bytes is None or not settings.max_model_len:
         return None
     groups, each = _other_cache(serving, flags, each)
+    if each <= 0:
+        return None
     asked = replace(
         settings,
         max_model_len=flags.max_model_len or settings.max_model_len,
         block_size=flags.block_size or settings.block_size,
     )
-    available = profile.kv_available_bytes + _more_requested(serving, flags)
+    tables = _tables_bytes(asked, groups) - _tables_bytes(settings, cache.groups)
+    has_other_tables = abs(tables) >= TABLES_MATTER_BYTES
+    available = profile.kv_available_bytes + _more_requested(serving, flags) - (tables if has_other_tables else 0)
     blocks = max(0, available // each)
     longest = (longest_request(blocks, groups, asked) if blocks else 0) or 0
     return Result(
@@ -81,8 +88,15 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
         tokens=tokens_in(blocks, groups, asked) or 0,
         longest=longest,
         error=_too_little_free(serving, flags) or _too_small(available, each, groups, asked, longest),
-        is_exact=is_exact(cache),
+        is_exact=is_exact(cache) and not has_other_tables,
     )
+
+
+def _tables_bytes(settings: ServingSettings, groups: tuple[KvGroup, ...]) -> int:
+    """What the tables of blocks, and with vLLM's second model runner the tokens of each request, take on the device."""
+    rows, length = settings.max_num_seqs or 0, settings.max_model_len or 0
+    columns = sum(-(-length // group.block_size) for group in groups if group.block_size and group.block_size > 0)
+    return rows * (columns + (length if settings.use_v2_model_runner else 0)) * TABLE_ENTRY_BYTES
 
 
 def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGroup, ...], int]:

@@ -25,6 +25,7 @@ class ServingSettings:
     kv_cache_memory_bytes: int | None = None
     num_gpu_blocks_override: int | None = None
     enforce_eager: bool | None = None
+    use_v2_model_runner: bool | None = None
     enable_prefix_caching: bool | None = None
     enable_sleep_mode: bool | None = None
     tensor_parallel_size: int | None = None

@@ -83,6 +83,7 @@ VLLM = EngineFacts(
             "kv_cache_dtype": (_of_config("cache_config.cache_dtype"), TEXT),
             "kv_cache_memory_bytes": (_of_config("cache_config.kv_cache_memory_bytes"), WHOLE),
             "num_gpu_blocks_override": (_of_config("cache_config.num_gpu_blocks_override"), WHOLE),
+            "use_v2_model_runner": (("worker.use_v2_model_runner",), TRUTH),
             "enforce_eager": (_of_config("model_config.enforce_eager"), TRUTH),
             "enable_prefix_caching": (_of_config("cache_config.enable_prefix_caching"), TRUTH),
             "enable_sleep_mode": (_of_config("model_config.enable_sleep_mode"), TRUTH),

@@ -13,10 +13,10 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.torch_types import AnyObject
 
-SEARCHED_EVERY_S = 5.0
-"""How often an engine is searched for that is imported and was not found; a search takes some milliseconds."""
-REQUESTS_AT_MOST = 256
-GROUPS_AT_MOST = 64
+FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
+"""How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
+ELEMENTS_AT_MOST = 256
+"""So many groups of layers, tensors of the cache and requests are read at most."""
 LONGEST_TEXT = 200
 _NOTHING = object()
 _SIZED = (list, tuple, dict, set, deque)
@@ -27,7 +27,8 @@ class EngineReader:
 
     def __init__(self) -> None:
         self._found: Found = {}
-        self._searched_at = float("-inf")
+        self._search_at, self._rest_s = float("-inf"), FIRST_REST_S
+        """When (`perf_counter`) to search again, and how long to rest after that."""
 
     def read(self) -> dict[str, Any] | None:
         """The fields of `model.attached.serving.Serving`; None without an engine that is known."""
@@ -44,10 +45,9 @@ class EngineReader:
         if engine is None:
             return None
         attributes, objects = AttributeReader(), self._objects()
-        is_due = perf_counter() - self._searched_at >= SEARCHED_EVERY_S
-        if not ("core" in objects or "worker" in objects) and is_due:
+        if not objects and perf_counter() >= self._search_at:
             self._found = find(engine, attributes)
-            self._searched_at = perf_counter()
+            self._search_at, self._rest_s = perf_counter() + self._rest_s, min(2 * self._rest_s, LONGEST_REST_S)
             objects = self._objects()
         return _Reading(engine, objects, attributes) if objects else None
 
@@ -101,7 +101,7 @@ class _Reading:
     def _requests(self) -> dict[str, Any]:
         """The tokens of the requests that run: the sum and the longest, of those that were read."""
         names = self._engine.request
-        requests = self._elements(self._engine.requests)[:REQUESTS_AT_MOST]
+        requests = self._elements(self._engine.requests)
         tokens = [self._own(request, names["tokens"]) for request in requests]
         preemptions = [self._own(request, names["preemptions"]) for request in requests]
         lengths = [length for length in tokens if type(length) is int]
@@ -127,7 +127,7 @@ class _Reading:
 
     def _elements(self, places: Places) -> list[Any]:
         values = self._first(places)
-        return list(values)[: GROUPS_AT_MOST * 4] if type(values) in (list, tuple) else []
+        return list(values[:ELEMENTS_AT_MOST]) if type(values) in (list, tuple) else []
 
     def _at(self, path: str) -> AnyObject:
         start, *names = path.split(".")
@@ -162,7 +162,8 @@ def _converted(value: AnyObject, kind: str) -> AnyObject:
         return value if cls in (int, float) else None
     if kind == TEXT and issubclass(cls, str):
         return plain.text(value)[:LONGEST_TEXT]
-    return str(value).replace("torch.", "") if plain.class_name(cls) == "dtype" else None
+    torch = sys.modules.get("torch")
+    return str(value).replace("torch.", "") if kind == TEXT and cls is getattr(torch, "dtype", None) else None
 
 
 def _version(place: str) -> str:
