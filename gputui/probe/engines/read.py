@@ -17,7 +17,7 @@ FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
 """How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
 ELEMENTS_AT_MOST = 256
 """So many groups of layers, tensors of the cache and requests are read at most."""
-LONGEST_TEXT = 200
+LONGEST_TEXT, LARGEST = 200, 1e18
 _NOTHING = object()
 _SIZED = (list, tuple, dict, set, deque)
 
@@ -156,8 +156,8 @@ def _converted(value: AnyObject, kind: str) -> AnyObject:
     cls = type(value)
     if kind == TRUTH:
         return value if cls is bool else None
-    if kind == WHOLE:
-        return value if cls is int else None
+    if kind == WHOLE:  # bytes may be a product with a share
+        return int(value) if cls is int or (cls is float and abs(value) < LARGEST) else None
     if kind == NUMBER:
         return value if cls in (int, float) else None
     if kind == TEXT and issubclass(cls, str):
