@@ -85,7 +85,7 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
 def _draw_served(line: ServedLine, whole_bytes: int, width: int) -> Line:
     """ "  39.1 GiB  49%  KV cache  5,127,344 tokens"; the note is left out where it does not fit."""
     numbers = f"{format_bytes(line.part.bytes):>11} {share_words(line.part.bytes / whole_bytes):>4}  "
-    name = line.part.facts.name
+    name = fit(line.part.facts.name, max(1, width - len(numbers))).rstrip()
     pieces: list[Piece] = [(numbers, "plain"), (name, "title")]
     if line.note and len(numbers) + len(name) + len(line.note) + 2 <= width:
         pieces.append((f"  {line.note}", "dim"))
