@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gputui.commands import whatif_serving
 from gputui.commands.open import format_of
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.whatif import whatif_report
@@ -16,6 +17,7 @@ from gputui.commands.progress import WorkProgress
 from gputui.commands.step import recording_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.whatif import whatif_document
+from gputui.explain.serving.asked import is_of_server
 from gputui.explain.whatif.ahead import recorded_ahead
 from gputui.explain.whatif.allocator.settings import DEFAULTS, Device, with_settings
 from gputui.explain.whatif.by_hand import batch_label, batch_of, bytes_of
@@ -88,7 +90,11 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         "--python", metavar="PATH", help="the Python of that training, if it is not the one in the PATH"
     )
     parser.add_argument(
-        "--set", action=_InOrder, dest="asked", metavar="NAME:VALUE", help="settings, as in PYTORCH_ALLOC_CONF"
+        "--set",
+        action=_InOrder,
+        dest="asked",
+        metavar="NAME:VALUE",
+        help="settings, as in PYTORCH_ALLOC_CONF; of a vLLM its flags, such as max_model_len:131072",
     )
     parser.add_argument(
         "--batch", action=_InOrder, dest="asked", metavar="NOW:THEN", help="the batch recorded, and another one"
@@ -105,6 +111,9 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     parser.add_argument("--yes", action="store_true", help="record a step of the process without asking")
     parsed = parser.parse(arguments)
     device_memory = bytes_of(parsed.device_memory) if parsed.device_memory else None
+    flags = [value for option, value in parsed.asked or [] if option == "--set" and is_of_server(value)]
+    if flags and parsed.file:
+        return _of_server(parsed, flags, device_memory)
     asked = _cases(parsed.asked or [], device_memory)
     _check(asked, replace(DEFAULTS, large_page_bytes=0))  # no process is recorded for a misspelled setting
     if (parsed.file is None) == (parsed.model is None):
@@ -116,6 +125,15 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         recorded = _recorded(parsed.file, is_sure=parsed.yes)
     _check(asked, recorded.settings)  # a wrong setting is reported before the work
     return _answer(recorded, asked, device_memory, as_json=parsed.json)
+
+
+def _of_server(parsed: argparse.Namespace, flags: Sequence[str], device_memory: int | None) -> int:
+    """What a running inference server would have with other flags."""
+    if len(flags) < len(parsed.asked):
+        cause = "Flags of a server are tried alone, without settings of PyTorch's allocator and changes of a program."
+        raise UsageError(cause, "Give each its own gputui whatif.")
+    width, pid = output_width(PIPE_COLUMNS), pid_of(parsed.file)
+    return whatif_serving.answer(pid, flags, device_memory, as_json=parsed.json, is_sure=parsed.yes, width=width)
 
 
 def _check(cases: Sequence[Case], settings: AllocatorSettings) -> None:

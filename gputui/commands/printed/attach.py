@@ -9,6 +9,7 @@ from gputui.commands.printed.page import Page
 from gputui.commands.printed.step import peak_report
 from gputui.explain.advice import findings_of
 from gputui.explain.advice.situation import clock
+from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.verdict import HolderLine, Verdict, holders_at_top, look_holders, share_words, verdict
 from gputui.explain.failure.sections import Section, sections_of
 from gputui.explain.memory.parts import Part, parts_of
@@ -159,11 +160,19 @@ def _verdict(
 ) -> Verdict | None:
     own = [finding for other, finding in findings if other.index == device.index]
     looks, top = (look_holders(moment, device),), holders_at_top(moment, device)
-    return verdict(moment, device, looks=looks, findings=own, top=top)
+    found = verdict(moment, device, looks=looks, findings=own, top=top)
+    return in_servers_words(found, moment, device)
 
 
 def _holders(page: Page, device: DeviceMoment, answer: Verdict | None) -> None:
-    if answer:
+    if answer and answer.served:
+        page.section(f"The server's division of cuda:{device.number}")
+        for served in answer.served:
+            share = share_words(served.part.bytes / answer.served_bytes)
+            page.line(f"{format_bytes(served.part.bytes):>11}  {share:>4}  {served.part.facts.name}  {served.note}")
+        for note in answer.notes:
+            page.wrapped(note, "  ")
+    elif answer:
         page.section(f"Largest holders on cuda:{device.number}, with their share {answer.whole}")
         for line in answer.holders:
             _holder(page, line)

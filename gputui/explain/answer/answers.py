@@ -9,6 +9,7 @@ from typing import Any
 from gputui.explain.advice import findings
 from gputui.explain.advice.held.holders import Holder
 from gputui.explain.answer.estimates import LookHolders
+from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.steady import Standings, after
 from gputui.explain.answer.verdict import Verdict, holders_at_top, look_holders, verdict
 from gputui.model.attached.finding import Finding
@@ -50,7 +51,8 @@ class Answers:
             return answer
         shown, counters = self._steady(moment, device, timeline), timeline.counters(device.index, moment.time)
         looks, top = self._looks(moment, device, timeline), self._top(moment, device)
-        answer = Answer(verdict(moment, device, counters, looks, shown, top), shown)
+        found = verdict(moment, device, counters, looks, shown, top)
+        answer = Answer(in_servers_words(found, moment, device), shown)
         self._last = ((moment, device.index), answer)
         return answer
 

@@ -13,6 +13,8 @@ from gputui.explain.memory.need import Need, need_words
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.names import listed
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
+from gputui.explain.serving.division import ServedPart
+from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.counters import Counters
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
@@ -76,6 +78,16 @@ class Verdict:
     needs_look: bool = False
     suspect: str = ""
     """The variable that is likely to hold most memory, where that has no name."""
+    served: tuple[ServedLine, ...] = ()
+    """How an inference server divides the `served_bytes` of its device; shown in place of the holders."""
+    served_bytes: int = 0
+    notes: tuple[str, ...] = ()
+    """Sentences about that server."""
+
+    @property
+    def divided(self) -> tuple[ServedPart, ...]:
+        """The parts that the server's device is divided into; () without a server."""
+        return tuple(line.part for line in self.served)
 
 
 def verdict(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputui.explain.advice import findings_of
+from gputui.explain.documents.serving import serving_document
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sections import EXPANDABLE_REMEDY
 from gputui.explain.memory.bridge import bridge
@@ -51,6 +52,7 @@ def attach_document(
         "torch": greeting.torch or None,
         "rank": greeting.rank,
         "world_size": greeting.world_size,
+        "serving": serving_document(moment),
         "host": host,
         "devices": devices,
         "findings": [_finding(device, finding) for device, finding in with_outcomes(findings, replayed)],

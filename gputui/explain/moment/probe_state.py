@@ -18,6 +18,7 @@ from gputui.explain.owners.owners import block_bytes, bytes_by_category, grouped
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.analysis import DriverFacts, Outcome, Room
 from gputui.model.attached.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
+from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import (
     ActionName,
     ActionResult,
@@ -84,6 +85,7 @@ class ProbeState:
     named: Look | None = None
     recorded: RecordedTraces | None = None
     swings: tuple[Swing, ...] = ()
+    serving: Serving | None = None
     top: Look | None = None
     top_layouts: Layouts = field(default_factory=dict)
     """The look with the most allocated memory of the last minute."""
@@ -154,6 +156,7 @@ def after(
             problems=message.problems,
             history=message.history,
             swings=message.swings,
+            serving=message.serving,
             readings=(
                 *state.readings[1 - READINGS_AT_MOST :],
                 (message.time, sum(counted.allocated_bytes for counted in message.devices)),
@@ -219,6 +222,7 @@ def moment_of(
         look=state.look,
         recorded=state.recorded,
         top_look=state.top,
+        serving=state.serving,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gputui.model.attached.allocator import AllocatorSettings, AllocatorStatistics
 from gputui.model.attached.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.attached.failure import Failure
+from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import ActionName, Cost, Disconnect, Greeting, Look, Mark, Recorder, Swing
 from gputui.model.attached.tensors import Category, Storage
 from gputui.model.attached.trace import RecordedTraces, Trace
@@ -139,6 +140,8 @@ class TargetMoment:
     top_look: Look | None = None
     is_top: bool = False
     """Whether counters and layouts are those of `top_look`."""
+    serving: Serving | None = None
+    """The inference engine in the process, None where there is none that is known."""
 
     @property
     def pid(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
+from gputui.model.attached.serving import Serving
 from gputui.model.attached.tensors import Inventory
 from gputui.model.reading import Problem
 
@@ -80,6 +81,8 @@ class Statistics:
     automatic: str | None = "walk"
     history: Recorder = Recorder.NOBODY
     swings: tuple[Swing, ...] = ()
+    serving: Serving | None = None
+    """What an inference engine in the process says of itself; None where there is none that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from gputui.probe.allocator import known_sizes
+from gputui.probe.engines.read import engine_reader
 from gputui.probe.inventory import lines
 from gputui.probe.inventory.other_tensors import OtherTensors
 from gputui.probe.inventory.remembered_reading import RememberedReading
@@ -176,7 +177,7 @@ class InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = self._keepers.variables(self._all_frames(meter))
+        self._namespaces = [*_of_engine(), *self._keepers.variables(self._all_frames(meter))]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
         self._namespaces += memory.program_modules.search(self._search, self._frames, self._meter.part(MODULES_SHARE))
@@ -312,6 +313,12 @@ class InventoryRun:
             self._meter,
             are_callers_due=self._memory.are_callers_due,
         )
+
+
+def _of_engine() -> list[stacks.Namespace]:
+    """The variables of an inference engine: its frames lead to its tensors only while it computes."""
+    variables = engine_reader.variables()
+    return [stacks.Namespace("", is_function=False, variables=variables)] if variables else []
 
 
 def _ask_pinned_from_bytes(torch: Torch, *, is_scan: bool) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from gputui.probe.allocator import allocator, blockmap
 from gputui.probe.allocator.pools import PoolWatch
+from gputui.probe.engines.read import engine_reader
 from gputui.probe.guards.boundary import is_of_the_program
 from gputui.probe.inventory import inventory, lines
 from gputui.probe.inventory.kept import assign_keepers
@@ -226,7 +227,9 @@ def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
     devices, pinned_bytes = device_statistics(torch, problems), None
     if process.has_cuda(torch):
         pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
-    return {"time": time(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
+    serving = attempt("The inference engine", problems, engine_reader.read)
+    fields = {"time": time(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
+    return {**fields, "serving": serving}
 
 
 def device_statistics(torch: ModuleType, problems: list[str]) -> list[dict[str, Any]]:

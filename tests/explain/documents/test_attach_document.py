@@ -48,6 +48,7 @@ def test_the_document_of_a_look():
         "torch": "2.11.0+cu130",
         "rank": None,
         "world_size": None,
+        "serving": None,
         "host": {"rss_bytes": 5, "pinned_bytes": 6, "cpu_tensor_bytes": 1000},
         "devices": [
             {

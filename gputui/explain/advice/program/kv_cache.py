@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.owners.names import counted, family, listed, place
+from gputui.explain.serving.words import cache_words
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category, Storage
 from gputui.model.weight import Weight
@@ -55,7 +56,9 @@ def kv_cache(situation: Situation) -> Finding | None:
     return Finding(
         kind="kv_cache",
         weight=Weight.FACT,
-        title=_title(storages) or f"The KV cache takes {format_bytes(total_bytes)}.",
+        title=cache_words(situation.moment.serving)
+        or _title(storages)
+        or f"The KV cache takes {format_bytes(total_bytes)}.",
         evidence=(f"It is in {listed(dict.fromkeys(family(storage.owner) for storage in storages))}.",),
         bytes=total_bytes,
         screen="tensors",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gputui.explain.answer.verdict import Verdict
 from gputui.explain.memory.parts import CACHE_SINCE, OUTER, SINCE, TENSORS_SINCE, Part, drawn, parts_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
+from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, width_of
 from gputui.units import format_bytes, format_bytes_signed, format_duration
 
 NARROWEST_COLUMN = 38
@@ -126,13 +127,28 @@ def fit_line(pieces: Sequence[Piece], width: int) -> Line:
     return join(kept)
 
 
+def draw_division(device: DeviceMoment, verdict: Verdict, width: int, appearance: Appearance) -> list[Line]:
+    """One bar of the device as its server divides it, with the legend, and what the server's cache holds."""
+    parts = [Part(one.facts.drawn_as, one.facts.letter, one.facts.short, one.bytes) for one in verdict.divided]
+    title = f" Device {device.number}: {format_bytes(verdict.served_bytes)}, as its server divides it"
+    lines: list[Line] = [((fit(title, width), "title"),)]
+    lines += draw_bar(parts, width, appearance)
+    lines += draw_legend(parts, verdict.served_bytes, width, appearance)
+    for note in verdict.notes:
+        lines += paragraph(note, width, "plain")
+    return lines
+
+
 def draw_memory(
-    moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance, not_yet: str = ""
+    moment: TargetMoment, device: DeviceMoment, width: int, appearance: Appearance, verdict: Verdict | None = None
 ) -> list[Line]:
     """Two bars, of the device and of what PyTorch has reserved, each with its legend; and the counters.
 
-    The percentages are of what the title above them names. `not_yet`: see `Verdict`.
+    The percentages are of what the title above them names. An inference server's division has one bar for both.
     """
+    if verdict is not None and verdict.served and not moment.is_top:
+        return [*draw_division(device, verdict, width, appearance), *draw_counters(device, width)]
+    not_yet = verdict.not_yet if verdict else ""
     parts = parts_of(device)
     total, reserved = device.driver.device_total_bytes, device.statistics.reserved_bytes
     whole = "" if isinstance(total, Absent) else f" of {format_bytes(total)}"

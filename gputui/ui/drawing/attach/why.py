@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
+from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.finding import Finding
 from gputui.model.weight import Weight
 from gputui.ui.drawing.line import Line, Piece, fit, indented, join, paragraph
@@ -67,7 +68,10 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
     if verdict is None:
         return paragraph(NO_ANSWER, width, "dim")
     lines = draw_verdict(verdict, width, most=VERDICT_LINES)
-    for holder in verdict.holders:
+    lines += [_draw_served(served, verdict.served_bytes, width) for served in verdict.served]
+    for note in verdict.notes:
+        lines += paragraph(note, width, "plain")
+    for holder in () if verdict.served else verdict.holders:
         lines += _draw_holder(holder, width)
     if verdict.not_yet:
         lines.append(((fit(f" {verdict.not_yet}", width), "fair"),))
@@ -76,6 +80,16 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
     is_advised = any(finding.weight is not Weight.FACT and not finding.until for finding in findings)
     title = " What to do, the largest gain first" if is_advised else f" {NOTHING_TO_DO}"
     return [*lines, (), ((fit(title, width), "title"),)]
+
+
+def _draw_served(line: ServedLine, whole_bytes: int, width: int) -> Line:
+    """ "  39.1 GiB  49%  KV cache  5,127,344 tokens"; the note is left out where it does not fit."""
+    numbers = f"{format_bytes(line.part.bytes):>11} {share_words(line.part.bytes / whole_bytes):>4}  "
+    name = fit(line.part.facts.name, max(1, width - len(numbers))).rstrip()
+    pieces: list[Piece] = [(numbers, "plain"), (name, "title")]
+    if line.note and len(numbers) + len(name) + len(line.note) + 2 <= width:
+        pieces.append((f"  {line.note}", "dim"))
+    return join(pieces)
 
 
 def _draw_holder(line: HolderLine, width: int) -> list[Line]:

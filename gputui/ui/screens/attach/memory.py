@@ -76,7 +76,7 @@ class MemoryScreen(AttachScreen):
         if moment is None or device is None:
             return self.nothing_yet(width)
         appearance = self.monitor.appearance
-        lines = draw_memory(moment, device, width, appearance, self.verdict.not_yet if self.verdict else "")
+        lines = draw_memory(moment, device, width, appearance, self.verdict)
         problems = self.problems(width)
         if self.monitor.attached.is_still:
             return [*lines, (), *problems]

@@ -1,0 +1,30 @@
+"""The verdict about a device that an inference server uses: in the server's words, with its division of the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gputui.explain.answer.verdict import Verdict
+from gputui.explain.serving.division import division
+from gputui.explain.serving.words import headline, length_words, lines_of, use_words
+from gputui.model.attached.moment import DeviceMoment, TargetMoment
+
+
+def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: DeviceMoment) -> Verdict | None:
+    """The verdict with the server's division in place of holders; as it is where no engine is known."""
+    parts = division(moment, device)
+    if verdict is None or moment.serving is None or not parts:
+        return verdict
+    whole_bytes = sum(part.bytes for part in parts)
+    has_device = any(part.key in ("kept", "left", "free") for part in parts)
+    whole = "of the device" if has_device else "of what PyTorch has reserved"
+    sentence = headline(moment.serving, parts, whole_bytes, whole)
+    return replace(
+        verdict,
+        sentence=f"{sentence} {verdict.sentence}" if verdict.growth else sentence,
+        nameless="",
+        needs_look=False,
+        served=lines_of(moment.serving, parts),
+        served_bytes=whole_bytes,
+        notes=tuple(filter(None, (use_words(moment.serving), length_words(moment.serving)))),
+    )

@@ -1,0 +1,68 @@
+"""Flags of a server as people write them after `--set`: "max_model_len:131072,kv_cache_dtype:fp8"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from gputui.errors import UsageError
+from gputui.explain.serving.other_flags import CACHE_DTYPES, Flags
+
+NAMES = frozenset(field.name for field in fields(Flags)) - {"device_total_bytes"}
+"""The flags that can be tried."""
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _dtype(text: str) -> str:
+    if text not in CACHE_DTYPES:
+        raise ValueError
+    return text
+
+
+_READ: dict[str, tuple[Callable[[str], Any], str]] = {
+    "gpu_memory_utilization": (_share, "a share of the device, such as 0.9"),
+    "max_model_len": (_count, "a number of tokens, such as 131072"),
+    "block_size": (_count, "a number of tokens, such as 32"),
+    "kv_cache_dtype": (_dtype, f"one of {', '.join(CACHE_DTYPES)}"),
+}
+
+
+def is_of_server(settings: str) -> bool:
+    """Whether these are flags of a server, and not settings of PyTorch's allocator."""
+    return any(_name(pair) in NAMES for pair in settings.split(","))
+
+
+def flags_of(settings: str, device_total_bytes: int | None = None) -> Flags:
+    """The flags in "name:value,name:value"; raises UsageError."""
+    values: dict[str, Any] = {"device_total_bytes": device_total_bytes}
+    for pair in settings.split(","):
+        name, text = _name(pair), pair.partition(":")[2].strip()
+        if name not in NAMES:
+            cause = f"{pair.partition(':')[0].strip()!r} is no flag of a server that can be tried."
+            raise UsageError(cause, f"These can: {', '.join(sorted(NAMES))}.")
+        read, kind = _READ[name]
+        try:
+            values[name] = read(text)
+        except ValueError:
+            cause = f"{name} cannot be {text!r}."
+            raise UsageError(cause, f"It is {kind}.") from None
+    return Flags(**values)
+
+
+def _name(pair: str) -> str:
+    """A flag's name, also as it is written on a command line: `--max-model-len`."""
+    return pair.partition(":")[0].strip().lstrip("-").replace("-", "_")

@@ -1,0 +1,154 @@
+"""How a server divides its device: each byte once, in the server's words, from what is measured now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gputui.explain.memory.parts import parts_of
+from gputui.explain.owners.owners import bytes_by_category, owner_of
+from gputui.model.attached.allocator import Block, BlockState
+from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.attached.serving import ServingProfile
+from gputui.model.attached.tensors import Category, Storage
+
+MODEL = (Category.PARAMETER, Category.BUFFER)
+BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
+"""What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
+APART = frozenset({*MODEL, Category.KV_CACHE})
+"""Parts of their own, also where they lie in the pool of a graph."""
+MEM_POOL = "torch.cuda.MemPool"
+_OUTER = ("outside", "others", "driver")
+
+
+class PartFacts(NamedTuple):
+    """How a part of the division is shown; `drawn_as` is the part of `memory.parts` whose colour it has."""
+
+    name: str
+    short: str
+    letter: str
+    drawn_as: str
+
+
+PARTS = {
+    "weights": PartFacts("weights", "weights", "P", "parameter"),
+    "kv_cache": PartFacts("KV cache", "KV cache", "K", "kv_cache"),
+    "graphs": PartFacts("CUDA graphs (private pools)", "CUDA graphs", "v", "private"),
+    "buffers": PartFacts("the engine's other buffers", "other buffers", "X", "other"),
+    "unnamed": PartFacts("without a name so far", "no name so far", "U", "unattributed"),
+    "cached": PartFacts("free in PyTorch's cache", "PyTorch's cache", "c", "cached"),
+    "outside": PartFacts("outside PyTorch (CUDA context, libraries)", "outside PyTorch", "x", "outside"),
+    "others": PartFacts("other processes", "other processes", "#", "others"),
+    "driver": PartFacts("driver's own", "driver's own", "d", "driver"),
+    "kept": PartFacts("free, kept for activations", "for activations", "A", "activation"),
+    "left": PartFacts("free, left by gpu_memory_utilization", "not requested", ".", "free"),
+    "free": PartFacts("free on device", "free on device", ".", "free"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """A part of the device, in bytes; `key` is its name in documents."""
+
+    key: str
+    bytes: int
+    dtypes: tuple[str, ...] = ()
+    """The data types of the weights, the largest part first."""
+
+    @property
+    def facts(self) -> PartFacts:
+        """How it is shown."""
+        return PARTS[self.key]
+
+
+def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ...]:
+    """The parts of a device that a server's model is on; () without an engine, or before the first look.
+
+    They add up to the device's total where NVML reports it, else to what PyTorch has reserved. Without the allocator's
+    map, what graphs keep counts as buffers and as cache. While looks have not named all weights, what the server says
+    that they take counts.
+    """
+    serving, storages = moment.serving, _storages(moment, device)
+    if serving is None or not storages:
+        return ()
+    sizes = {part.key: part.bytes for part in parts_of(device)}
+    graphs = _graphs(moment, device)
+    live = _by_category(device.layout, storages)
+    named, kv_cache, counted = sum(live[category] for category in MODEL), live[Category.KV_CACHE], device.statistics
+    rest = counted.allocated_bytes - named - kv_cache - graphs.live_bytes
+    unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
+    weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
+    unnamed -= weights - named
+    parts = [
+        ServedPart("weights", weights, _dtypes(storages)),
+        ServedPart("kv_cache", kv_cache),
+        ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
+        ServedPart("buffers", rest - unnamed - (weights - named)),
+        ServedPart("unnamed", unnamed),
+        ServedPart("cached", counted.reserved_bytes - counted.allocated_bytes - graphs.free_bytes),
+        *(ServedPart(key, sizes.get(key, 0)) for key in _OUTER),
+        *_free(sizes.get("free", 0), serving.profile),
+    ]
+    return tuple(part for part in parts if part.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Graphs:
+    live_bytes: int
+    """Of what no model and no cache of keys and values owns."""
+    free_bytes: int
+
+
+def _storages(moment: TargetMoment, device: DeviceMoment) -> Sequence[Storage]:
+    """The tensors of the newest look that had time for them."""
+    if device.layout is not None:
+        return device.layout.storages
+    inventory = moment.look.inventory if moment.look else None
+    return [storage for storage in inventory.storages if storage.device == device.index] if inventory else []
+
+
+def _by_category(layout: DeviceLayout | None, storages: Sequence[Storage]) -> Counter[Category]:
+    if layout is not None:
+        return Counter(layout.by_category)
+    return Counter(bytes_by_category((owner_of(storage), storage.size_bytes) for storage in storages))
+
+
+def _graphs(moment: TargetMoment, device: DeviceMoment) -> _Graphs:
+    """What lies in private pools that are no `MemPool`: an engine's others are those of its CUDA graphs."""
+    layout, allocator_map = device.layout, moment.look.map if moment.look else None
+    if layout is None or allocator_map is None or (moment.serving and moment.serving.settings.enable_sleep_mode):
+        return _Graphs(0, 0)
+    private = allocator_map.private_pools
+    pools = {pool.pool_id for pool in private if pool.device == device.index and pool.holder != MEM_POOL}
+    live = free = 0
+    for release in layout.release.segments:
+        segment = release.segment
+        if segment.pool_id not in pools:
+            continue
+        held = [block for block in segment.blocks if block.state is BlockState.ACTIVE_ALLOCATED]
+        free += segment.size_bytes - sum(block.size_bytes for block in held)
+        live += sum(block.size_bytes for block in held if _category(layout, block) not in APART)
+    return _Graphs(live, free)
+
+
+def _category(layout: DeviceLayout, block: Block) -> Category:
+    owner = layout.owners.get(block.address)
+    return owner.category if owner else Category.UNATTRIBUTED
+
+
+def _dtypes(storages: Iterable[Storage]) -> tuple[str, ...]:
+    sizes: Counter[str] = Counter()
+    for storage in storages:
+        if storage.category is Category.PARAMETER:
+            sizes[storage.dtype] += storage.size_bytes
+    return tuple(dtype for dtype, _ in sizes.most_common())
+
+
+def _free(free_bytes: int, profile: ServingProfile) -> tuple[ServedPart, ...]:
+    """The device's free memory: what the flag leaves to others, and what the server keeps for the next forward pass."""
+    if profile.free_before_bytes is None or profile.requested_bytes is None:
+        return (ServedPart("free", free_bytes),)
+    left = min(free_bytes, max(0, profile.free_before_bytes - profile.requested_bytes))
+    return ServedPart("kept", free_bytes - left), ServedPart("left", left)

@@ -1,0 +1,160 @@
+"""What a server would have with other flags: its own arithmetic again, from what it measured when it started.
+
+Source: `request_memory`, `determine_available_memory`, `get_kv_cache_configs` and `_check_enough_kv_cache_memory` of
+vLLM 0.33. A flag that changes the profiling run itself (max_num_batched_tokens, max_num_seqs) is not here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request, is_exact, longest_request, tokens_in
+from gputui.model.attached.serving import KvGroup, Serving, ServingSettings
+from gputui.units import format_bytes
+
+CACHE_DTYPES = {"fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "auto": 0, "float16": 2, "bfloat16": 2, "half": 2, "float": 4}
+"""Bytes of an element; 0: as the model's weights."""
+DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
+TABLE_ENTRY_BYTES = 4
+TABLES_MATTER_BYTES = 1 << 20
+"""Less is lost in what PyTorch takes from the driver at once; a larger difference makes a result approximate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Flags to try; None is as it is now. `device_total_bytes` is another device's memory, as cudaMemGetInfo has it."""
+
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    block_size: int | None = None
+    kv_cache_dtype: str | None = None
+    device_total_bytes: int | None = None
+
+    @property
+    def words(self) -> str:
+        """As a user writes them."""
+        named = {
+            "gpu_memory_utilization": self.gpu_memory_utilization,
+            "max_model_len": self.max_model_len,
+            "block_size": self.block_size,
+            "kv_cache_dtype": self.kv_cache_dtype,
+        }
+        words = [f"{name}={value}" for name, value in named.items() if value is not None]
+        if self.device_total_bytes is not None:
+            words.append(f"a device of {format_bytes(self.device_total_bytes)}")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a server with these flags would have; `error` is why it would not start, "" if it does.
+
+    `longest` is the largest max_model_len that would start. `is_exact`: this is the server's arithmetic, to the block.
+    """
+
+    flags: Flags
+    kv_bytes: int
+    blocks: int
+    tokens: int
+    longest: int
+    error: str
+    is_exact: bool
+
+
+def with_flags(serving: Serving, flags: Flags) -> Result | None:
+    """The result; None where the engine does not say what it would follow from."""
+    profile, cache, settings = serving.profile, serving.cache, serving.settings
+    each = cache.bytes_per_block
+    if not each or profile.kv_available_bytes is None or not settings.max_model_len:
+        return None
+    groups, each = _other_cache(serving, flags, each)
+    if each <= 0:
+        return None
+    asked = replace(
+        settings,
+        max_model_len=flags.max_model_len or settings.max_model_len,
+        block_size=flags.block_size or settings.block_size,
+    )
+    tables = _tables_bytes(asked, groups) - _tables_bytes(settings, cache.groups)
+    has_other_tables = abs(tables) >= TABLES_MATTER_BYTES
+    available = profile.kv_available_bytes + _more_requested(serving, flags) - (tables if has_other_tables else 0)
+    blocks = max(0, available // each)
+    longest = (longest_request(blocks, groups, asked) if blocks else 0) or 0
+    return Result(
+        flags=flags,
+        kv_bytes=max(0, available),
+        blocks=blocks,
+        tokens=tokens_in(blocks, groups, asked) or 0,
+        longest=longest,
+        error=_too_little_free(serving, flags) or _too_small(available, each, groups, asked, longest),
+        is_exact=is_exact(cache) and not has_other_tables,
+    )
+
+
+def _tables_bytes(settings: ServingSettings, groups: tuple[KvGroup, ...]) -> int:
+    """What the tables of blocks, and with vLLM's second model runner the tokens of each request, take on the device."""
+    rows, length = settings.max_num_seqs or 0, settings.max_model_len or 0
+    columns = sum(-(-length // group.block_size) for group in groups if group.block_size and group.block_size > 0)
+    return rows * (columns + (length if settings.use_v2_model_runner else 0)) * TABLE_ENTRY_BYTES
+
+
+def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGroup, ...], int]:
+    """The groups with another size of blocks, and the bytes of a block of all layers."""
+    groups = serving.cache.groups
+    if flags.block_size:
+        now = groups[0].block_size if groups else None
+        each = each * flags.block_size // now if now else each
+        groups = tuple(replace(group, block_size=flags.block_size) for group in groups)
+    if flags.kv_cache_dtype is not None and groups:
+        width = CACHE_DTYPES.get(flags.kv_cache_dtype, 0) or DTYPES.get(serving.settings.dtype or "", 0)
+        before = DTYPES.get(groups[0].dtype or "", 0)
+        if width and before:
+            each = each * width // before
+    return groups, each
+
+
+def _requested(total: int, utilization: float) -> int:
+    return math.ceil(total * utilization)
+
+
+def _more_requested(serving: Serving, flags: Flags) -> int:
+    """By how much more of the device the server would use; what it needs beside the cache stays as it was measured."""
+    profile, settings = serving.profile, serving.settings
+    utilization = flags.gpu_memory_utilization or settings.gpu_memory_utilization
+    total = flags.device_total_bytes or profile.device_total_bytes
+    if settings.kv_cache_memory_bytes or profile.requested_bytes is None or not utilization or not total:
+        return 0
+    return _requested(total, utilization) - profile.requested_bytes
+
+
+def _too_little_free(serving: Serving, flags: Flags) -> str:
+    """The error of a server that finds less free memory than it is to use, "" without."""
+    profile = serving.profile
+    total, free = profile.device_total_bytes, profile.free_before_bytes
+    utilization = flags.gpu_memory_utilization or serving.settings.gpu_memory_utilization
+    if not total or not free or not utilization:
+        return ""
+    other_total = flags.device_total_bytes or total
+    free += other_total - total
+    wanted = _requested(other_total, utilization)
+    if free >= wanted:
+        return ""
+    return (
+        f"it does not start: of {format_bytes(other_total)}, {format_bytes(free)} are free on startup, less than"
+        f" gpu_memory_utilization={utilization:g} asks for ({format_bytes(wanted)})"
+    )
+
+
+def _too_small(available: int, each: int, groups: tuple[KvGroup, ...], settings: ServingSettings, longest: int) -> str:
+    """The error of a server whose cache would not hold one request of max_model_len, "" without."""
+    if available <= NULL_BLOCKS * each:
+        return "it does not start: no memory is left for the blocks of the KV cache"
+    length = settings.max_model_len or 0
+    needed = blocks_of_request(groups, length, settings)
+    if needed is None or needed * each <= available - NULL_BLOCKS * each:
+        return ""
+    return (
+        f"it does not start: one request of {length:,} tokens needs {format_bytes(needed * each)} of KV cache, there"
+        f" are {format_bytes(available)}; {longest:,} tokens fit"
+    )

@@ -1,0 +1,142 @@
+"""What is shown of a server: sentences and lines in its own words, shortest first answers to what its people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gputui.explain.owners.names import counted
+from gputui.explain.serving.capacity import (
+    NULL_BLOCKS,
+    blocks_in_use,
+    blocks_of_request,
+    longest_request,
+    more_requests,
+    tokens_in,
+)
+from gputui.explain.serving.division import ServedPart
+from gputui.explain.serving.other_flags import Flags, Result, with_flags
+from gputui.model.attached.serving import Serving
+from gputui.units import format_bytes
+
+FP8 = "fp8"
+FULLER = (0.9, 0.95)
+"""Values of gpu_memory_utilization that are tried where a server has less."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLine:
+    """A line of the division, and a note that may be left out."""
+
+    part: ServedPart
+    note: str = ""
+
+
+def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, whole: str) -> str:
+    """What the server is, and what most of the device went to."""
+    sizes = {part.key: part.bytes for part in parts}
+    kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0)
+    shares = [f"{format_bytes(weights)} are weights", f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache"]
+    utilization = serving.settings.gpu_memory_utilization
+    flag = f" at gpu_memory_utilization={utilization:g}" if utilization else ""
+    return f"{serving.name} {serving.version}, {serving.role}: {' and '.join(shares)}{flag}."
+
+
+def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine, ...]:
+    """The division, with the notes."""
+    notes = {
+        "weights": ", ".join(part.dtypes[0] for part in parts if part.key == "weights" and part.dtypes),
+        "kv_cache": cache_note(serving),
+        "cached" if _is_cached(parts) else "kept": _peak_note(serving),
+    }
+    return tuple(ServedLine(part, notes.get(part.key, "")) for part in parts)
+
+
+def _is_cached(parts: Sequence[ServedPart]) -> bool:
+    """Whether most of what activations are made in is in PyTorch's cache already."""
+    sizes = {part.key: part.bytes for part in parts}
+    return sizes.get("cached", 0) >= sizes.get("kept", 0)
+
+
+def _peak_note(serving: Serving) -> str:
+    peak = serving.profile.activation_peak_bytes
+    return f"{format_bytes(peak)} of activations at startup" if peak else ""
+
+
+def cache_note(serving: Serving) -> str:
+    """Tokens, blocks and layers in a few words."""
+    cache = serving.cache
+    tokens = tokens_in(cache.blocks, cache.groups, serving.settings) if cache.blocks else None
+    words = [f"{tokens:,} tokens"] if tokens else []
+    if cache.bytes_per_block and len(cache.groups) == 1 and cache.groups[0].block_size:
+        words.append(f"{format_bytes(cache.bytes_per_block / cache.groups[0].block_size)} each")
+    if cache.layers:
+        words.append(counted(cache.layers, "layer"))
+    return ", ".join(words)
+
+
+def cache_words(serving: Serving | None) -> str:
+    """What the cache has room for, as a sentence; "" where the engine does not say it."""
+    cache = serving.cache if serving else None
+    if serving is None or cache is None or not cache.blocks or not cache.size_bytes or not cache.layers:
+        return ""
+    tokens = tokens_in(cache.blocks, cache.groups, serving.settings)
+    if tokens is None:
+        return ""
+    return (
+        f"The KV cache has room for {counted(tokens, 'token')} in {counted(cache.blocks, 'block')}, in"
+        f" {counted(cache.layers, 'layer')}: {format_bytes(cache.size_bytes)},"
+        f" {format_bytes(cache.size_bytes / tokens)} a token."
+    )
+
+
+def use_words(serving: Serving) -> str:
+    """What the cache holds now, and who runs; "" where the scheduler is in another process."""
+    use = serving.use
+    if use.blocks is None or use.free_blocks is None:
+        return ""
+    held = blocks_in_use(serving)
+    share = held / use.blocks if use.blocks else 0
+    words = f"KV blocks: {held:,} of {use.blocks:,} in use ({share:.1%})"
+    if serving.settings.enable_prefix_caching and use.prefix_blocks is not None:
+        words += f", {use.prefix_blocks:,} keep a prefix"
+    words += f". {counted(use.running or 0, 'request')} running, {use.waiting or 0:,} waiting"
+    if use.requests_read:
+        words += f", the longest {use.longest_tokens:,} tokens"
+    more = more_requests(serving)
+    return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
+
+
+def length_words(serving: Serving) -> str:
+    """Why max_model_len cannot be larger: what fits now, and with which other flag more does."""
+    settings, cache = serving.settings, serving.cache
+    longest = longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None
+    if longest is None or settings.max_model_len is None:
+        return ""
+    words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows up to {longest:,}"
+    others = [f"{result.longest:,} with {result.flags.words}" for result in larger(serving)]
+    words += f" ({', '.join(others)})" if others else ""
+    return f"{words}.{_full_length_words(serving, longest)}"
+
+
+def _full_length_words(serving: Serving, longest: int) -> str:
+    """What the length that the model was made for would need, after a space; "" if that is not known."""
+    cache, made_for = serving.cache, serving.settings.longest_of_model
+    if not made_for:
+        return ""
+    needed, each = blocks_of_request(cache.groups, made_for, serving.settings), cache.bytes_per_block
+    if made_for <= longest or not needed or not each:
+        return f" The model was made for {made_for:,}."
+    return f" The model's {made_for:,} need {format_bytes((needed + NULL_BLOCKS) * each)} of KV cache."
+
+
+def larger(serving: Serving) -> list[Result]:
+    """Results with one other flag that make room for longer requests, where the server would start."""
+    now = with_flags(serving, Flags())
+    if now is None:
+        return []
+    utilization = serving.settings.gpu_memory_utilization or 1.0
+    tried = [Flags(gpu_memory_utilization=value) for value in FULLER if value > utilization][-1:]
+    tried += [Flags(kv_cache_dtype=FP8)] if not str(serving.settings.kv_cache_dtype).startswith(FP8) else []
+    results = [with_flags(serving, flags) for flags in tried]
+    return [result for result in results if result and not result.error and result.longest > now.longest]

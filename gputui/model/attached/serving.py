@@ -1,0 +1,139 @@
+"""An inference server as it describes itself, in its own words: its flags, its profiling run, its cache, its requests.
+
+Each value is what the engine's own objects hold; None where this version has it elsewhere, or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """The engine's flags as they hold; `longest_of_model` is the length that the model was made for, in tokens."""
+
+    model: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    longest_of_model: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    block_size: int | None = None
+    kv_cache_dtype: str | None = None
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
+    enforce_eager: bool | None = None
+    use_v2_model_runner: bool | None = None
+    enable_prefix_caching: bool | None = None
+    enable_sleep_mode: bool | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    context_parallel_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServingProfile:
+    """What the engine measured when it started, before it allocated the cache.
+
+    `device_total_bytes` and `free_before_bytes` are cudaMemGetInfo's, before the weights were loaded. Of the device,
+    `requested_bytes` were to be used (gpu_memory_utilization). `consumed_bytes` were gone after the profiling run, and
+    `activation_peak_bytes` needed on top at its peak (graphs as estimated included); `kv_available_bytes` were left.
+    """
+
+    device_total_bytes: int | None = None
+    free_before_bytes: int | None = None
+    requested_bytes: int | None = None
+    weights_bytes: int | None = None
+    consumed_bytes: int | None = None
+    activation_peak_bytes: int | None = None
+    graphs_estimate_bytes: int | None = None
+    kv_available_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KvGroup:
+    """Layers of the cache that share a table of blocks; `block_size` is in tokens, `heads` are those on this device."""
+
+    layers: int | None = None
+    block_size: int | None = None
+    heads: int | None = None
+    head_size: int | None = None
+    head_size_v: int | None = None
+    dtype: str | None = None
+    sliding_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KvTensor:
+    """Where layers of the cache lie, as the engine planned it.
+
+    With `shared_by` (layers), `size_bytes` is an allocation of its own; with `layers`, it is that of the one allocation
+    behind the whole cache.
+    """
+
+    size_bytes: int | None = None
+    layers: int | None = None
+    shared_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """The cache of keys and values as it was allocated."""
+
+    blocks: int | None = None
+    groups: tuple[KvGroup, ...] = ()
+    tensors: tuple[KvTensor, ...] = ()
+
+    @property
+    def size_bytes(self) -> int | None:
+        """What it takes, None where the engine does not say it."""
+        sizes = [tensor.size_bytes for tensor in self.tensors if tensor.size_bytes]
+        if not sizes:
+            return None
+        return sum(sizes) if any(tensor.shared_by for tensor in self.tensors) else max(sizes)
+
+    @property
+    def bytes_per_block(self) -> int | None:
+        """What a block takes, of all layers together; None where that is not known."""
+        size_bytes = self.size_bytes
+        return size_bytes // self.blocks if size_bytes and self.blocks else None
+
+    @property
+    def layers(self) -> int:
+        """How many layers have keys and values in it."""
+        return sum(group.layers or 0 for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class KvUse:
+    """The cache and the requests at the moment.
+
+    One of the `blocks` is never used (vLLM's null block). Of the `free_blocks`, some may still hold a prefix:
+    `prefix_blocks` counts all that do, in use or free. `tokens`, `longest_tokens` and `preemptions` are those of the
+    `requests_read` of the running requests.
+    """
+
+    blocks: int | None = None
+    free_blocks: int | None = None
+    prefix_blocks: int | None = None
+    running: int | None = None
+    waiting: int | None = None
+    requests_read: int = 0
+    tokens: int = 0
+    longest_tokens: int = 0
+    preemptions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """An engine in this process; `role` is which of the server's processes it is: "engine core", "worker"."""
+
+    name: str
+    version: str
+    role: str
+    settings: ServingSettings = ServingSettings()
+    profile: ServingProfile = ServingProfile()
+    cache: KvCache = KvCache()
+    use: KvUse = KvUse()

@@ -1,0 +1,163 @@
+"""What is read where in an engine's objects: the only table to change for another version, or another engine.
+
+A fact is optional: where none of its places has a value of its kind, it is None. A place is a path of attributes; it
+begins with the name of an object in `classes`. `#` at its end asks for the number of elements. Where versions differ,
+the newest place comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Tuple
+
+Places = Tuple[str, ...]
+"""Tried one after the other."""
+Facts = Dict[str, Any]
+"""By the name of a field of `model.attached.serving`: places and the kind of value, or the facts of another class."""
+
+
+class EngineFacts(NamedTuple):
+    """An engine: how it is recognised, and what is read of it.
+
+    `modules` are those of which one is imported once it runs. `classes` are the objects that facts begin with, by name:
+    the module and the name of the class, or of one of its bases. `packages`: only objects of their classes, and of the
+    program's, are searched for them. `among` are places from which one object leads to another that is missing.
+    """
+
+    name: str
+    version: str
+    modules: Places
+    packages: Places
+    classes: dict[str, tuple[str, str]]
+    among: dict[str, Places]
+    facts: Facts
+    groups: Places
+    group: Facts
+    tensors: Places
+    tensor: Facts
+    requests: Places
+    request: dict[str, str]
+    variables: dict[str, str]
+    """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
+    roles: dict[tuple[bool, bool], str]
+    """Of a process with or without a scheduler, and with or without a model."""
+
+
+WHOLE, NUMBER, TEXT, TRUTH = "whole", "number", "text", "truth"
+"""Kinds of values. A text is also the name of a data type."""
+
+_CONFIG = "core.vllm_config", "worker.vllm_config", "client.vllm_config"
+
+
+def _of_config(path: str) -> Places:
+    return tuple(f"{start}.{path}" for start in _CONFIG)
+
+
+VLLM = EngineFacts(
+    name="vLLM",
+    version="vllm.version.__version__",
+    modules=("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker", "vllm.v1.engine.core_client"),
+    packages=("vllm",),
+    classes={
+        "core": ("vllm.v1.engine.core", "EngineCore"),
+        "worker": ("vllm.v1.worker.gpu_worker", "Worker"),
+        "client": ("vllm.v1.engine.core_client", "MPClient"),
+    },
+    among={"worker": ("core.model_executor.driver_worker.worker",)},
+    facts={
+        "settings": {
+            "model": (_of_config("model_config.model"), TEXT),
+            "dtype": (_of_config("model_config.dtype"), TEXT),
+            "quantization": (_of_config("model_config.quantization"), TEXT),
+            "gpu_memory_utilization": (_of_config("cache_config.gpu_memory_utilization"), NUMBER),
+            "max_model_len": (_of_config("model_config.max_model_len"), WHOLE),
+            "longest_of_model": (
+                (
+                    *_of_config("model_config.hf_text_config.max_position_embeddings"),
+                    *_of_config("model_config.hf_config.max_position_embeddings"),
+                ),
+                WHOLE,
+            ),
+            "max_num_seqs": (_of_config("scheduler_config.max_num_seqs"), WHOLE),
+            "max_num_batched_tokens": (_of_config("scheduler_config.max_num_batched_tokens"), WHOLE),
+            "block_size": (_of_config("cache_config.block_size"), WHOLE),
+            "kv_cache_dtype": (_of_config("cache_config.cache_dtype"), TEXT),
+            "kv_cache_memory_bytes": (_of_config("cache_config.kv_cache_memory_bytes"), WHOLE),
+            "num_gpu_blocks_override": (_of_config("cache_config.num_gpu_blocks_override"), WHOLE),
+            "use_v2_model_runner": (("worker.use_v2_model_runner",), TRUTH),
+            "enforce_eager": (_of_config("model_config.enforce_eager"), TRUTH),
+            "enable_prefix_caching": (_of_config("cache_config.enable_prefix_caching"), TRUTH),
+            "enable_sleep_mode": (_of_config("model_config.enable_sleep_mode"), TRUTH),
+            "tensor_parallel_size": (_of_config("parallel_config.tensor_parallel_size"), WHOLE),
+            "pipeline_parallel_size": (_of_config("parallel_config.pipeline_parallel_size"), WHOLE),
+            "context_parallel_size": (_of_config("parallel_config.decode_context_parallel_size"), WHOLE),
+        },
+        "profile": {
+            "device_total_bytes": (("worker.init_snapshot.total_memory",), WHOLE),
+            "free_before_bytes": (("worker.init_snapshot.free_memory",), WHOLE),
+            "requested_bytes": (("worker.requested_memory",), WHOLE),
+            "weights_bytes": (("worker.model_runner.model_memory_usage",), WHOLE),
+            "consumed_bytes": (("worker.total_consumed",), WHOLE),
+            "activation_peak_bytes": (("worker.peak_activation_memory",), WHOLE),  # 0.11 and newer
+            "graphs_estimate_bytes": (("worker.cudagraph_memory_estimate",), WHOLE),  # 0.17 and newer
+            "kv_available_bytes": (
+                (
+                    "worker.available_kv_cache_memory_bytes",
+                    "core.available_gpu_memory_for_kv_cache",
+                ),
+                WHOLE,
+            ),
+        },
+        "cache": {
+            "blocks": (("core.scheduler.kv_cache_config.num_blocks", *_of_config("cache_config.num_gpu_blocks")), WHOLE)
+        },
+        "use": {
+            "blocks": (("core.scheduler.kv_cache_manager.block_pool.num_gpu_blocks",), WHOLE),
+            "free_blocks": (
+                ("core.scheduler.kv_cache_manager.block_pool.free_block_queue.num_free_blocks",),
+                WHOLE,
+            ),
+            "prefix_blocks": (
+                (
+                    "core.scheduler.kv_cache_manager.block_pool.cached_block_hash_to_block._cache#",
+                    "core.scheduler.kv_cache_manager.block_pool.cached_block_hash_to_block#",  # before 0.11
+                ),
+                WHOLE,
+            ),
+            "running": (("core.scheduler.running#",), WHOLE),
+            "waiting": (("core.scheduler.waiting#", "core.scheduler.waiting._heap#"), WHOLE),
+        },
+    },
+    groups=(
+        "core.scheduler.kv_cache_config.kv_cache_groups",
+        "worker.model_runner.kv_cache_config.kv_cache_groups",
+    ),
+    group={
+        "layers": (("group.layer_names#",), WHOLE),
+        "block_size": (("group.kv_cache_spec.block_size",), WHOLE),
+        "heads": (("group.kv_cache_spec.num_kv_heads",), WHOLE),
+        "head_size": (("group.kv_cache_spec.head_size",), WHOLE),
+        "head_size_v": (("group.kv_cache_spec.head_size_v",), WHOLE),
+        "dtype": (("group.kv_cache_spec.dtype",), TEXT),
+        "sliding_window": (("group.kv_cache_spec.sliding_window",), WHOLE),
+    },
+    tensors=(
+        "worker.model_runner.kv_cache_config.kv_cache_tensors",
+        "core.scheduler.kv_cache_config.kv_cache_tensors",
+    ),
+    tensor={
+        "size_bytes": (("tensor.size",), WHOLE),
+        "layers": (("tensor.layers#",), WHOLE),  # since 0.30: every size is that of the one allocation behind all
+        "shared_by": (("tensor.shared_by#",), WHOLE),  # before: each is an allocation of its own
+    },
+    requests=("core.scheduler.running",),
+    request={"tokens": "num_computed_tokens", "preemptions": "num_preemptions"},
+    variables={"model_runner": "worker.model_runner"},
+    roles={
+        (True, True): "engine core",
+        (True, False): "engine core, without a model",
+        (False, True): "worker",
+        (False, False): "API server",
+    },
+)
+
+ENGINES = (VLLM,)

@@ -1,0 +1,176 @@
+"""Reads what an engine says of itself, by the table of facts; its objects are found once and then looked at again."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from time import perf_counter
+from typing import Any
+
+from gputui.probe.engines.facts import ENGINES, NUMBER, TEXT, TRUTH, WHOLE, EngineFacts, Facts, Places
+from gputui.probe.engines.find import Found, find
+from gputui.probe.objects import plain
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.torch_types import AnyObject
+
+FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
+"""How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
+ELEMENTS_AT_MOST = 256
+"""So many groups of layers, tensors of the cache and requests are read at most."""
+LONGEST_TEXT, LARGEST = 200, 1e18
+_NOTHING = object()
+_SIZED = (list, tuple, dict, set, deque)
+
+
+class EngineReader:
+    """Reads the engine of this process, if it has one; keeps nothing of it alive."""
+
+    def __init__(self) -> None:
+        self._found: Found = {}
+        self._search_at, self._rest_s = float("-inf"), FIRST_REST_S
+        """When (`perf_counter`) to search again, and how long to rest after that."""
+
+    def read(self) -> dict[str, Any] | None:
+        """The fields of `model.attached.serving.Serving`; None without an engine that is known."""
+        reading = self._reading()
+        return reading.fields() if reading else None
+
+    def variables(self) -> dict[str, Any]:
+        """What a search for tensors begins with, beside the program's own variables; {} without an engine."""
+        reading = self._reading()
+        return reading.variables() if reading else {}
+
+    def _reading(self) -> _Reading | None:
+        engine = next((one for one in ENGINES if any(map(sys.modules.__contains__, one.modules))), None)
+        if engine is None:
+            return None
+        attributes, objects = AttributeReader(), self._objects()
+        if not objects and perf_counter() >= self._search_at:
+            self._found = find(engine, attributes)
+            self._search_at, self._rest_s = perf_counter() + self._rest_s, min(2 * self._rest_s, LONGEST_REST_S)
+            objects = self._objects()
+        return _Reading(engine, objects, attributes) if objects else None
+
+    def _objects(self) -> dict[str, Any]:
+        """Those that are still alive, by name."""
+        alive = {name: reference() for name, reference in self._found.items()}
+        return {name: value for name, value in alive.items() if value is not None}
+
+
+class _Reading:
+    """One reading; it is dropped with all that it holds."""
+
+    def __init__(self, engine: EngineFacts, objects: dict[str, Any], attributes: AttributeReader) -> None:
+        self._engine = engine
+        self._objects = dict(objects)
+        self._attributes = attributes
+        for name, places in engine.among.items():
+            if name not in self._objects and (value := self._first(places)) is not _NOTHING:
+                self._objects[name] = value
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `model.attached.serving.Serving`."""
+        engine = self._engine
+        fields = {name: self._facts(facts) for name, facts in engine.facts.items()}
+        fields["cache"]["groups"] = [
+            self._of_another("group", group, engine.group) for group in self._elements(engine.groups)
+        ]
+        fields["cache"]["tensors"] = [
+            self._of_another("tensor", tensor, engine.tensor) for tensor in self._elements(engine.tensors)
+        ]
+        fields["use"].update(self._requests())
+        role = engine.roles["core" in self._objects, "worker" in self._objects]
+        return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
+
+    def variables(self) -> dict[str, Any]:
+        """Objects of the engine by the names that a search gives them."""
+        values = {name: self._at(place) for name, place in self._engine.variables.items()}
+        return {name: value for name, value in values.items() if value is not _NOTHING and value is not None}
+
+    def _facts(self, facts: Facts) -> dict[str, Any]:
+        return {name: self._value(places, kind) for name, (places, kind) in facts.items()}
+
+    def _of_another(self, name: str, value: AnyObject, facts: Facts) -> dict[str, Any]:
+        """The facts of one element of a list, which are read as those of an object of this name."""
+        self._objects[name] = value
+        try:
+            return self._facts(facts)
+        finally:
+            del self._objects[name]
+
+    def _requests(self) -> dict[str, Any]:
+        """The tokens of the requests that run: the sum and the longest, of those that were read."""
+        names = self._engine.request
+        requests = self._elements(self._engine.requests)
+        tokens = [self._own(request, names["tokens"]) for request in requests]
+        preemptions = [self._own(request, names["preemptions"]) for request in requests]
+        lengths = [length for length in tokens if type(length) is int]
+        return {
+            "requests_read": len(lengths),
+            "tokens": sum(lengths),
+            "longest_tokens": max(lengths, default=0),
+            "preemptions": sum(count for count in preemptions if type(count) is int),
+        }
+
+    def _value(self, places: Places, kind: str) -> AnyObject:
+        for place in places:
+            path, sharp, _ = place.partition("#")
+            value = self._at(path)
+            converted = _length(value) if sharp else _converted(value, kind)
+            if converted is not None:
+                return converted
+        return None
+
+    def _first(self, places: Places) -> AnyObject:
+        values = (self._at(place) for place in places)
+        return next((value for value in values if value is not _NOTHING and value is not None), _NOTHING)
+
+    def _elements(self, places: Places) -> list[Any]:
+        values = self._first(places)
+        return list(values[:ELEMENTS_AT_MOST]) if type(values) in (list, tuple) else []
+
+    def _at(self, path: str) -> AnyObject:
+        start, *names = path.split(".")
+        value = self._objects.get(start, _NOTHING)
+        for name in names:
+            if value is _NOTHING:
+                return value
+            value = self._own(value, name)
+        return value
+
+    def _own(self, owner: AnyObject, name: str) -> AnyObject:
+        own = self._attributes.own_dict(owner)
+        if own is not None and name in own:
+            return own[name]
+        return self._attributes.read(owner).get(name, _NOTHING) if own is None else _NOTHING
+
+
+def _length(value: AnyObject) -> int | None:
+    """The number of elements of a plain container, or of one derived from it, past its own `__len__`."""
+    base = next((base for base in _SIZED if issubclass(type(value), base)), None)
+    return None if base is None else base.__len__(value)
+
+
+def _converted(value: AnyObject, kind: str) -> AnyObject:
+    """The value as JSON has it; None if it is of another kind."""
+    cls = type(value)
+    if kind == TRUTH:
+        return value if cls is bool else None
+    if kind == WHOLE:  # bytes may be a product with a share
+        return int(value) if cls is int or (cls is float and abs(value) < LARGEST) else None
+    if kind == NUMBER:
+        return value if cls in (int, float) else None
+    if kind == TEXT and issubclass(cls, str):
+        return plain.text(value)[:LONGEST_TEXT]
+    torch = sys.modules.get("torch")
+    return str(value).replace("torch.", "") if kind == TEXT and cls is getattr(torch, "dtype", None) else None
+
+
+def _version(place: str) -> str:
+    module, _, name = place.rpartition(".")
+    known = sys.modules.get(module)
+    return plain.text_in(plain.module_variables(known), name) if known is not None else ""
+
+
+engine_reader = EngineReader()
+"""The only one of this process, shared by all viewers."""

@@ -1,0 +1,81 @@
+"""A server is shown in its own words, read without running its code: with classes shaped as vLLM's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.attach.children import Child, Python
+from tests.attach.command import attach
+
+PROGRAMS = Path(__file__).parent / "programs"
+MIB = 2**20
+CACHE_BYTES = 4096 * 4 * 32768
+SERVER = f"""
+    import gputui.probe, sys
+    sys.path.insert(0, {str(PROGRAMS)!r})
+    from like_vllm import LLM
+
+    def serve():
+        llm = LLM({{utilization}})
+        print("ready", flush=True)
+        input()
+
+    serve()
+"""
+
+
+def gpu_variables(python: Python) -> dict[str, str]:
+    return {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+
+
+@pytest.fixture
+def server(cuda_python: Python) -> Child:
+    child = cuda_python.fork(SERVER.replace("{utilization}", "0.01"))
+    child.expect("ready")
+    return child
+
+
+def test_the_division_of_the_device_adds_up_to_it(server: Child, cuda_python: Python):
+    status, text, errors = attach(str(server.pid), "--once", "--json", environment=gpu_variables(cuda_python))
+    assert status == 0, errors
+    document = json.loads(text)
+    parts = {part["part"]: part["bytes"] for part in document["serving"]["division"]}
+    assert sum(parts.values()) == document["devices"][0]["nvml"]["device_total_bytes"]
+    assert parts["weights"] == 8 * MIB
+    assert parts["kv_cache"] == CACHE_BYTES
+    assert parts["buffers"] >= 4 * MIB
+    profile = document["serving"]["profile"]
+    assert parts["left"] == profile["free_before_bytes"] - profile["requested_bytes"]
+    assert server.process.poll() is None, "the engine's code was run"
+
+
+def test_the_cache_and_the_requests_are_those_of_the_engine(server: Child, cuda_python: Python):
+    document = json.loads(attach(str(server.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
+    serving = document["serving"]
+    assert (serving["engine"], serving["version"], serving["role"]) == ("vLLM", "0.33.0", "engine core")
+    cache = serving["kv_cache"]
+    assert {name: cache[name] for name in ("bytes", "blocks", "tokens", "bytes_per_block", "layers", "is_exact")} == {
+        "bytes": CACHE_BYTES, "blocks": 4096, "tokens": 65536, "bytes_per_block": 4 * 32768, "layers": 4,
+        "is_exact": True,
+    }  # fmt: skip
+    assert (cache["blocks_in_use"], cache["blocks_free"], cache["blocks_with_prefix"]) == (30, 4065, 3)
+    assert cache["longest_request_tokens"] == 4095 * 16
+    assert serving["requests"] == {
+        "running": 2, "waiting": 1, "longest_tokens": 200, "preemptions": 2, "more_that_fit": 254,
+    }  # fmt: skip
+    assert serving["settings"]["dtype"] == "float16"
+    assert serving["settings"]["longest_of_model"] == 131072
+
+
+def test_the_first_lines_say_it_in_the_words_of_the_server(server: Child, cuda_python: Python):
+    printed = attach(str(server.pid), "--once", environment=gpu_variables(cuda_python))[1]
+    lines = printed.splitlines()
+    assert lines[1].startswith("vLLM 0.33.0, engine core: 8.0 MiB are weights and 512 MiB (1% of the device)")
+    assert "The server's division of cuda:0" in lines
+    assert "free, left by gpu_memory_utilization" in printed
+    assert "KV blocks: 30 of 4,096 in use (0.7%), 3 keep a prefix. 2 requests running, 1" in printed
+    assert "max_model_len is 1,024; this KV cache allows up to" in printed
+    assert "in 4\n  layers: 512 MiB, 8.0 KiB a token." in printed or "in 4 layers: 512 MiB" in printed

@@ -1,0 +1,114 @@
+"""A real vLLM on fake GPUs: what is shown equals what the engine says of itself, and what it becomes with other flags.
+
+Needs an interpreter with vLLM in `GPUTUI_TEST_TORCH`; each start takes half a minute or more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputui.explain.serving.other_flags import Flags, with_flags
+from gputui.model.attached.serving import Serving
+from tests.attach.children import Child, Python
+from tests.attach.command import attach
+
+pytestmark = pytest.mark.packages("vllm")
+
+ENGINE = Path(__file__).parent / "programs" / "vllm_engine.py"
+
+Start = Callable[..., Child]
+
+
+@pytest.fixture
+def start(cuda_python: Python) -> Start:
+    """Starts a vLLM with some flags."""
+
+    def started(*arguments: str, **flags: Any) -> Child:
+        return cuda_python.run([cuda_python.path, str(ENGINE), json.dumps(flags), *arguments])
+
+    return started
+
+
+def document_of(child: Child, python: Python) -> dict[str, Any]:
+    variables = {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    status, text, errors = attach(str(child.pid), "--once", "--json", environment=variables)
+    assert status == 0, errors
+    return json.loads(text)
+
+
+def test_the_document_says_what_the_engine_says(start: Start, cuda_python: Python):
+    child = start("--requests")
+    started = json.loads(child.expect("result started "))
+    child.say("")
+    engine = json.loads(child.expect("serving "))
+    document = document_of(child, cuda_python)
+    serving = document["serving"]
+    cache_now, requests = serving["kv_cache"], serving["requests"]
+    assert (serving["engine"], serving["role"]) == ("vLLM", "engine core")
+    assert (cache_now["blocks"], cache_now["tokens"], cache_now["layers"]) == (engine["blocks"], engine["tokens"], 6)
+    assert (cache_now["blocks_free"], cache_now["blocks_with_prefix"]) == (
+        engine["free_blocks"], engine["prefix_blocks"],
+    )  # fmt: skip
+    assert cache_now["blocks_in_use"] == started["free_blocks"] - engine["free_blocks"] > 0
+    assert {name: requests[name] for name in ("running", "waiting", "longest_tokens")} == {
+        name: engine[name] for name in ("running", "waiting", "longest_tokens")
+    }
+    parts = {part["part"]: part["bytes"] for part in serving["division"]}
+    assert sum(parts.values()) == document["devices"][0]["nvml"]["device_total_bytes"]
+    assert parts["kv_cache"] == cache_now["bytes"]
+    assert serving["profile"]["kv_available_bytes"] // cache_now["bytes_per_block"] == engine["blocks"]
+
+
+TRIED = {
+    "more of the device": {"gpu_memory_utilization": 0.9},
+    "less of it": {"gpu_memory_utilization": 0.25},
+    "8 bits": {"kv_cache_dtype": "fp8"},
+    "larger blocks": {"block_size": 32},
+    "longer requests": {"max_model_len": 16384},
+    "much larger blocks": {"block_size": 128},
+    "8 bits of another kind": {"kv_cache_dtype": "fp8_e5m2"},
+    "8 bits, and more of the device": {"gpu_memory_utilization": 0.95, "kv_cache_dtype": "fp8"},
+    "larger blocks, and more of the device": {"gpu_memory_utilization": 0.7, "block_size": 32},
+    "longer requests than it has room for": {"gpu_memory_utilization": 0.01, "max_model_len": 16384},
+    "more than there is": {"gpu_memory_utilization": 0.999},
+    "nothing left": {"gpu_memory_utilization": 0.003},
+    "all of it together": {"gpu_memory_utilization": 0.8, "kv_cache_dtype": "fp8", "block_size": 64},
+}
+
+
+_usual: dict[str, Serving] = {}
+
+
+def usual(start: Start, path: str) -> Serving:
+    """What a vLLM with the usual flags says of itself; it is started once."""
+    if path not in _usual:
+        child = start()
+        child.expect("result started ")
+        with child.attach() as client:
+            serving = client.statistics().serving
+        child.end()
+        assert serving is not None
+        _usual[path] = serving
+    return _usual[path]
+
+
+@pytest.mark.parametrize("flags", TRIED.values(), ids=TRIED)
+def test_other_flags_give_what_was_said(start: Start, cuda_python: Python, flags: dict[str, Any]):
+    said = with_flags(usual(start, cuda_python.path), Flags(**flags))
+    assert said is not None
+    word, _, facts = start(**flags).expect("result ").partition(" ")
+    if said.error:
+        assert (word, said.error[:17]) == ("refused", "it does not start")
+    else:
+        engine = json.loads(facts)
+        assert word == "started"
+        if said.is_exact:
+            assert (said.blocks, said.tokens) == (engine["blocks"], engine["tokens"])
+        else:
+            assert said.blocks == pytest.approx(engine["blocks"], rel=1e-4)
+        assert said.is_exact == ("max_model_len" not in flags)
