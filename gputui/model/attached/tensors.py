@@ -83,6 +83,8 @@ class Keeper(str, Enum):
     """Python keeps the last value that an interactive session has displayed: `_`."""
     OPTIMIZER = "optimizer"
     """An optimizer keeps its parameters, although no module has them any more."""
+    CYCLE = "cycle"
+    """Only a reference cycle: nothing else in Python refers to it, and it waits for a garbage collection."""
 
     @property
     def words(self) -> str:
@@ -98,6 +100,7 @@ _KEEPER_WORDS = {
     Keeper.NOTEBOOK_OUTPUT: "the notebook's outputs",
     Keeper.INTERPRETER_OUTPUT: "the last displayed value",
     Keeper.OPTIMIZER: "an optimizer alone",
+    Keeper.CYCLE: "reference cycles",
 }
 
 
