@@ -42,7 +42,7 @@ SAYS_THE_SAME = {
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "leak", "churn", "batch")
+HEADS = ("out_of_memory", "kept_by_cycle", "leak", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
 
 _RANK = tuple(Weight)

@@ -65,4 +65,4 @@ class Nameless:
 
 
 def _label(closed_by: str) -> str:
-    return f"a cycle of {closed_by}"
+    return f"A cycle of {closed_by}"

@@ -114,13 +114,10 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.CYCLE,))
     if not blockers:
         return None
-    finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, _break_cycle(blockers[0].owner.name))
-    size = format_bytes(finding.bytes or 0)
-    return replace(
-        finding,
-        title=f"gc.collect() would free about {size}, which only reference cycles keep.",
-        evidence=tuple(f"{line[0].upper()}{line[1:]}" for line in finding.evidence),
-    )
+    remedy = _break_cycle(blockers[0].owner.name)
+    finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
+    size = format_bytes(finding.bytes)
+    return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
 
 
 def _break_cycle(closed_by: str) -> str:
