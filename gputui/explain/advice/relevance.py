@@ -19,8 +19,8 @@ from gputui.model.weight import Weight
 OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
 """About memory that a device with much free memory does not miss."""
 OF_THE_LIVE = frozenset(
-    {"kept_by_cycle", "kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph",
-     "container_tensors", "second_model", "small_views", "unused_graph", "weight_copy"}
+    {"gradient_buckets", "kept_by_cycle", "kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients",
+     "kept_graph", "container_tensors", "second_model", "small_views", "unused_graph", "weight_copy"}
 )  # fmt: skip
 """About live memory that could be freed."""
 

@@ -151,7 +151,10 @@ class InventoryRun:
             "how": self._method,
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
-            "known_sizes": known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+            "known_sizes": [
+                *known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+                *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
+            ],
             "by_address": self._ledger.entries,
             "batches": self._ledger.batches,
             "graph": self._saved.graph(),

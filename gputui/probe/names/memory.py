@@ -18,6 +18,7 @@ from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
 from gputui.probe.tensors.batches import HOST, Batches, beside_batches
+from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
@@ -57,6 +58,7 @@ class Memory:
         self.climb = Climb()
         self.remembered = Remembered()
         self.nameless = Nameless()
+        self.buckets = ReducerBuckets()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []

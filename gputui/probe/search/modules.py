@@ -80,6 +80,8 @@ class ModuleTrees:
     def __init__(self) -> None:
         self.named: list[KnownModule] = []
         """All that are known, parents before children."""
+        self.wrappers: list[KnownModule] = []
+        """Those with one child and no parameters of their own."""
         self.version = 0
         """Changes whenever names were given."""
         self._known: dict[int, KnownModule] = {}
@@ -202,6 +204,7 @@ class ModuleTrees:
         for ident in (*roots, *self._known):  # the second for those below a module that is gone
             self._name_tree(ident, self._known[ident], named)
         self.named = list(named.values())
+        self.wrappers = [known for known in self.named if known.is_mere_wrapper]
         self.version += 1
 
     def kept(self, roots: list[NamedValue]) -> dict[int, tuple[NamedValue, KnownModule]]:

@@ -189,6 +189,8 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
         return ("optimizer", name), name
     if owner.keeper is Keeper.CYCLE:
         return ("keeper", owner.keeper.value), CYCLES
+    if owner.keeper is Keeper.REDUCER:
+        return ("buckets", owner.name), owner.name
     return ("keeper", owner.keeper.value), owner.keeper.words
 
 
@@ -204,7 +206,7 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
         group.own_bytes += size_bytes
     if owner.keeper is Keeper.CYCLE:
         group.locals[owner.name] += size_bytes
-    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER):
+    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, Keeper.REDUCER):
         exception, _, line = place(label).rpartition(", ")
         group.locals[f"{label.partition(' (')[0]} ({line})"] += size_bytes
         group.exceptions.add(exception)

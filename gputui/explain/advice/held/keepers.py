@@ -120,6 +120,24 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
 
 
+def gradient_buckets(situation: Situation) -> Finding | None:
+    """DistributedDataParallel copies the gradients into buckets of its own, which take as much again."""
+    blockers = _kept(situation, (Keeper.REDUCER,))
+    if not blockers:
+        return None
+    name = blockers[0].owner.name
+    finding = _finding(
+        "gradient_buckets",
+        f"DistributedDataParallel keeps {name}:",
+        blockers,
+        "Pass gradient_as_bucket_view=True to DistributedDataParallel: the gradients are then views of the buckets,"
+        f" which saves up to {format_bytes(_bytes(blockers))}.",
+    )
+    return replace(
+        finding, evidence=("Gradients are copied there to be reduced, as large as the gradients themselves.",)
+    )
+
+
 def _break_cycle(closed_by: str) -> str:
     """How to let go what the cycle keeps now, and how to make none."""
     frame = _FRAME.search(closed_by)
