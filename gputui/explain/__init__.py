@@ -6,6 +6,7 @@ those before it:
 owners      who holds a block, and how that is named
 memory      how much is where, to the byte; what is releasable and what is stuck
 tensors     the list of tensors, as the user wants it grouped, sorted and filtered
+serving     an inference server: how it divides the device, and its KV cache
 step        a recorded step: its phases, its peak, and who was alive
 whatif      what other settings, batches or GPUs would have taken
 advice      findings, and what to do: a rule each; what counts as a leak is in `advice/leaks`

@@ -15,7 +15,13 @@ from gputui.explain.advice.allocator.failures import out_of_memory, retries, roo
 from gputui.explain.advice.allocator.stuck import scattered, split, stuck
 from gputui.explain.advice.held.copies import second_model, weight_copy
 from gputui.explain.advice.held.idle import container_tensors, kept_graph
-from gputui.explain.advice.held.keepers import kept_by_exception, kept_by_optimizer, kept_by_output
+from gputui.explain.advice.held.keepers import (
+    gradient_buckets,
+    kept_by_cycle,
+    kept_by_exception,
+    kept_by_optimizer,
+    kept_by_output,
+)
 from gputui.explain.advice.held.views import small_views
 from gputui.explain.advice.leaks.findings import leak
 from gputui.explain.advice.outside.beside import nccl, pinned_rounding, unmapped
@@ -39,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     out_of_memory,
     leak,
     kept_by_exception,
+    kept_by_cycle,
     kept_by_output,
     kept_by_optimizer,
     small_views,
@@ -50,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     container_tensors,
     second_model,
     weight_copy,
+    gradient_buckets,
     kept_gradients,
     stuck,
     retries,

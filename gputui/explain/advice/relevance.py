@@ -19,8 +19,8 @@ from gputui.model.weight import Weight
 OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
 """About memory that a device with much free memory does not miss."""
 OF_THE_LIVE = frozenset(
-    {"kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients", "kept_graph", "container_tensors",
-     "second_model", "small_views", "unused_graph", "weight_copy"}
+    {"gradient_buckets", "kept_by_cycle", "kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients",
+     "kept_graph", "container_tensors", "second_model", "small_views", "unused_graph", "weight_copy"}
 )  # fmt: skip
 """About live memory that could be freed."""
 
@@ -34,6 +34,7 @@ SAYS_THE_SAME = {
     "small_views": ("container_tensors",),
     "weight_copy": ("container_tensors",),
     "kept_by_exception": ("kept_graph", "container_tensors"),
+    "kept_by_cycle": ("kept_graph", "container_tensors"),
     "kept_by_output": ("kept_graph", "container_tensors"),
 }
 """By kind, the kinds of findings about the same bytes or the same request, which are left out beside it."""
@@ -41,7 +42,7 @@ SAYS_THE_SAME = {
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "leak", "churn", "batch")
+HEADS = ("out_of_memory", "kept_by_cycle", "leak", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
 
 _RANK = tuple(Weight)

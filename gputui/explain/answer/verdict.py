@@ -9,7 +9,7 @@ from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
-from gputui.explain.memory.need import Need, need_words
+from gputui.explain.memory.need import Need, need_of, need_words
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.names import listed
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names

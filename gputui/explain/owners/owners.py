@@ -152,7 +152,9 @@ def placed(
 
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
     """Owners of blocks whose requested size is known; of workspaces only the lowest (oldest) of each stream."""
-    sizes = {size.size_bytes: Owner(size.category, size.owner) for size in known if size.device == device}
+    sizes = {
+        size.size_bytes: Owner(size.category, size.owner, keeper=size.keeper) for size in known if size.device == device
+    }
     workspaces: Counter[tuple[int, int]] = Counter()
     owners = {}
     for stream, block in nameless:

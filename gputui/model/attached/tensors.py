@@ -83,6 +83,10 @@ class Keeper(str, Enum):
     """Python keeps the last value that an interactive session has displayed: `_`."""
     OPTIMIZER = "optimizer"
     """An optimizer keeps its parameters, although no module has them any more."""
+    REDUCER = "reducer"
+    """DistributedDataParallel's buckets, into which it copies gradients to reduce them."""
+    CYCLE = "cycle"
+    """Only a reference cycle: nothing else in Python refers to it, and it waits for a garbage collection."""
 
     @property
     def words(self) -> str:
@@ -98,6 +102,8 @@ _KEEPER_WORDS = {
     Keeper.NOTEBOOK_OUTPUT: "the notebook's outputs",
     Keeper.INTERPRETER_OUTPUT: "the last displayed value",
     Keeper.OPTIMIZER: "an optimizer alone",
+    Keeper.REDUCER: "DistributedDataParallel",
+    Keeper.CYCLE: "reference cycles",
 }
 
 
@@ -179,6 +185,7 @@ class KnownSize:
     size_bytes: int
     category: Category
     owner: str
+    keeper: Keeper = Keeper.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gputui.probe.inventory.other_tensors import OtherTensors
 from gputui.probe.inventory.remembered_reading import RememberedReading
 from gputui.probe.inventory.saved import SavedTensors
 from gputui.probe.names import remembered
-from gputui.probe.names.memory import Memory
+from gputui.probe.names.memory import SCAN, Memory
 from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
@@ -36,7 +36,7 @@ from gputui.probe.tensors.model_states import ModelStates
 from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
 
-WALK, SCAN = "walk", "scan"
+WALK = "walk"
 
 SAVED_UNKNOWN = (
     "PyTorch before 2.10 does not show which tensors are saved for the backward pass: they count as unattributed."
@@ -152,7 +152,10 @@ class InventoryRun:
             "how": self._method,
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
-            "known_sizes": known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+            "known_sizes": [
+                *known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
+                *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
+            ],
             "by_address": self._ledger.entries,
             "batches": self._ledger.batches,
             "graph": self._saved.graph(),
@@ -191,6 +194,7 @@ class InventoryRun:
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
+        memory.nameless.note_owners(memory.trees, self._search.optimizers)
 
     def _read_remembered(self) -> None:
         meter = self._meter.part(SEARCH_SHARE)

@@ -27,6 +27,8 @@ SERVERS = ("vllm", "sglang", "uvicorn", "hypercorn", "gunicorn", "flask", "aioht
 """Modules of programs that serve: there, a call that cannot be cut may take no longer than any stop."""
 CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
+CLIMBS_ON_REQUEST = 32
+"""The same after a look that somebody has asked for."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
@@ -77,6 +79,8 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
+        if taking.completed is not None:
+            return self._climbed_on_request(taking, taking.completed)
         if "climb_goes_on" in look:
             taking.climbs += 1 if look["climb_goes_on"] else CLIMBS_AT_ONCE
             taking.stops = 0
@@ -89,13 +93,27 @@ class LookRunner:
             let_map_go(look)
             self._begin_stop(taking)
             return None
+        return self._climbed_on_request(taking, self._completed(taking, look))
+
+    def _climbed_on_request(self, taking: LookUnderWay, look: dict[str, Any]) -> dict[str, Any] | None:
+        """Go up from what a look on request has no name for; the look, with what was found, once that is over."""
+        reader, request = self._reader, taking.request
+        is_due = reader is not None and request.is_urgent and reader.may_climb(self._uncut_ms)
+        if is_due and taking.climbs < CLIMBS_ON_REQUEST:
+            taking.climbs += 1
+            taking.completed = look
+            self._begin_stop(taking)
+            return None
         self._taking = None
-        return self._completed(taking, look)
+        if taking.completed is not None and reader is not None:
+            look["cost"] = {"pause_ms": taking.longest_ms, "probe_cpu_ms": taking.cpu_ms}
+            reader.note_cycles(look)
+        return look
 
     def hurry(self) -> None:
         """Somebody waits for another look: the one under way climbs no further."""
         if self._taking is not None:
-            self._taking.climbs = CLIMBS_AT_ONCE
+            self._taking.climbs = CLIMBS_ON_REQUEST
 
     def leave(self) -> None:
         """The last viewer has gone: drop the look under way."""
@@ -216,7 +234,7 @@ class LookRunner:
         else:
             from gputui.probe.looks.torch_reader import device_statistics
 
-            if self._may_climb(taking):
+            if taking.completed is not None or self._may_climb(taking):
                 look["climb_goes_on"] = self._reader.climb(torch, look["problems"])
                 return
             look["statistics"] = device_statistics(torch, look["problems"])

@@ -40,6 +40,8 @@ class LookUnderWay:
         self.longest_ms = self.cpu_ms = 0.0
         self.before_map: dict[str, Any] | None = None
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""
+        self.completed: dict[str, Any] | None = None
+        """The look on request that is taken, but for what goes up from tensors without a name."""
 
     def add(self, cost: dict[str, float]) -> None:
         """Account for one stop."""

@@ -119,6 +119,12 @@ class TorchReader:
         attempt("The way up from tensors", problems, self._climbing.climb, torch, self._memory)
         return self._memory.climb.is_under_way
 
+    def note_cycles(self, look: dict[str, Any]) -> None:
+        """Say in a look that is done what climbs after it have found to be kept by cycles alone."""
+        if look["inventory"] is not None:
+            self._memory.note_cycles(look["inventory"])
+            look["inventory"]["may_find_more"] = self._memory.climb.unnamed_bytes > 0
+
     def read_map(
         self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False
     ) -> None:

@@ -3,7 +3,8 @@
 Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be cut: so each is a
 stop of its own. Some tensors of the largest unnamed group are climbed from together. What stands above all of them is
 the keeper, and holds the others, too. Between two stops the objects on the way are known by their addresses alone
-(`objects/handles.py`).
+(`objects/handles.py`). A way that ends without a name, as nothing else refers to what is on it, may be a cycle
+(`names/cycles.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from operator import is_
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
+from gputui.probe.names.cycles import Cycle, are_closed, closed_by, is_held_by_cpp, tensors_below
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.stacks import is_of_probe
@@ -36,6 +38,7 @@ FRUITLESS, LONGEST_REST = 3, 16
 TRIED_AGAIN_AT = 2
 """A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
 KNOWN_GROUPS_AT_MOST = 1024
+KNOWN_CYCLES_AT_MOST = 32
 
 
 class Path(NamedTuple):
@@ -74,6 +77,28 @@ class Climb:
         """How many climbs in turn have led to nothing new, and for how many more looks none begins."""
         self._fruitless_bytes = 0
         """What had no name when the last climb began."""
+        self._is_whole = True
+        """Whether the way up under way has left nothing out."""
+        self._cycles: list[Cycle] = []
+        self._has_found_cycle = False
+        """Whether the last way up has ended in one."""
+
+    @property
+    def has_cycles(self) -> bool:
+        """Whether a way up has ended in a cycle."""
+        return bool(self._cycles)
+
+    def kept_by_cycles(self, sizes: Mapping[int, int]) -> dict[int, str]:
+        """What closes the cycles that keep some of these blocks without a name, by address.
+
+        They are told by their sizes: those that were found below a cycle, as long as a tensor that it keeps is there.
+        """
+        gone = [cycle for cycle in self._cycles if not cycle.is_there]
+        for size in {size for cycle in gone for size in cycle.sizes}:
+            self._in_vain.pop(size, None)
+        self._cycles = [cycle for cycle in self._cycles if cycle.is_there]
+        labels = {size: cycle.closed_by for cycle in self._cycles for size in cycle.sizes}
+        return {address: labels[size] for address, size in sizes.items() if size in labels} if labels else {}
 
     def note_unnamed(self, sizes: Mapping[int, int]) -> None:
         """Know the blocks for which a look has found no name, by address.
@@ -91,6 +116,7 @@ class Climb:
 
     def note_end(self, *, is_fruitful: bool) -> None:
         """The climb has ended; `is_fruitful`: it has led to a container that was not remembered before."""
+        is_fruitful = is_fruitful or self._has_found_cycle
         self._fruitless = 0 if is_fruitful else self._fruitless + 1
         self._rest = 0 if self._fruitless < FRUITLESS else min(2 ** (self._fruitless - FRUITLESS + 1), LONGEST_REST)
 
@@ -114,6 +140,8 @@ class Climb:
         paths = self._paths(objects, known())
         if paths or not self._frontier or self._levels >= LEVELS_AT_MOST:
             if not any(len(path.handles) > 1 for path in paths):
+                objects.clear()  # what follows counts the references
+                self._note_cycle(torch, is_whole=self._is_whole and not paths and not self._frontier)
                 self._give_up()
             self._samples, self._nodes, self._frontier, self._levels = [], {}, [], 0
         return paths
@@ -126,8 +154,9 @@ class Climb:
     def _begin(self, torch: Torch) -> None:
         """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
         self._fruitless_bytes = self.unnamed_bytes
-        referrers = gc.get_referrers(torch.Tensor)
-        tensors = list(compress(referrers, map(is_, map(type, referrers), repeat(torch.Tensor))))
+        classes = torch.Tensor, torch.nn.Parameter
+        referrers = gc.get_referrers(*classes)
+        tensors = list(compress(referrers, map({*map(id, classes)}.__contains__, map(id, map(type, referrers)))))
         del referrers[:]
         found = [(address, tensor) for address, tensor in _placed(torch, tensors) if address in self._unnamed]
         largest = Counter(self._unnamed[address] for address, _ in found)
@@ -144,6 +173,7 @@ class Climb:
         for number, sample in enumerate(samples):
             self._nodes[id(sample)].below[number] = 0
         self._frontier = [node.handle for node in self._nodes.values()]
+        self._is_whole, self._has_found_cycle = True, False
 
     def _go_up(self, objects: list[Any], referrers: list[Any]) -> None:
         """Take the objects that refer to these for the next level."""
@@ -155,6 +185,7 @@ class Climb:
             node = self._nodes.get(id(referrer))
             if node is None:
                 if len(frontier) >= WIDTH_AT_MOST:
+                    self._is_whole = False
                     continue
                 node = self._nodes[id(referrer)] = _Node(handle_of(referrer))
                 frontier.append(node.handle)
@@ -180,6 +211,27 @@ class Climb:
             node = self._nodes[node.below[number]]
             handles.append(node.handle)
         return tuple(handles)
+
+    def _note_cycle(self, torch: Torch, *, is_whole: bool) -> None:
+        """Know what keeps the samples, if the way up from them is whole and only cycles do.
+
+        A gradient of an object in a cycle is kept by its parameter, in C++: at most half of the samples may be such.
+        """
+        samples = [sample() for sample in self._samples] if is_whole else []
+        held = {id(sample) for sample in samples if sample is not None and is_held_by_cpp(torch, sample)}
+        is_enough = bool(samples) and len(held) <= len(samples) // 2
+        del samples
+        handles = [node.handle for ident, node in self._nodes.items() if ident not in held] if is_enough else []
+        objects = objects_of(handles)
+        if not objects or any(map(is_, objects, repeat(None))) or not are_closed(objects):
+            return
+        below = (address for address, _ in _placed(torch, tensors_below(torch, objects)))
+        sizes = [self._unnamed[address] for address in below if address in self._unnamed]
+        cycle = Cycle(closed_by(objects), frozenset([self._size_bytes, *sizes]), tuple(self._samples))
+        self._unnamed = {address: size for address, size in self._unnamed.items() if size not in cycle.sizes}
+        self._cycles.append(cycle)
+        self._has_found_cycle = True
+        del self._cycles[:-KNOWN_CYCLES_AT_MOST]
 
     def _give_up(self) -> None:
         """Nothing with a name leads to the samples: do not begin with others like them soon."""

@@ -54,11 +54,13 @@ def _climb(torch: Torch, memory: Memory) -> None:
 
 
 def _known_values(memory: Memory, attributes: AttributeReader) -> dict[int, NamedValue]:
-    """The values of the program's variables, and its modules, by id; the first name counts."""
+    """The values of the program's variables, and the modules to which these lead, by id; the first name counts."""
     known: dict[int, NamedValue] = {}
     for where, _, variables, _ in Keepers(attributes).variables(stacks.running()):
         for name, value in variables.items():
             known.setdefault(id(value), NamedValue(None, name, where))
     for module in memory.trees.named:
+        if module.is_alone:
+            continue
         known.setdefault(id(module.reference()), NamedValue(None, module.name, ""))
     return known

@@ -10,6 +10,7 @@ from typing import Any
 from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
+from gputui.probe.names.nameless import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
@@ -17,9 +18,12 @@ from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
 from gputui.probe.tensors.batches import HOST, Batches, beside_batches
+from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
+SCAN = "scan"
+"""The method of an inventory of all Python objects."""
 THOROUGH_EVERY = 4
 SCAN_EVERY = 24
 """How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
@@ -55,6 +59,8 @@ class Memory:
         self.suspended = Suspended()
         self.climb = Climb()
         self.remembered = Remembered()
+        self.nameless = Nameless()
+        self.buckets = ReducerBuckets()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
@@ -151,12 +157,11 @@ class Memory:
         storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = workspace_bytes = 0
-        unnamed: dict[int, int] = {}
-        loose = {address for address, storage in found.items() if _is_loose(storage)}
-        workspaces: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        unnamed: dict[int, Block] = {}
+        loose = {address: storage["size_bytes"] for address, storage in found.items() if _is_loose(storage)}
+        workspaces: dict[tuple[int, int], dict[int, Block]] = defaultdict(dict)
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
-            unnamed.update((address, size) for address, size in zip(addresses, size_bytes) if address in loose)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
                 storage = earlier.get(address)
@@ -165,17 +170,37 @@ class Memory:
                     found[address] = storage
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:
-                    unnamed[address] = size
+                    unnamed[address] = Block(size, device, requested)
                 elif known_sizes[device, requested] == WORKSPACE:
-                    workspaces[device, requested][address] = size
+                    workspaces[device, requested][address] = Block(size, device, requested)
         for (_, requested), blocks in workspaces.items():
             if len(blocks) > WORKSPACES_AT_MOST:
                 unnamed.update(blocks)
             else:
                 workspace_bytes += requested * len(blocks)
         self._workspace_bytes = workspace_bytes
-        self._named_share = 1 - sum(unnamed.values()) / allocated_bytes if allocated_bytes else 1.0
-        self.climb.note_unnamed(unnamed if self._named_share < NAMED_WELL else {})
+        self._learn_unnamed(inventory, unnamed, loose, allocated_bytes)
+
+    def _learn_unnamed(
+        self, inventory: dict[str, Any], unnamed: dict[int, Block], loose: dict[int, int], allocated_bytes: int
+    ) -> None:
+        """Learn how much memory has a name, and what a climb may begin with.
+
+        `loose`: by address, the sizes of known tensors to which nothing leads.
+        """
+        self.nameless.blocks = unnamed
+        self.note_cycles(inventory)
+        unnamed_bytes = sum(block.size_bytes for block in unnamed.values()) + sum(loose.values())
+        self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
+        is_asked_for = inventory["how"] == SCAN
+        sizes = {**loose, **self.nameless.sizes(inventory["storages"] if is_asked_for else [])}
+        self.climb.note_unnamed(sizes if sum(sizes.values()) > (1 - NAMED_WELL) * allocated_bytes else {})
+
+    def note_cycles(self, inventory: dict[str, Any]) -> None:
+        """Say in an inventory what only reference cycles keep, as far as climbs have found any."""
+        if self.climb.has_cycles:
+            storages = inventory["storages"]
+            self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
 
 
 def _may_stay(storage: dict[str, Any]) -> bool:

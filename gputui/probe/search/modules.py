@@ -34,7 +34,17 @@ class KnownModule:
     """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
 
     __slots__ = (
-        *("children", "found", "has_buffers", "has_parameters", "is_mere_wrapper", "name", "names", "reference"),
+        *(
+            "children",
+            "found",
+            "has_buffers",
+            "has_parameters",
+            "is_alone",
+            "is_mere_wrapper",
+            "name",
+            "names",
+            "reference",
+        ),
         *("rests_until", "variable"),
     )
 
@@ -51,6 +61,8 @@ class KnownModule:
         self.name = ""
         self.names: dict[str, str] = {}
         """The names of its tensors by their keys: a name that is made once is not made in every look."""
+        self.is_alone = False
+        """Whether no variable leads to it or to a module above it, as far as looks have found."""
         self.rests_until = 0
         """Until which search (`SearchMemory.number`) its attributes are skipped, as they led to nothing."""
 
@@ -68,6 +80,8 @@ class ModuleTrees:
     def __init__(self) -> None:
         self.named: list[KnownModule] = []
         """All that are known, parents before children."""
+        self.wrappers: list[KnownModule] = []
+        """Those with one child and no parameters of their own."""
         self.version = 0
         """Changes whenever names were given."""
         self._known: dict[int, KnownModule] = {}
@@ -90,6 +104,10 @@ class ModuleTrees:
         if self._is_changed and (not self._unread or not self.named):
             self._is_changed = False
             self._name()
+
+    def classes_alone(self) -> set[str]:
+        """The classes of the outermost modules to which no variable leads."""
+        return {known.name.partition(".")[0] for known in self.named if known.is_alone}
 
     def below(self, module: Module) -> list[KnownModule]:
         """The known modules of a tree, its root included."""
@@ -184,8 +202,9 @@ class ModuleTrees:
             roots += [ident for ident, known in self._known.items() if known.found == found and ident not in below]
         named: dict[int, KnownModule] = {}
         for ident in (*roots, *self._known):  # the second for those below a module that is gone
-            self._name_tree(ident, self._known[ident].variable, named)
+            self._name_tree(ident, self._known[ident], named)
         self.named = list(named.values())
+        self.wrappers = [known for known in self.named if known.is_mere_wrapper]
         self.version += 1
 
     def kept(self, roots: list[NamedValue]) -> dict[int, tuple[NamedValue, KnownModule]]:
@@ -208,14 +227,15 @@ class ModuleTrees:
             (wrapped if known.is_mere_wrapper else inner).update(ident for _, ident in known.children)
         return inner, wrapped
 
-    def _name_tree(self, root: int, name: str, named: dict[int, KnownModule]) -> None:
-        stack = [(root, name)]
+    def _name_tree(self, root: int, known_root: KnownModule, named: dict[int, KnownModule]) -> None:
+        is_alone = known_root.found >= AMONG_OBJECTS
+        stack = [(root, known_root.variable)]
         while stack:
             ident, name = stack.pop()
             known = self._known.get(ident)
             if known is None or ident in named:
                 continue
-            named[ident] = known
+            named[ident], known.is_alone = known, is_alone
             if known.name != name:
                 known.name, known.names = name, {}
             stack += [

@@ -22,6 +22,8 @@ _ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
 _OPTIMIZER = re.compile(r"^(.*?)\.(?:state|param_groups)\[")
 _INDEX = re.compile(r"\[")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
+CYCLES = "reference cycles alone"
+"""What waits for a garbage collection: no variable leads to it."""
 OUT = re.compile(r"Out\[\d+\]|_+\d*")
 
 MODEL_PARTS = {
@@ -205,6 +207,10 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
         found = _OPTIMIZER.match(owner.name)
         name = f"{found[1] if found else 'an optimizer'}, for a model that was replaced"
         return ("optimizer", name), name
+    if owner.keeper is Keeper.CYCLE:
+        return ("keeper", owner.keeper.value), CYCLES
+    if owner.keeper is Keeper.REDUCER:
+        return ("buckets", owner.name), owner.name
     return ("keeper", owner.keeper.value), owner.keeper.words
 
 
@@ -218,7 +224,9 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
         group.members.add(owner.kept_by)
     else:
         group.own_bytes += size_bytes
-    if owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER):
+    if owner.keeper is Keeper.CYCLE:
+        group.locals[owner.name] += size_bytes
+    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, Keeper.REDUCER):
         exception, _, line = place(label).rpartition(", ")
         group.locals[f"{label.partition(' (')[0]} ({line})"] += size_bytes
         group.exceptions.add(exception)
@@ -227,7 +235,9 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
 def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:
     container = containers.get(group.name)
     name = group.name
-    if key[0] == "keeper":
+    if name == CYCLES:
+        keeps, where = group.locals.most_common(1)[0][0], ""
+    elif key[0] == "keeper":
         (exception,) = group.exceptions if len(group.exceptions) == 1 else ("",)
         name = f"the {exception}" if exception else name
         local = group.locals.most_common(1)[0][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
@@ -37,6 +38,8 @@ CURES = {
 
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
+_FRAME = re.compile(r"the frame of (\w+)")
+_FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
 _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
 _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
@@ -106,6 +109,48 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     return _finding("kept_by_optimizer", title, blockers, CURES[Keeper.OPTIMIZER])
 
 
+def kept_by_cycle(situation: Situation) -> Finding | None:
+    """Objects that refer to each other, and to which nothing else refers, wait for Python's garbage collector."""
+    blockers = _kept(situation, (Keeper.CYCLE,))
+    if not blockers:
+        return None
+    remedy = _break_cycle(blockers[0].owner.name)
+    finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
+    size = format_bytes(finding.bytes)
+    return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
+
+
+def gradient_buckets(situation: Situation) -> Finding | None:
+    """DistributedDataParallel copies the gradients into buckets of its own, which take as much again."""
+    blockers = _kept(situation, (Keeper.REDUCER,))
+    if not blockers:
+        return None
+    name = blockers[0].owner.name
+    finding = _finding(
+        "gradient_buckets",
+        f"DistributedDataParallel keeps {name}:",
+        blockers,
+        "Pass gradient_as_bucket_view=True to DistributedDataParallel: the gradients are then views of the buckets,"
+        f" which saves up to {format_bytes(_bytes(blockers))}.",
+    )
+    return replace(
+        finding, evidence=("Gradients are copied there to be reduced, as large as the gradients themselves.",)
+    )
+
+
+def _break_cycle(closed_by: str) -> str:
+    """How to let go what the cycle keeps now, and how to make none."""
+    frame = _FRAME.search(closed_by)
+    function = _FUNCTION.search(closed_by)
+    if frame:
+        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
+    elif function:
+        cure = f"let {function[1]}() use its argument, or weakref.ref(self), instead of self"
+    else:
+        cure = "make one of the references a weakref.ref, or set it to None before you let the object go"
+    return f"The action x runs gc.collect() now. So that it is not needed, {cure}."
+
+
 def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
     """The blocks that these keep alive, the largest first; [] if they are too few to matter."""
     layout = situation.device.layout
@@ -144,6 +189,8 @@ def _finding(
 def _what(blocker: Blocker) -> str:
     """ "hidden (train.py:23 in train)", with one name for all layers of a model."""
     owner = blocker.owner
+    if owner.keeper is Keeper.CYCLE:
+        return owner.name.rstrip(".")
     line = place(owner.name).partition(", ")[2]
     if owner.saved_by and not line:
         return "Saved for a backward pass"

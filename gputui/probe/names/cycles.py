@@ -1,0 +1,106 @@
+"""Whether only reference cycles keep some objects, proven as Python's garbage collector does.
+
+Every reference to each of them comes from one of them: then nothing outside leads to them, and `gc.collect()` frees
+them. References from outside are those that Python counts beyond the ones found inside. A tensor that C++ code holds,
+too, outlives a collection.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from types import CellType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType, TracebackType
+from typing import Any, NamedTuple
+
+from gputui.probe.objects import plain
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+
+PASSED_AT_MOST = 4000
+"""So many objects are visited on the way down from a cycle to its tensors."""
+NAMED_AT_MOST = 3
+_PLAIN_PARTS = (dict, list, tuple, set, frozenset, CellType, TracebackType, MethodType, GetSetDescriptorType)
+"""What every cycle goes through: it says nothing of who made it."""
+_SHARED = (ModuleType, type)
+
+
+class Cycle(NamedTuple):
+    """What closes a cycle, and the sizes of the blocks below it: so as long as one of the samples is there."""
+
+    closed_by: str
+    sizes: frozenset[int]
+    samples: tuple[weakref.ref[Any], ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a sample is still alive."""
+        return any(sample() is not None for sample in self.samples)
+
+
+def are_closed(objects: list[Any]) -> bool:
+    """Whether every reference to these objects comes from one of them. The caller's list is the only other holder."""
+    inside: Counter[int] = Counter(map(id, chain.from_iterable(map(gc.get_referents, objects))))
+    alone = [object()]
+    (held_here,) = map(sys.getrefcount, alone)
+    return all(count - held_here <= inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects))
+
+
+def closed_by(objects: Iterable[AnyObject]) -> str:
+    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does."""
+    told: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for value in objects:
+        label = _label(value)
+        if label:
+            told[plain.module_name(type(value)).partition(".")[0] == "torch"][label] = None
+    return ", ".join(list(told[False] or told[True])[:NAMED_AT_MOST])
+
+
+def tensors_below(torch: Torch, objects: list[Any]) -> list[Tensor]:
+    """The tensors to which these objects lead, themselves included."""
+    classes = torch.Tensor, torch.nn.Parameter
+    seen = {id(value) for value in objects}
+    pending, found = list(objects), []
+    while pending and len(seen) < PASSED_AT_MOST:
+        value = pending.pop()
+        if plain.is_one_of(type(value), classes):
+            found.append(value)
+        for held in _held_by(value):
+            if id(held) not in seen and gc.is_tracked(held):
+                seen.add(id(held))
+                pending.append(held)
+    return found
+
+
+def _held_by(value: AnyObject) -> Iterator[Any]:
+    """What an object refers to, without what it shares with others: classes, modules and their globals."""
+    for held in gc.get_referents(value):
+        if not issubclass(type(held), _SHARED) and not (type(held) is dict and "__builtins__" in held):
+            yield held
+
+
+def is_held_by_cpp(torch: Torch, tensor: Tensor) -> bool:
+    """Whether C++ code holds a tensor, too, as a parameter holds its gradient; false where PyTorch does not tell."""
+    use_count = getattr(tensor_base(torch), "_use_count", None)
+    try:
+        return use_count is not None and bool(use_count(tensor) > 1)
+    except UNREADABLE:
+        return True
+
+
+def _label(value: AnyObject) -> str:
+    cls = type(value)
+    if cls is FunctionType:
+        return _of_code(value.__code__, value.__code__.co_firstlineno)
+    if cls is FrameType:
+        return f"the frame of {_of_code(value.f_code, value.f_lineno)}"
+    if plain.is_one_of(cls, _PLAIN_PARTS) or issubclass(cls, (*_SHARED, dict, list)):
+        return ""
+    return plain.class_name(cls)
+
+
+def _of_code(code: Any, line: int | None) -> str:  # noqa: ANN401
+    return f"{code.co_name} ({code.co_filename.rpartition('/')[2]}:{line or code.co_firstlineno})"

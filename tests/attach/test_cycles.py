@@ -1,0 +1,160 @@
+"""Memory that only reference cycles keep is told with what `gc.collect()` then frees, and nothing else is said so."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+
+from tests.attach.children import Python
+from tests.attach.command import attach
+from tests.attach.following import follow, of_kind
+
+BEGINNING = """
+import gputui.probe, functools, gc, torch
+from torch import nn
+
+gc.disable()
+gc.collect()
+"""
+ASLEEP = """
+print("ready", flush=True)
+input()
+before = torch.cuda.memory_allocated()
+gc.collect()
+print("freed", before - torch.cuda.memory_allocated(), flush=True)
+input()
+"""
+HOOK = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2048, 2048)
+        def hook(module, inputs, output):
+            return self.fc(output)
+        self.register_forward_hook(hook)
+
+for _ in range(20):
+    net = Net().cuda()
+"""
+PARENT_AND_CHILD = """
+class Callback:
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(2048, 2048).cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), fused=True)
+        self.callbacks = [Callback(self)]
+    def fit(self):
+        self.model(torch.zeros(8, 2048, device="cuda")).sum().backward()
+        self.optimizer.step()
+
+for _ in range(8):
+    Trainer().fit()
+"""
+EXCEPTION = """
+def failing():
+    batch = torch.zeros(4 << 20, device="cuda")
+    try:
+        raise RuntimeError("bad batch")
+    except RuntimeError as error:
+        kept = error
+
+for _ in range(8):
+    failing()
+"""
+BOUND_METHOD = """
+class Loader:
+    def __init__(self):
+        self.batch = torch.zeros(4 << 20, device="cuda")
+        self.transform = self.flip
+    def flip(self):
+        return self.batch.flip(0)
+
+for _ in range(8):
+    Loader()
+"""
+PARTIAL_WITH_SLOTS = """
+class Node:
+    __slots__ = ("value", "visit")
+    def __init__(self):
+        self.value = torch.zeros(4 << 20, device="cuda")
+        self.visit = functools.partial(print, self)
+
+for _ in range(8):
+    Node()
+"""
+CYCLES = {
+    "a hook": (HOOK, "A cycle of Net, hook (", "let hook() use its argument"),
+    "parent and child": (PARENT_AND_CHILD, "A cycle of Trainer, Callback:", "make one of the references a weakref.ref"),
+    "an exception": (EXCEPTION, "failing", "gc.collect()"),
+    "a bound method": (BOUND_METHOD, "A cycle of Loader:", "make one of the references a weakref.ref"),
+    "a partial": (PARTIAL_WITH_SLOTS, "A cycle of Node, partial:", "make one of the references a weakref.ref"),
+}
+ALIVE = {
+    "in a container": f"{PARENT_AND_CHILD}\nkept = {{'of': [{{'trainers': [Trainer() for _ in range(8)]}}]}}\n",
+    "in a closure": f"""{BOUND_METHOD}
+def keep(loaders):
+    return lambda: loaders
+get = keep([Loader() for _ in range(8)])
+""",
+    "in a generator": f"""{BOUND_METHOD}
+def batches():
+    loaders = [Loader() for _ in range(8)]
+    yield 0
+    print(loaders)
+running = batches()
+next(running)
+""",
+    "in C++": """
+def inner():
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)]).cuda()
+    model(torch.zeros(8, 1024, device="cuda")).tanh().sum().backward(create_graph=True)
+
+for _ in range(8):
+    inner()
+""",
+}
+
+
+@pytest.mark.parametrize(("source", "line", "remedy"), CYCLES.values(), ids=CYCLES)
+def test_what_a_collection_frees_is_told_to_the_byte(cuda_python: Python, source, line, remedy):
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + source + ASLEEP))
+    child.expect("ready")
+    (finding,) = [
+        found for found in _findings(cuda_python, child.pid) if "gc.collect()" in found["title"] + found["remedy"]
+    ]
+    assert finding["kind"] in ("kept_by_cycle", "kept_by_exception")
+    assert line in " ".join([finding["title"], *finding["evidence"]])
+    assert remedy in finding["remedy"]
+    child.say("")
+    assert finding["bytes"] == int(child.expect("freed")) > 0
+
+
+@pytest.mark.parametrize("source", ALIVE.values(), ids=ALIVE)
+def test_nothing_is_said_to_be_freed_that_stays(cuda_python: Python, source):
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + source + "\ngc.collect()\n" + ASLEEP))
+    child.expect("ready")
+    assert [found for found in _findings(cuda_python, child.pid) if found["kind"] == "kept_by_cycle"] == []
+
+
+def test_automatic_looks_find_a_cycle_and_see_that_it_is_gone(cuda_python: Python):
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + HOOK + ASLEEP))
+    child.expect("ready")
+    answer = follow(child.attach(), lambda answer: of_kind(answer, "kept_by_cycle") is not None)
+    finding = of_kind(answer, "kept_by_cycle")
+    assert finding is not None
+    assert answer.verdict is not None
+    assert "held by reference cycles alone" in answer.verdict.sentence
+    child.say("")
+    assert finding.bytes == int(child.expect("freed"))
+    answer = follow(child.attach(), lambda answer: bool(answer.findings) and not of_kind(answer, "kept_by_cycle"))
+    assert of_kind(answer, "kept_by_cycle") is None
+
+
+def _findings(python: Python, pid: int) -> list[dict]:
+    variables = {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    return json.loads(attach(str(pid), "--once", "--json", environment=variables)[1])["findings"]
