@@ -52,7 +52,7 @@ class Trainer:
         self.model(torch.zeros(8, 2048, device="cuda")).sum().backward()
         self.optimizer.step()
 
-for _ in range(8):
+for _ in range(20):
     Trainer().fit()
 """
 EXCEPTION = """
@@ -63,7 +63,7 @@ def failing():
     except RuntimeError as error:
         kept = error
 
-for _ in range(8):
+for _ in range(20):
     failing()
 """
 BOUND_METHOD = """
@@ -74,7 +74,7 @@ class Loader:
     def flip(self):
         return self.batch.flip(0)
 
-for _ in range(8):
+for _ in range(20):
     Loader()
 """
 PARTIAL_WITH_SLOTS = """
@@ -84,7 +84,7 @@ class Node:
         self.value = torch.zeros(4 << 20, device="cuda")
         self.visit = functools.partial(print, self)
 
-for _ in range(8):
+for _ in range(20):
     Node()
 """
 CYCLES = {
@@ -114,7 +114,7 @@ def inner():
     model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)]).cuda()
     model(torch.zeros(8, 1024, device="cuda")).tanh().sum().backward(create_graph=True)
 
-for _ in range(8):
+for _ in range(20):
     inner()
 """,
 }
