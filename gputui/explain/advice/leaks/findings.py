@@ -179,6 +179,9 @@ def _without_tensors(variable: GrowingVariable) -> str:
         )
     if container.type == _CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
+    if container.type == "deque" and name.endswith(_OF_QUEUE) and not container.held_by:
+        queue = name.removesuffix(_OF_QUEUE)
+        return f"Give {queue} a maxsize, so that put() waits until there is room: queue.Queue(maxsize=8), for example."
     if container.type == "deque":
         return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
     if container.type in _MAPPINGS:
@@ -191,6 +194,8 @@ def _without_tensors(variable: GrowingVariable) -> str:
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
 _CACHE = "lru_cache"
+_OF_QUEUE = ".queue"
+"""The deque inside Python's own `queue.Queue`, of which the program writes only what comes before."""
 
 
 def _freed(variable: GrowingVariable) -> str:
