@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from gputui.explain.answer.answers import Answer
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.following import follow, of_kind
@@ -30,7 +31,7 @@ HOOK = """
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.fc = nn.Linear(2048, 2048)
+        self.fc = nn.Linear(2048, 2048, bias=False)
         def hook(module, inputs, output):
             return self.fc(output)
         self.register_forward_hook(hook)
@@ -52,7 +53,7 @@ class Trainer:
         self.model(torch.zeros(8, 2048, device="cuda")).sum().backward()
         self.optimizer.step()
 
-for _ in range(8):
+for _ in range(20):
     Trainer().fit()
 """
 EXCEPTION = """
@@ -63,7 +64,7 @@ def failing():
     except RuntimeError as error:
         kept = error
 
-for _ in range(8):
+for _ in range(20):
     failing()
 """
 BOUND_METHOD = """
@@ -74,7 +75,7 @@ class Loader:
     def flip(self):
         return self.batch.flip(0)
 
-for _ in range(8):
+for _ in range(20):
     Loader()
 """
 PARTIAL_WITH_SLOTS = """
@@ -84,7 +85,7 @@ class Node:
         self.value = torch.zeros(4 << 20, device="cuda")
         self.visit = functools.partial(print, self)
 
-for _ in range(8):
+for _ in range(20):
     Node()
 """
 CYCLES = {
@@ -114,7 +115,7 @@ def inner():
     model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)]).cuda()
     model(torch.zeros(8, 1024, device="cuda")).tanh().sum().backward(create_graph=True)
 
-for _ in range(8):
+for _ in range(20):
     inner()
 """,
 }
@@ -153,6 +154,35 @@ def test_automatic_looks_find_a_cycle_and_see_that_it_is_gone(cuda_python: Pytho
     assert finding.bytes == int(child.expect("freed"))
     answer = follow(child.attach(), lambda answer: bool(answer.findings) and not of_kind(answer, "kept_by_cycle"))
     assert of_kind(answer, "kept_by_cycle") is None
+
+
+def test_a_model_that_was_replaced_after_a_look_has_no_name_any_more(cuda_python: Python):
+    source = (
+        HOOK
+        + """
+print("ready", flush=True)
+for _ in range(3):
+    input()
+    for _ in range(10):
+        net = Net().cuda()
+    print("made", flush=True)
+"""
+    )
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + source + ASLEEP))
+    child.expect("ready")
+    for _ in range(3):
+        follow(child.attach(), lambda answer: "the parameters of net" in str(answer.verdict))
+        child.say("")
+        child.expect("made")
+    net_bytes, others = 2048 * 2048 * 4, 19 + 30
+
+    def is_whole(answer: Answer) -> bool:
+        finding = of_kind(answer, "kept_by_cycle")
+        return finding is not None and finding.bytes >= others * net_bytes
+
+    finding = of_kind(follow(child.attach(), is_whole), "kept_by_cycle")
+    assert finding is not None
+    assert finding.bytes <= (others + 1) * net_bytes
 
 
 def _findings(python: Python, pid: int) -> list[dict]:

@@ -107,7 +107,7 @@ def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read
         "blocks": {"columns": COLUMNS, "values": blocks},
     }
     found = {"storages": [parameters], "by_address": {0: parameters}, "batches": [], "containers": []}
-    inventory = {**found, "is_complete": True, "known_sizes": [workspace]}
+    inventory = {**found, "how": "walk", "is_complete": True, "known_sizes": [workspace]}
     memory.complete(inventory, {"segments": segments})
     assert memory.must_read_young(2 * MIB) is must_read
     assert memory.must_read_young(MIB)

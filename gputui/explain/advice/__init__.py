@@ -19,6 +19,7 @@ from gputui.explain.advice.held.keepers import (
     gradient_buckets,
     kept_by_cycle,
     kept_by_exception,
+    kept_by_gradient_graph,
     kept_by_optimizer,
     kept_by_output,
 )
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     leak,
     kept_by_exception,
     kept_by_cycle,
+    kept_by_gradient_graph,
     kept_by_output,
     kept_by_optimizer,
     small_views,

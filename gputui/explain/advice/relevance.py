@@ -19,8 +19,9 @@ from gputui.model.weight import Weight
 OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
 """About memory that a device with much free memory does not miss."""
 OF_THE_LIVE = frozenset(
-    {"gradient_buckets", "kept_by_cycle", "kept_by_exception", "kept_by_output", "kept_by_optimizer", "kept_gradients",
-     "kept_graph", "container_tensors", "second_model", "small_views", "unused_graph", "weight_copy"}
+    {"container_tensors", "gradient_buckets", "kept_by_cycle", "kept_by_exception", "kept_by_gradient_graph",
+     "kept_by_optimizer", "kept_by_output", "kept_gradients", "kept_graph", "second_model", "small_views",
+     "unused_graph", "weight_copy"}
 )  # fmt: skip
 """About live memory that could be freed."""
 
@@ -42,7 +43,7 @@ SAYS_THE_SAME = {
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "kept_by_cycle", "leak", "churn", "batch")
+HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
 
 _RANK = tuple(Weight)

@@ -88,6 +88,9 @@ class Keeper(str, Enum):
     CYCLE = "cycle"
     """Only a reference cycle: nothing else in Python refers to it, and it waits for a garbage collection."""
 
+    GRADIENT_GRAPH = "gradient_graph"
+    """A parameter and its gradient keep each other in C++: the gradient has a graph (`create_graph=True`)."""
+
     @property
     def words(self) -> str:
         """The keeper in a sentence, "" for none."""
@@ -104,6 +107,7 @@ _KEEPER_WORDS = {
     Keeper.OPTIMIZER: "an optimizer alone",
     Keeper.REDUCER: "DistributedDataParallel",
     Keeper.CYCLE: "reference cycles",
+    Keeper.GRADIENT_GRAPH: "a gradient's graph",
 }
 
 

@@ -20,11 +20,19 @@ from operator import is_
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe.names.cycles import Cycle, are_closed, closed_by, is_held_by_cpp, tensors_below
+from gputui.probe.names.cycles import (
+    Cycle,
+    are_closed,
+    are_kept_by_gradients,
+    closed_by,
+    is_held_by_cpp,
+    tensors_below,
+)
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.stacks import is_of_probe
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
 
@@ -39,6 +47,7 @@ TRIED_AGAIN_AT = 2
 """A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
 KNOWN_GROUPS_AT_MOST = 1024
 KNOWN_CYCLES_AT_MOST = 32
+OF_GRADIENTS = "parameters and gradients of models that are gone"
 
 
 class Path(NamedTuple):
@@ -88,8 +97,8 @@ class Climb:
         """Whether a way up has ended in a cycle."""
         return bool(self._cycles)
 
-    def kept_by_cycles(self, sizes: Mapping[int, int]) -> dict[int, str]:
-        """What closes the cycles that keep some of these blocks without a name, by address.
+    def kept_by_cycles(self, sizes: Mapping[int, int]) -> dict[int, Cycle]:
+        """The cycles that keep some of these blocks without a name, by address.
 
         They are told by their sizes: those that were found below a cycle, as long as a tensor that it keeps is there.
         """
@@ -97,8 +106,8 @@ class Climb:
         for size in {size for cycle in gone for size in cycle.sizes}:
             self._in_vain.pop(size, None)
         self._cycles = [cycle for cycle in self._cycles if cycle.is_there]
-        labels = {size: cycle.closed_by for cycle in self._cycles for size in cycle.sizes}
-        return {address: labels[size] for address, size in sizes.items() if size in labels} if labels else {}
+        by_size = {size: cycle for cycle in self._cycles for size in cycle.sizes}
+        return {address: by_size[size] for address, size in sizes.items() if size in by_size} if by_size else {}
 
     def note_unnamed(self, sizes: Mapping[int, int]) -> None:
         """Know the blocks for which a look has found no name, by address.
@@ -141,7 +150,8 @@ class Climb:
         if paths or not self._frontier or self._levels >= LEVELS_AT_MOST:
             if not any(len(path.handles) > 1 for path in paths):
                 objects.clear()  # what follows counts the references
-                self._note_cycle(torch, is_whole=self._is_whole and not paths and not self._frontier)
+                if self._is_whole and not paths and not self._frontier:
+                    self._note_cycle(torch)
                 self._give_up()
             self._samples, self._nodes, self._frontier, self._levels = [], {}, [], 0
         return paths
@@ -212,22 +222,28 @@ class Climb:
             handles.append(node.handle)
         return tuple(handles)
 
-    def _note_cycle(self, torch: Torch, *, is_whole: bool) -> None:
-        """Know what keeps the samples, if the way up from them is whole and only cycles do.
+    def _note_cycle(self, torch: Torch) -> None:
+        """Know what keeps the samples if only cycles do; the way up from them has left nothing out.
 
         A gradient of an object in a cycle is kept by its parameter, in C++: at most half of the samples may be such.
         """
-        samples = [sample() for sample in self._samples] if is_whole else []
-        held = {id(sample) for sample in samples if sample is not None and is_held_by_cpp(torch, sample)}
+        samples = [found for found in [sample() for sample in self._samples] if found is not None]
+        held = {id(sample) for sample in samples if is_held_by_cpp(torch, sample)}
+        if samples and self._levels == 1 and are_kept_by_gradients(torch, samples):
+            self._know_cycle(OF_GRADIENTS, GRADIENT_GRAPH, [self._size_bytes])
+            return
         is_enough = bool(samples) and len(held) <= len(samples) // 2
-        del samples
+        del samples  # what follows counts the references
         handles = [node.handle for ident, node in self._nodes.items() if ident not in held] if is_enough else []
         objects = objects_of(handles)
         if not objects or any(map(is_, objects, repeat(None))) or not are_closed(objects):
             return
         below = (address for address, _ in _placed(torch, tensors_below(torch, objects)))
         sizes = [self._unnamed[address] for address in below if address in self._unnamed]
-        cycle = Cycle(closed_by(objects), frozenset([self._size_bytes, *sizes]), tuple(self._samples))
+        self._know_cycle(f"A cycle of {closed_by(objects)}", CYCLE, [self._size_bytes, *sizes])
+
+    def _know_cycle(self, name: str, keeper: str, sizes: list[int]) -> None:
+        cycle = Cycle(name, keeper, frozenset(sizes), tuple(self._samples))
         self._unnamed = {address: size for address, size in self._unnamed.items() if size not in cycle.sizes}
         self._cycles.append(cycle)
         self._has_found_cycle = True

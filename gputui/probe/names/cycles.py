@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from gputui.probe.objects import plain
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.tensors.at_rest import AtRest
+from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
 
 PASSED_AT_MOST = 4000
@@ -29,9 +31,13 @@ _SHARED = (ModuleType, type)
 
 
 class Cycle(NamedTuple):
-    """What closes a cycle, and the sizes of the blocks below it: so as long as one of the samples is there."""
+    """What closes a cycle, and the sizes of the blocks that it keeps, for as long as one of the samples is there.
 
-    closed_by: str
+    `keeper` is a value of `gputui.model.attached.tensors.Keeper`, and `name` the owner of the blocks.
+    """
+
+    name: str
+    keeper: str
     sizes: frozenset[int]
     samples: tuple[weakref.ref[Any], ...]
 
@@ -39,6 +45,17 @@ class Cycle(NamedTuple):
     def is_there(self) -> bool:
         """Whether a sample is still alive."""
         return any(sample() is not None for sample in self.samples)
+
+
+def are_kept_by_gradients(torch: Torch, tensors: list[Tensor]) -> bool:
+    """Whether C++ alone keeps these, and some are parameters whose gradients have a graph: that leads back to them.
+
+    `backward(create_graph=True)` makes such cycles, and Python's collector does not see them.
+    """
+    gradients = GradientReader(torch, AtRest(torch))
+    parameters = [tensor for tensor in tensors if issubclass(type(tensor), torch.nn.Parameter)]
+    found = [gradient for gradient in map(gradients.gradient, parameters) if gradient is not None]
+    return any(map(gradients.has_graph, found)) and all(is_held_by_cpp(torch, tensor) for tensor in tensors)
 
 
 def are_closed(objects: list[Any]) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from gputui.probe.names.cycles import Cycle
 from gputui.probe.objects.plain import type_name
-from gputui.probe.search.keepers import CYCLE
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.batches import HOST, new_entry
@@ -44,17 +44,15 @@ class Nameless:
         named = {at["address"]: at["size_bytes"] for at in storages if at["device"] != HOST and self._is_alone(at)}
         return {**named, **{address: block.requested_bytes for address, block in self.blocks.items()}}
 
-    def say_kept(self, storages: list[dict[str, Any]], closed_by: Mapping[int, str]) -> None:
+    def say_kept(self, storages: list[dict[str, Any]], cycles: Mapping[int, Cycle]) -> None:
         """Say of these storages that cycles keep them, by the address of each; adds those without any name."""
-        if not closed_by:
-            return
-        for number, storage in enumerate(storages):
-            label = closed_by.get(storage["address"])
-            if label is not None and self._is_alone(storage):
-                storages[number] = {**storage, "category": "other", "owner": _label(label), "keeper": CYCLE}
-        for address in closed_by.keys() & self.blocks.keys():
-            block = self.blocks.pop(address)
-            fields = block.device, address, block.requested_bytes, "other", _label(closed_by[address]), CYCLE
+        for number, storage in enumerate(storages) if cycles else ():
+            cycle = cycles.get(storage["address"])
+            if cycle is not None and self._is_alone(storage):
+                storages[number] = {**storage, "category": "other", "owner": cycle.name, "keeper": cycle.keeper}
+        for address in cycles.keys() & self.blocks.keys():
+            block, cycle = self.blocks.pop(address), cycles[address]
+            fields = block.device, address, block.requested_bytes, "other", cycle.name, cycle.keeper
             storages.append(new_entry(*fields, "", [], "", [], is_pinned=False))
 
     def _is_alone(self, storage: dict[str, Any]) -> bool:
@@ -62,7 +60,3 @@ class Nameless:
         if storage["keeper"] or storage["saved_by"]:
             return False
         return owner.startswith(_UNNAMED) or owner.partition(".")[0].partition("[")[0] in self._classes
-
-
-def _label(closed_by: str) -> str:
-    return f"A cycle of {closed_by}"

@@ -27,7 +27,7 @@ from gputui.probe.search.variables import NamedValue
 # The values of `gputui.model.attached.tensors.Keeper`.
 EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"
 LOST_EXCEPTION, NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT = "lost_exception", "notebook_output", "interpreter_output"
-OPTIMIZER, CYCLE = "optimizer", "cycle"
+OPTIMIZER, CYCLE, GRADIENT_GRAPH = "optimizer", "cycle", "gradient_graph"
 EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCEPTION})
 
 FRAMES_AT_MOST = 256

@@ -85,6 +85,8 @@ class ModuleTrees:
         self.version = 0
         """Changes whenever names were given."""
         self._known: dict[int, KnownModule] = {}
+        self._by_variable: dict[tuple[str, str], KnownModule] = {}
+        """The modules of the last look by the names and places of their variables."""
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
         self._inner: set[int] = set()
@@ -99,7 +101,9 @@ class ModuleTrees:
         """Add the modules of this look and everything below them, as far as the meter allows."""
         changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
         changed += [self._find(module, AMONG_OBJECTS, type_name(module)) for module in among_objects]
-        self._is_changed |= any(changed) | self._read_again(meter) | bool(self._unread)
+        self._is_changed |= (
+            any(changed) | self._lose_replaced(in_variables) | self._read_again(meter) | bool(self._unread)
+        )
         self._read_unread(meter)
         if self._is_changed and (not self._unread or not self.named):
             self._is_changed = False
@@ -132,6 +136,24 @@ class ModuleTrees:
         if found == BY_VARIABLE:
             known.variable = name
         return id(module) not in self._inner
+
+    def _lose_replaced(self, in_variables: list[NamedValue]) -> bool:
+        """Forget the names of modules whose variables lead to others by now; returns whether that changes names."""
+        found = set(map(id, map(attrgetter("value"), in_variables)))
+        is_changed = False
+        for named in in_variables:
+            known = self._by_variable.get((named.name, named.where))
+            module = known.reference() if known is not None else None
+            if known is None or module is None or id(module) in found or known.variable != named.name:
+                continue
+            known.found, known.variable = AMONG_OBJECTS, type_name(module)
+            is_changed |= id(module) not in self._inner
+        self._by_variable = {
+            (named.name, named.where): self._known[id(named.value)]
+            for named in in_variables
+            if _kind_of(named) == BY_VARIABLE
+        }
+        return is_changed
 
     def _add(self, module: Module) -> KnownModule:
         known = self._known[id(module)] = KnownModule(module)

@@ -141,6 +141,7 @@ def standing(*tensors: Tensor):
     return story(*(moment(row(*tensors), time=100.0 + second, generation=7) for second in range(10)))
 
 
+HOOK_CYCLE = "A cycle of Net, hook (train.py:11)"
 IN_TRAIN, IN_STEP = "hidden (exception of cell 12, cell 7:5 in train)", "x (exception of cell 12, cell 7:8 in step)"
 OLD = "opt.param_groups[0].params[0]"
 GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}
@@ -204,6 +205,28 @@ RULE_CASES = {
             "no model like it is alive": kept_alive(Keeper.OPTIMIZER, OLD, category=P),
             "it is little": kept_alive(Keeper.OPTIMIZER, OLD, category=P, mib=9, beside=[Tensor(9, "m.w", P)]),
         },
+    ),
+    "kept_by_cycle": (
+        kept_alive(Keeper.CYCLE, HOOK_CYCLE, HOOK_CYCLE),
+        [
+            "gc.collect() would free about 200 MiB, which only reference cycles keep.",
+            "A cycle of Net, hook (train.py:11): 200 MiB.",
+            "let hook() use its argument",
+        ],
+        {
+            "a variable holds it": kept_alive(Keeper.NONE, "net"),
+            "it is little": kept_alive(Keeper.CYCLE, HOOK_CYCLE, mib=20),
+        },
+    ),
+    "kept_by_gradient_graph": (
+        kept_alive(Keeper.GRADIENT_GRAPH, "parameters and gradients of models that are gone"),
+        ["backward(create_graph=True) keeps models that are gone: 100 MiB.", "Set the .grad of its parameters to None"],
+        {"it is little": kept_alive(Keeper.GRADIENT_GRAPH, "parameters", mib=20)},
+    ),
+    "gradient_buckets": (
+        kept_alive(Keeper.REDUCER, "the gradient buckets of ddp"),
+        ["keeps the gradient buckets of ddp: 100 MiB.", "gradient_as_bucket_view=True", "saves up to 100 MiB"],
+        {"they are small": kept_alive(Keeper.REDUCER, "the gradient buckets of ddp", mib=20)},
     ),
     "scattered": (
         held(4), ["4 large segments", "496 MiB stuck", "kept[*]", "97% of the reserved", "expandable_segments:True"],

@@ -83,6 +83,15 @@ STATEMENTS = {
         {"name": "buffer", "kind": "deque", "tensor": "{}[0]"},
         ["buffer grows: 160 MiB in 20 elements", "Give buffer a maxlen"],
     ),
+    "a queue without a limit": (
+        {"name": "batches.queue", "kind": "deque", "where": "train.py:9 in main", "grown_at": "train.py:7 in producer"},
+        ["batches.queue (train.py:7 in producer) grows: 160 MiB in 20 elements", "Give batches a maxsize",
+         "queue.Queue(maxsize=8)"],
+    ),
+    "a deque that an object of the program calls its queue": (
+        {"name": "server.queue", "kind": "deque", "held_by": "Server in serve.py"},
+        ["Give server.queue a maxlen"],
+    ),
     "a replay buffer with a limit": (
         {"name": "buffer", "kind": "deque", "tensor": "{}[1]['obs']", "limit": 100},
         ["from 10 to 20 elements of at most 100", "When it is full, it takes 800 MiB"],

@@ -22,6 +22,7 @@ _ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
 _OPTIMIZER = re.compile(r"^(.*?)\.(?:state|param_groups)\[")
 _INDEX = re.compile(r"\[")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
+_NAMED_BY_OWNER = (Keeper.REDUCER, Keeper.GRADIENT_GRAPH)
 CYCLES = "reference cycles alone"
 """What waits for a garbage collection: no variable leads to it."""
 OUT = re.compile(r"Out\[\d+\]|_+\d*")
@@ -209,8 +210,8 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
         return ("optimizer", name), name
     if owner.keeper is Keeper.CYCLE:
         return ("keeper", owner.keeper.value), CYCLES
-    if owner.keeper is Keeper.REDUCER:
-        return ("buckets", owner.name), owner.name
+    if owner.keeper in _NAMED_BY_OWNER:
+        return (owner.keeper.value, owner.name), owner.name
     return ("keeper", owner.keeper.value), owner.keeper.words
 
 
@@ -226,7 +227,7 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
         group.own_bytes += size_bytes
     if owner.keeper is Keeper.CYCLE:
         group.locals[owner.name] += size_bytes
-    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, Keeper.REDUCER):
+    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, *_NAMED_BY_OWNER):
         exception, _, line = place(label).rpartition(", ")
         group.locals[f"{label.partition(' (')[0]} ({line})"] += size_bytes
         group.exceptions.add(exception)

@@ -120,6 +120,23 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
 
 
+def kept_by_gradient_graph(situation: Situation) -> Finding | None:
+    """`backward(create_graph=True)` leaves models that their own gradients keep."""
+    blockers = _kept(situation, (Keeper.GRADIENT_GRAPH,))
+    if not blockers:
+        return None
+    finding = _finding(
+        "kept_by_gradient_graph",
+        "backward(create_graph=True) keeps models that are gone:",
+        blockers,
+        "Set the .grad of its parameters to None before you let a model go, or use torch.autograd.grad(loss,"
+        " parameters, create_graph=True), which stores nothing in .grad.",
+        Weight.PROBLEM,
+    )
+    evidence = "A parameter and the graph of its gradient refer to each other in C++: gc.collect() does not free them."
+    return replace(finding, evidence=(evidence,))
+
+
 def gradient_buckets(situation: Situation) -> Finding | None:
     """DistributedDataParallel copies the gradients into buckets of its own, which take as much again."""
     blockers = _kept(situation, (Keeper.REDUCER,))

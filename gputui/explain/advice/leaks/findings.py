@@ -180,7 +180,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
     if container.type == _CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
-        return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
+        return _bounded(name, is_of_queue=name.endswith(_OF_QUEUE) and not container.held_by)
     if container.type in _MAPPINGS:
         return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
     element = singular(name)
@@ -188,9 +188,18 @@ def _without_tensors(variable: GrowingVariable) -> str:
     return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
 
 
+def _bounded(name: str, *, is_of_queue: bool) -> str:
+    if is_of_queue:
+        queue = name.removesuffix(_OF_QUEUE)
+        return f"Give {queue} a maxsize, so that put() waits until there is room: queue.Queue(maxsize=8), for example."
+    return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
+
+
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
 _CACHE = "lru_cache"
+_OF_QUEUE = ".queue"
+"""The deque inside Python's own `queue.Queue`, of which the program writes only what comes before."""
 
 
 def _freed(variable: GrowingVariable) -> str:
