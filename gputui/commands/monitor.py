@@ -102,6 +102,7 @@ def open_monitor(
         from gputui.commands.probes import Loader
 
         app.attached.first_pids = pids
+        app.attached.is_far = bool(node)
         app.attached.loader = None if demo or settings.readonly or node else Loader()
         if records_step:
             from gputui.model.attached.target import ActionName

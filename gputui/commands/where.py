@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class Here:
         put_probes_in(pids, is_assumed=is_assumed, limit_s=limit_s)
 
     def machine(self) -> Machine:
-        """What the monitor shows below the attach screens."""
+        """What is read beside the probes, and shown below the attach screens."""
         from gputui.sources.machine import LiveMachine
 
         return LiveMachine()
@@ -66,10 +67,10 @@ class There(Here):
         self._may_ask = False
 
     def machine(self) -> Machine:
-        """A machine without readings: this one's have nothing to do with the processes."""
-        from gputui.sources.machine import FarMachine
+        """A machine without readings: those of this one have nothing to do with the processes."""
+        from gputui.sources.named_machine import NamedMachine
 
-        return FarMachine(self.node)
+        return NamedMachine(time.time, self.node)
 
     def _connected(self, pid: int, *, is_assumed: bool) -> ProbeClient:
         place = Place(self.node, pid)

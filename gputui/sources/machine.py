@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from gputui.errors import GputuiError
 from gputui.model.machine.device import DeviceLook
 from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
@@ -116,30 +115,6 @@ class DeviceThread:
                 self._requested.clear()
                 self._done.set()
         source.close()
-
-
-class FarMachine:
-    """Stands for a machine that nothing but probes is read of."""
-
-    def __init__(self, node: str) -> None:
-        self._node = node
-        self._number = 0
-
-    def look(self, _attention: Attention, interval_s: float) -> Snapshot:
-        """A snapshot without readings, and the reason."""
-        self._number += 1
-        problem = f"The attached processes run on {self._node}. To see its devices: ssh -t {self._node} gputui"
-        return Snapshot(
-            time=time.time(), number=self._number, interval_s=interval_s, devices=DeviceLook(problem=problem)
-        )
-
-    def send_signal(self, identity: Identity, _number: int) -> None:
-        """Always refused."""
-        cause = f"Process {identity.pid} is on {self._node}: no signal was sent."
-        raise GputuiError(cause)
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 class DemoMachine:
