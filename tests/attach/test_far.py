@@ -17,7 +17,7 @@ from gputui.errors import UsageError
 from gputui.sources.probe.far import Place, place_of
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
-from tests.attach.command import attach
+from tests.attach.command import attach, gputui
 from tests.attach.nodes import NODE, SSHD, Node, running_node
 from tests.attach.small_training import ASLEEP, TRAINING
 
@@ -249,3 +249,11 @@ def test_processes_of_two_machines_are_not_mixed() -> None:
         status, _, errors = attach(*words, "--once")
         assert status == 2
         assert errors.startswith("gputui: One gputui attach looks at processes of one machine.")
+
+
+@pytest.mark.parametrize("command", ["step", "snapshot -o x", "whatif"])
+def test_other_commands_say_that_they_stay_here(command: str) -> None:
+    name, *options = command.split()
+    status, _, errors = gputui(name, "alpha:1", *options)
+    assert status == 2
+    assert errors.startswith("gputui: 'alpha:1' is on another machine, and only `gputui attach` goes there.")
