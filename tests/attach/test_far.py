@@ -20,6 +20,8 @@ from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
 from tests.attach.command import attach, gputui
 from tests.attach.nodes import NODE, SSHD, Node, running_node
 from tests.attach.small_training import ASLEEP, TRAINING
+from tests.terminal.conftest import GPUTUI, inherited
+from tests.terminal.pty_session import PtySession
 
 WAITING = "import gputui.probe\nprint('ready', flush=True)\ninput()"
 NO_PROBE = "print('ready', flush=True)\ninput()"
@@ -88,12 +90,13 @@ def test_a_program_without_probe_gets_it_only_if_the_viewer_says_so(python: Pyth
     child = python.start(NO_PROBE)
     child.expect("ready")
     word = f"{NODE}:{child.pid}"
-    assert refusal(alpha, word).startswith(f"gputui: gputui on {NODE} says: Process {child.pid} has no probe.")
+    refused = f"gputui: Process {child.pid} on {NODE} has no probe. To put it in: gputui attach {word} --yes.\n"
+    assert refusal(alpha, word) == refused
     status, output, errors = attach(word, "--once", "--yes", environment=alpha.variables)
     assert (status, errors) == (0, "")
     assert output.startswith(word)
     assert attach(word, "--detach", environment=alpha.variables) == (0, "", "")
-    assert "has no probe" in refusal(alpha, word)
+    assert refusal(alpha, word) == refused
 
 
 def test_a_process_that_is_not_there(alpha: Node) -> None:
@@ -125,6 +128,23 @@ def test_a_relay_that_is_killed_is_said_and_the_program_goes_on(follower: Child,
         f"gputui: The connection to process {waiting.pid} has failed: the ssh connection to {NODE} ended"
     )
     waiting.attach().close()
+
+
+def test_the_screens_say_that_the_line_is_lost_and_keep_their_keys(waiting: Child, alpha: Node, tmp_path: Path) -> None:
+    environment = inherited() | {"TERM": "xterm-256color", "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    session = PtySession(f"exec {GPUTUI} attach {NODE}:{waiting.pid}", environment | alpha.variables)
+    try:
+        session.wait_for(f"{NODE}:{waiting.pid}")
+        (relay,) = relays_of(waiting.pid)
+        os.kill(relay, signal.SIGKILL)
+        session.wait_for(f"the ssh connection to {NODE} ended")
+        session.wait_for("Below is the last known state")
+        session.send("6")
+        session.wait_for("Rank  ")
+        session.send("\x1b")  # there is no monitor of another machine below
+        assert session.end() == 0
+    finally:
+        session.close()
 
 
 def test_the_relay_ends_with_its_viewer(follower: Child, waiting: Child) -> None:

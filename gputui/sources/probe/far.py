@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gputui.errors import UsageError
 from gputui.model.attached.target import Disconnect, DisconnectKind, Greeting
 from gputui.protocol import frames
-from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY
+from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import printable
 from gputui.sources.probe.listing import CannotAttachError
@@ -91,6 +91,9 @@ class FarClient(ProbeClient):
             if state == NO_PROBE:
                 word = self._answer(_text(message, "program"))
                 self._send({"type": RELAY, "word": word})
+                if word != YES:
+                    cause = f"Process {self._pid} on {self.node} has no probe."
+                    raise CannotAttachError(cause, f"To put it in: gputui attach {self.node}:{self._pid} --yes.")
             elif state == NOTE:
                 self._tell(_text(message, "text"))
             elif state == FAILED:
