@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from gputui.errors import UsageError
-from gputui.sources.probe.far import Place, place_of
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
-from tests.attach.command import attach, gputui
+from tests.attach.command import attach
 from tests.attach.nodes import NODE, SSHD, Node, running_node
 from tests.attach.small_training import ASLEEP, TRAINING
 from tests.terminal.conftest import GPUTUI, inherited
@@ -230,50 +228,3 @@ def test_an_old_gputui_there_and_a_shell_that_talks(waiting: Child, tmp_path: Pa
         assert once(f"{NODE}:{waiting.pid}", node)[0] == 0
         program.write_text("#!/bin/sh\necho 'There is no such command.' >&2\nexit 2\n")
         assert "Update it there: ssh alpha uv tool upgrade gputui" in refusal(node, f"{NODE}:1")
-
-
-def test_a_machine_without_ssh() -> None:
-    status, _, errors = attach(f"{NODE}:1", "--once", environment={"PATH": "/nowhere"})
-    assert status == 1
-    assert errors.startswith("gputui: There is no ssh on this machine.")
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "-oProxyCommand=touch${IFS}x:1",
-        "a b:1",
-        "a;b:1",
-        "$(a):1",
-        "a@-b:1",
-        ":1",
-        "a/b:1",
-        "a\n:1",
-        "a:",
-        "a:-1",
-        "a:1 2",
-    ],
-)
-def test_what_is_no_machine_and_process_reaches_no_ssh(word: str) -> None:
-    with pytest.raises(UsageError):
-        place_of(word)
-
-
-@pytest.mark.parametrize("node", ["alpha", "me@alpha.example.org", "10.0.0.7", "node_7-b", "[::1]", "me@[fe80::1]"])
-def test_names_of_machines(node: str) -> None:
-    assert place_of(f"{node}:12") == Place(node, 12)
-
-
-def test_processes_of_two_machines_are_not_mixed() -> None:
-    for words in (("alpha:1", "1"), ("alpha:1", "beta:1")):
-        status, _, errors = attach(*words, "--once")
-        assert status == 2
-        assert errors.startswith("gputui: One gputui attach looks at processes of one machine.")
-
-
-@pytest.mark.parametrize("command", ["step", "snapshot -o x", "whatif"])
-def test_other_commands_say_that_they_stay_here(command: str) -> None:
-    name, *options = command.split()
-    status, _, errors = gputui(name, "alpha:1", *options)
-    assert status == 2
-    assert errors.startswith("gputui: 'alpha:1' is on another machine, and only `gputui attach` goes there.")
