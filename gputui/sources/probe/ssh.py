@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 
 from gputui.sources.probe.decode import printable
 from gputui.sources.probe.listing import CannotAttachError
@@ -25,6 +26,8 @@ _COMMAND = "sh -c 'PATH=$PATH:$HOME/.local/bin; export PATH; exec gputui relay {
 """The same in every login shell; ~/.local/bin is where uv and pipx install, and not in the PATH of ssh's commands."""
 _KEPT_BYTES = 4096
 _ENDS_WITHIN_S = 3.0
+_SAID_WITHIN_S = 0.5
+"""A connection that ssh shares and keeps (ControlPersist) may hold standard error open."""
 _SSH_FAILED, _NOT_FOUND, _UNKNOWN_COMMAND = 255, 127, 2
 _REMEDIES = (
     (b"Could not resolve hostname", "Check the name, or add it to ~/.ssh/config."),
@@ -65,13 +68,13 @@ class Ssh:
 
     def last_words(self) -> str:
         """The last line that ssh has printed, in brackets, once it has ended; "" without any."""
-        self._thread.join(_ENDS_WITHIN_S)
+        self._await_end()
         line = self._last_line()
         return f" ({line.rstrip('.')})" if line else ""
 
     def failure(self) -> tuple[str, str]:
         """Cause and remedy where no relay has answered."""
-        self._thread.join(_ENDS_WITHIN_S)
+        self._await_end()
         node, status, line = self._node, self._process.returncode, self._last_line()
         if status == _NOT_FOUND:
             cause = f"{node} has no gputui in its PATH, nor in ~/.local/bin."
@@ -84,6 +87,11 @@ class Ssh:
             cause = f"ssh does not reach {node}: {line.rstrip('.') or 'it gave no reason'}."
             return cause, next(remedies, "Check that this works: ssh {} true.").format(node)
         return f"{node} did not answer as gputui does{self.last_words()}.", f"Check what this prints: ssh {node} true."
+
+    def _await_end(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_WITHIN_S)
+            self._thread.join(_SAID_WITHIN_S)
 
     def _last_line(self) -> str:
         lines = self._said.decode(errors="replace").strip().splitlines()
