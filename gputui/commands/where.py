@@ -62,7 +62,7 @@ class There(Here):
 
     def prepare(self, pids: list[int], *, is_assumed: bool, limit_s: float | None) -> None:  # noqa: ARG002 - the relay has its own limit
         """Connect to the processes."""
-        for pid in pids:
+        for pid in dict.fromkeys(pids):
             self._prepared[pid] = self._connected(pid, is_assumed=is_assumed)
         self._may_ask = False
 

@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from gputui.commands.where import There
+from gputui.model.attached.target import DisconnectKind
+from gputui.protocol import frames
+from gputui.sources.probe.client import ProbeError
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
 from tests.attach.command import attach
@@ -219,6 +223,14 @@ def test_a_machine_without_gputui(tmp_path: Path) -> None:
             f"gputui: {NODE} has no gputui in its PATH, nor in ~/.local/bin. "
             f"Install it there: ssh {NODE} uv tool install gputui (or pipx install gputui).\n"
         )
+
+
+def test_a_viewer_of_another_version(waiting: Child, alpha: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", alpha.variables["PATH"])
+    monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
+    with pytest.raises(ProbeError) as raised:
+        There(NODE).attach(waiting.pid)
+    assert raised.value.disconnect.kind is DisconnectKind.OTHER_VERSION
 
 
 def test_an_old_gputui_there_and_a_shell_that_talks(waiting: Child, tmp_path: Path) -> None:
