@@ -85,6 +85,12 @@ COMMANDS = (
         needs_settings=False,
     ),
     Command(
+        "relay",
+        "not for people: what attach NODE:PID runs on that machine",
+        "gputui.commands.relay:run",
+        needs_settings=False,
+    ),
+    Command(
         "doctor",
         "check what works on this machine, and how to fix the rest",
         "gputui.commands.doctor:run",

@@ -16,6 +16,7 @@ from gputui.settings import Settings, add_flags, apply_flags
 from gputui.terminals import CANNOT_SHOW, draws_unicode
 
 if TYPE_CHECKING:
+    from gputui.commands.where import Here
     from gputui.model.machine.snapshot import Snapshot
     from gputui.sampler import Machine
     from gputui.sources.probe.recorder import Recorder
@@ -74,29 +75,35 @@ def open_monitor(
     pids: tuple[int, ...] = (),
     recorder: Recorder | None = None,
     records_step: bool = False,
+    where: Here | None = None,
 ) -> int:
     """Open the monitor, with the attach screens of `pids` on top, and return the exit status.
 
-    `recorder` records the processes that are attached to. With `records_step`, they begin to record a step, and the
-    Step screen is on top.
+    `where` is the machine of the processes, this one without it; `recorder` records them. With
+    `records_step`, they begin to record a step, and the Step screen is on top.
     """
     settings = fit_terminal(settings)
 
     from gputui.sources.machine import DemoMachine, LiveMachine
 
-    machine = DemoMachine() if demo else LiveMachine()  # the driver starts to answer while the rest is imported
+    node = where.node if where else ""
+    machine = (
+        DemoMachine() if demo else where.machine() if where else LiveMachine()
+    )  # the driver starts to answer while the rest is imported
 
     def open_feeds() -> OpenFeeds:
         from gputui.sources.probe.feed import feed_opener
         from gputui.sources.probe.recorder import NO_RECORDER
 
-        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_RECORDER, settings.look_pause_s))
+        attach = where.attach if where else None
+        return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_RECORDER, settings.look_pause_s, attach))
 
     def prepare(app: GputuiApp) -> None:
         from gputui.commands.probes import Loader
 
         app.attached.first_pids = pids
-        app.attached.loader = None if demo or settings.readonly else Loader()
+        app.attached.is_far = bool(node)
+        app.attached.loader = None if demo or settings.readonly or node else Loader()
         if records_step:
             from gputui.model.attached.target import ActionName
 

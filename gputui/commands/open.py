@@ -111,7 +111,8 @@ def show_moment(
     moment: TargetMoment, settings: Settings, *, notices: tuple[str, ...] = (), screen: str = "memory"
 ) -> int:
     """Show the one moment of a file on the attach screens, the one named `screen` first."""
-    from gputui.sources.files.still import FileMachine, StillFeed
+    from gputui.sources.files.still import StillFeed
+    from gputui.sources.named_machine import NamedMachine
 
     settings = fit_terminal(settings)
 
@@ -121,7 +122,7 @@ def show_moment(
         app.attached.first_notices = notices
         app.attached.first_screen = screen
 
-    machine = FileMachine(lambda: moment.time, moment.failure.hostname if moment.failure else "")
+    machine = NamedMachine(lambda: moment.time, moment.failure.hostname if moment.failure else "")
     return show(settings, machine, lambda: lambda _snapshot: lambda _pid, take: StillFeed(moment, take), prepare)
 
 

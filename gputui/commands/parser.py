@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from typing import TYPE_CHECKING, NoReturn
 
 from gputui.errors import UsageError, did_you_mean
@@ -74,6 +75,10 @@ def pid_of(word: str) -> int:
     """The PID that `word` is. Raises `UsageError` where it is not one."""
     if word.isdecimal() and 0 < int(word) < 2**31:
         return int(word)
+    node, _, there = word.rpartition(":")
+    if node and there.isdecimal():
+        cause = f"{word!r} is on another machine, and only `gputui attach` goes there."
+        raise UsageError(cause, f"Use its screens, or run this command there: ssh -t {shlex.quote(node)} gputui ...")
     cause = f"{word!r} is not a PID."
     raise UsageError(cause, "`gputui attach` lists the processes you can attach to.")
 

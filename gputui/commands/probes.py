@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gputui.errors import GputuiError
 from gputui.inject.process.process_facts import ranks_of
 from gputui.output import narrate
+from gputui.protocol.relaying import NEVER, NO, YES
 from gputui.sources.probe import listing, loading, never_programs
 from gputui.sources.probe.client import ProbeClient
 
 ONCE_WAITS_S = 60.0
 """How long `--once` waits for a main thread that does not come back to Python."""
-_YES, _NEVER = ("y", "yes"), ("never",)
 
 
 def put_probes_in(pids: list[int], *, is_assumed: bool, limit_s: float | None) -> None:
     """Put the probe into those of `pids` that have none, after a question unless `is_assumed`; raises GputuiError."""
     missing = {pid: error for pid in pids if (error := _missing_probe(pid))}
-    programs = {pid: _program(pid) for pid in missing}
+    programs = {pid: program_without_probe(pid) for pid in missing}
     if programs and not is_assumed and not _may(programs):
         raise next(iter(missing.values()))
     for pid in programs:
@@ -71,7 +71,7 @@ class Loader:
         """What a process runs whose probe is missing; raises `error`, or why the probe cannot be put in."""
         if not isinstance(error, listing.NoProbeError):
             raise error
-        return _program(pid)
+        return program_without_probe(pid)
 
     def question(self, programs: dict[int, str]) -> list[str]:
         """What to ask, once for all of these processes."""
@@ -82,8 +82,8 @@ class Loader:
         loading.put_probe_in(pid, tell)
 
 
-def question(programs: dict[int, str]) -> list[str]:
-    """What is asked before the probe is put into processes, given by PID with what they run, in lines."""
+def question(programs: Mapping[int, str] | Mapping[str, str]) -> list[str]:
+    """What is asked before the probe is put into processes, given by PID or NODE:PID with what they run, in lines."""
     pids = " ".join(map(str, programs))
     names = ", ".join(dict.fromkeys(programs.values()))
     is_one = len(programs) == 1
@@ -98,7 +98,7 @@ def question(programs: dict[int, str]) -> list[str]:
     ]
 
 
-def _program(pid: int) -> str:
+def program_without_probe(pid: int) -> str:
     """What a process runs; raises GputuiError if the probe may not or cannot be put into it."""
     program = never_programs.program_of(pid)
     never_programs.check(pid, program)
@@ -106,14 +106,14 @@ def _program(pid: int) -> str:
     return program
 
 
-def end_probes(pids: list[int]) -> int:
+def end_probes(pids: list[int], attach: Callable[[int], ProbeClient] = listing.attach) -> int:
     """End the probes that were put into processes; the exit status is 1 where one has none."""
-    return max(map(_end_probe, pids))
+    return max(_end_probe(pid, attach) for pid in pids)
 
 
-def _end_probe(pid: int) -> int:
+def _end_probe(pid: int, attach: Callable[[int], ProbeClient]) -> int:
     try:
-        with listing.attach(pid) as client:
+        with attach(pid) as client:
             client.end_probe()
     except GputuiError as error:
         narrate(str(error))
@@ -122,12 +122,18 @@ def _end_probe(pid: int) -> int:
 
 
 def _may(programs: dict[int, str]) -> bool:
+    word = word_about(programs)
+    if word == NEVER:
+        for program in dict.fromkeys(programs.values()):
+            never_programs.refuse(program)
+    return word == YES
+
+
+def word_about(programs: Mapping[int, str] | Mapping[str, str]) -> str:
+    """Ask whether the probe may be put into these processes: a word of `ANSWERS`, "no" without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
-        return False
+        return NO
     sys.stderr.write("\n".join(question(programs)) + "\nPut it in? (yes, no, never for this program) ")
     sys.stderr.flush()
     answer = sys.stdin.readline().strip().lower()
-    if answer in _NEVER:
-        for program in dict.fromkeys(programs.values()):
-            never_programs.refuse(program)
-    return answer in _YES
+    return {"y": YES, YES: YES, NEVER: NEVER}.get(answer, NO)

@@ -183,7 +183,7 @@ def _cases(asked: Sequence[tuple[str, str]], device_memory: int | None) -> list[
 def _recorded(word: str, *, is_sure: bool) -> Recorded:
     """What a file holds; where the word is a number and no file has that name, a new recording of that process."""
     path = Path(word)
-    if word.isdecimal() and not path.exists():
+    if word.rpartition(":")[2].isdecimal() and not path.exists():
         return _recorded_in(pid_of(word), is_sure=is_sure)
     moments = list(format_of(path).moments(path))
     if not moments:

@@ -76,6 +76,11 @@ class Unpacker:
         """Whether a frame has begun and is not complete."""
         return bool(self._buffer)
 
+    @property
+    def unfinished(self) -> bytes:
+        """What has arrived of a frame that is not complete."""
+        return bytes(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """The payloads that `data` completes; raises FrameError at the first bytes that cannot be a frame's header."""
         self._buffer += data

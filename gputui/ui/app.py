@@ -296,9 +296,9 @@ class GputuiApp(TerminalApp):
         self.attached.replace(pid)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A recording has no other machine to show, and only the demonstration has examples."""
+        """Without a monitor there is no other machine to show, and only the demonstration has examples."""
         if action == "demo":
-            return not self.attached.is_replay
+            return self.attached.has_monitor
         if action == "example":
             return isinstance(self._world.machine, Demonstration)
         return super().check_action(action, parameters)

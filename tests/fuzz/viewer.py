@@ -34,7 +34,8 @@ from gputui.sources.files.black_box import NoBlackBoxError, read
 from gputui.sources.files.recording.index import NoRecordingError
 from gputui.sources.files.recording.player import Player, ReplayFeed
 from gputui.sources.files.recording.reader import Recording
-from gputui.sources.files.still import FileMachine, StillFeed
+from gputui.sources.files.still import StillFeed
+from gputui.sources.named_machine import NamedMachine
 from gputui.sources.probe.feed import feed_opener
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
@@ -113,7 +114,7 @@ def _open_black_box(path: Path, random: Random, figures: Figures) -> None:
         figures.sent["refused"] += 1
         return
     figures.sent["black box"] += 1
-    machine = FileMachine(lambda: box.moment.time, box.failure.hostname)
+    machine = NamedMachine(lambda: box.moment.time, box.failure.hostname)
     feed = partial(_still_feed, box.moment)
     app = GputuiApp(Settings(interval_s=NEVER_S), machine, StillMachine, open_feed=lambda _: feed)
     app.attached.is_replay = app.attached.is_still = True

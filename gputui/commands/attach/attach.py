@@ -14,11 +14,13 @@ from gputui.commands.attach.follow import follow_in_documents, follow_in_lines
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.attach import report
-from gputui.commands.probes import ONCE_WAITS_S, end_probes, put_probes_in, ranks_in_place_of
+from gputui.commands.probes import ONCE_WAITS_S, end_probes
+from gputui.commands.where import Here, where_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
 from gputui.inject.process.process_facts import workers_of
 from gputui.model.attached.target import Look, Statistics
+from gputui.model.machine.snapshot import NOTHING_YET
 from gputui.output import is_in_color, narrate, output_width, put
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.files.recording.recorder import FileRecorder
@@ -41,27 +43,39 @@ def run(arguments: list[str], settings: Settings) -> int:
     """
     parsed = _parser().parse(arguments)
     settings = apply_flags(settings, parsed)
-    pids = [pid_of(word) for word in parsed.pids]
-    if parsed.job:
-        pids += _ranks(pid_of(parsed.job), with_probe=parsed.detach)
-    if not pids:
+    words = _words(parsed)
+    if not words:
         return _list(parsed)
-    pids = [rank for pid in pids for rank in ranks_in_place_of(pid)]
+    where, pids = where_of(words)
     if parsed.detach:
-        return end_probes(pids)
+        return end_probes(pids, where.attach)
     if parsed.once and parsed.record:
         cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
         raise UsageError(cause, "Leave out one of them.")
-    put_probes_in(
+    where.prepare(
         pids, is_assumed=parsed.yes or (parsed.once and parsed.json), limit_s=ONCE_WAITS_S if parsed.once else None
     )
+    return _look_at(where, pids, settings, parsed)
+
+
+def _words(parsed: Namespace) -> list[str]:
+    """The processes that are named, and the ranks of the launcher that is."""
+    if not parsed.job:
+        return list(parsed.pids)
+    if ":" in "".join((parsed.job, *parsed.pids)):
+        cause = "--job finds the ranks of a launcher on this machine only."
+        raise UsageError(cause, "Name the ranks on another one: gputui attach NODE:PID NODE:PID ...")
+    return [*parsed.pids, *map(str, _ranks(pid_of(parsed.job), with_probe=parsed.detach))]
+
+
+def _look_at(where: Here, pids: list[int], settings: Settings, parsed: Namespace) -> int:
     if parsed.once:
-        return _once(pids, settings, as_json=parsed.json)
+        return _once(where, pids, settings, as_json=parsed.json)
     if parsed.record:
-        return _record(pids, settings, parsed.record, as_json=parsed.json)
+        return _record(where, pids, settings, parsed.record, as_json=parsed.json)
     if parsed.json:
-        return follow_in_documents(pids, settings)
-    return _show_screens(pids, settings) if is_on_a_terminal() else _follow(pids, settings.look_pause_s)
+        return follow_in_documents(where, pids, settings)
+    return _show_screens(where, pids, settings) if is_on_a_terminal() else _follow(where, pids, settings.look_pause_s)
 
 
 def _ranks(launcher: int, *, with_probe: bool) -> list[int]:
@@ -77,34 +91,34 @@ def _ranks(launcher: int, *, with_probe: bool) -> list[int]:
     return sorted(ranks)
 
 
-def _record(pids: list[int], settings: Settings, path: str, *, as_json: bool) -> int:
+def _record(where: Here, pids: list[int], settings: Settings, path: str, *, as_json: bool) -> int:
     """Record to a file while the screens, lines or documents show the processes."""
     for pid in pids:
-        listing.attach(pid).close()  # fails before the file is created
+        where.check(pid)  # fails before the file is created
     recorder = FileRecorder(path)
     try:
         if as_json:
-            return follow_in_documents(pids, settings, recorder)
-        return (
-            _show_screens(pids, settings, recorder) if is_on_a_terminal() else follow_in_lines(pids, settings, recorder)
-        )
+            return follow_in_documents(where, pids, settings, recorder)
+        follow = _show_screens if is_on_a_terminal() else follow_in_lines
+        return follow(where, pids, settings, recorder)
     finally:
         recorder.close()
         if recorder.problem:
             narrate(recorder.problem)
 
 
-def _show_screens(pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
+def _show_screens(where: Here, pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
     """Open the monitor with the attach screens on top; fail before anything is drawn."""
     for pid in pids:
-        listing.attach(pid).close()
-    return open_monitor(settings, pids=tuple(pids), recorder=recorder)
+        where.check(pid)
+    return open_monitor(settings, pids=tuple(pids), recorder=recorder, where=where)
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui attach",
         usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json] [--yes]\n"
+        "       gputui attach NODE:PID ... (on another machine, which ssh reaches and which has gputui)\n"
         "       gputui attach PID ... --detach",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
@@ -135,14 +149,14 @@ def _list(parsed: Namespace) -> int:
     return 0
 
 
-def _once(pids: list[int], settings: Settings, *, as_json: bool) -> int:
+def _once(where: Here, pids: list[int], settings: Settings, *, as_json: bool) -> int:
     from gputui.once.run import read_machine
 
-    machine = read_machine()
+    machine = NOTHING_YET if where.node else read_machine()
     statuses = []
     for place, pid in enumerate(pids):
         try:
-            with listing.attach(pid) as client:
+            with where.attach(pid) as client:
                 moment = one_moment(client, machine, settings.look_pause_s)
                 hints = _hints(pid, client)
         except GputuiError as error:
@@ -159,17 +173,19 @@ def _once(pids: list[int], settings: Settings, *, as_json: bool) -> int:
 
 def _hints(pid: int, client: ProbeClient) -> list[str]:
     """For a launcher, which holds no device itself: the processes that do its work."""
+    if client.node:
+        return []
     has_ranks = not client.greeting.is_cuda_initialized and (workers_of(pid) or listing.children_with_probes(pid))
     return [f"The processes that it started: gputui attach --job {pid}"] if has_ranks else []
 
 
-def _follow(pids: list[int], look_pause_s: float | None) -> int:
+def _follow(where: Here, pids: list[int], look_pause_s: float | None) -> int:
     """Print a line for each device every second until the last process has ended."""
     with ExitStack() as stack, DefaultSelector() as selector:
         looks: dict[int, Look] = {}
         for pid in pids:
-            client = stack.enter_context(listing.attach(pid))
-            put(text.introduction(client.greeting))
+            client = stack.enter_context(where.attach(pid))
+            put(text.introduction(client.greeting, client.node))
             client.subscribe(INTERVAL_S)
             client.ask_look("")
             selector.register(client, EVENT_READ, pid)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from time import monotonic
 
 from gputui.commands.attach import lines as text
+from gputui.commands.where import Here
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.moment.disconnects import sentence
 from gputui.model.attached.moment import TargetMoment
@@ -16,7 +17,6 @@ from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Attention
 from gputui.output import has_reader, narrate, put
 from gputui.settings import Settings
-from gputui.sources.machine import LiveMachine
 from gputui.sources.probe.feed import feed_opener
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
 
@@ -24,21 +24,21 @@ LOOK_INTERVAL_S = 1.0
 """Seconds between two looks at NVML and the host, and between two checks that standard output still has a reader."""
 
 
-def follow_in_lines(pids: list[int], settings: Settings, recorder: Recorder) -> int:
+def follow_in_lines(where: Here, pids: list[int], settings: Settings, recorder: Recorder) -> int:
     """Print a line for each device and moment until the last process has ended."""
     introduced: set[int] = set()
 
     def show(moment: TargetMoment) -> None:
         if moment.pid not in introduced:
             introduced.add(moment.pid)
-            put(text.introduction(moment.greeting))
+            put(text.introduction(moment.greeting, moment.node))
         if not moment.ended:
             put(text.summary_of(moment))
 
-    return _follow(pids, settings, show, recorder)
+    return _follow(where, pids, settings, show, recorder)
 
 
-def follow_in_documents(pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
+def follow_in_documents(where: Here, pids: list[int], settings: Settings, recorder: Recorder = NO_RECORDER) -> int:
     """Print an attach document for each look, one on a line, until the last process or the reader has gone.
 
     Ctrl-C and a reader that closes the pipe are ordinary ways to end it, so the exit status is 0.
@@ -55,7 +55,7 @@ def follow_in_documents(pids: list[int], settings: Settings, recorder: Recorder 
             put(json.dumps(document, allow_nan=False) + "\n")
 
     try:
-        return _follow(pids, settings, show, recorder)
+        return _follow(where, pids, settings, show, recorder)
     except (BrokenPipeError, KeyboardInterrupt):
         return 0
 
@@ -85,11 +85,13 @@ class Mailbox:
         return moments.values()
 
 
-def _follow(pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Recorder) -> int:
-    machine = LiveMachine()
+def _follow(
+    where: Here, pids: list[int], settings: Settings, show: Callable[[TargetMoment], None], recorder: Recorder
+) -> int:
+    machine = where.machine()
     snapshot = machine.look(Attention(), LOOK_INTERVAL_S)
     mailbox = Mailbox()
-    open_feed = feed_opener(settings.interval_s, recorder, settings.look_pause_s)(lambda: snapshot)
+    open_feed = feed_opener(settings.interval_s, recorder, settings.look_pause_s, where.attach)(lambda: snapshot)
     feeds = [open_feed(pid, mailbox.put) for pid in dict.fromkeys(pids)]
     living = {feed.pid for feed in feeds}
     due = monotonic() + LOOK_INTERVAL_S

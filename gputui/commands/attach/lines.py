@@ -31,11 +31,12 @@ def listing(processes: Sequence[ProbeInfo]) -> str:
     return "".join("  ".join(line) + "\n" for line in lines)
 
 
-def introduction(greeting: Greeting) -> str:
-    """The command and versions of an attached process, on one line."""
+def introduction(greeting: Greeting, node: str = "") -> str:
+    """The command and versions of an attached process, on one line; `node` is the machine if that is another one."""
     rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
-    return f"{greeting.pid}  {program_of(greeting.command)}  (Python {greeting.python}, {torch}{rank})\n"
+    place = f"{node}:{greeting.pid}" if node else greeting.pid
+    return f"{place}  {program_of(greeting.command)}  (Python {greeting.python}, {torch}{rank})\n"
 
 
 def summary(pid: int, statistics: Statistics, look: Look | None) -> str:

@@ -22,7 +22,6 @@ from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, OpenedFile, TargetMoment
-from gputui.model.attached.target import Greeting
 from gputui.model.attached.tensors import HOST, Category
 from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, value_of
@@ -105,7 +104,7 @@ def _this_look(page: Page, moment: TargetMoment, problems: Sequence[str]) -> Non
 
 def _begin(page: Page, moment: TargetMoment, replayed: Replayed | None) -> tuple[Section, ...]:
     """What it is about, and the out-of-memory error, if it is about one; returns the sections on that."""
-    page.line(_introduction(moment.greeting) if moment.pid or not moment.file else _title(moment.file))
+    page.line(_introduction(moment) if moment.pid or not moment.file else _title(moment.file))
     sections = tuple(sections_of(moment, replayed))
     for section in sections[:1]:
         page.wrapped(section.title, "! ", color=RED)
@@ -128,10 +127,11 @@ def _failure(page: Page, section: Section) -> None:
                 page.line(lead + row.text)
 
 
-def _introduction(greeting: Greeting) -> str:
+def _introduction(moment: TargetMoment) -> str:
     """PID, rank and program."""
+    greeting = moment.greeting
     rank = f"rank {greeting.rank} of {greeting.world_size}  " if greeting.rank is not None else ""
-    return f"{greeting.pid}  {rank}{program_of(greeting.command)}"
+    return f"{moment.place}  {rank}{program_of(greeting.command)}"
 
 
 def _title(file: OpenedFile) -> str:

@@ -46,6 +46,7 @@ def attach_document(
     replayed = replayed_of(moment, findings)
     return {
         "schema": "gputui.attach/1",
+        "node": moment.node or None,
         "pid": moment.pid or None,
         "command": greeting.command,
         "python": greeting.python or None,

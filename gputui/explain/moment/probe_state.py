@@ -189,7 +189,8 @@ def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
         storages=storages,
         workers=surroundings.workers,
     )
-    return moment_of(surroundings.time, state, dict(surroundings.drivers), host, surroundings.ended)
+    moment = moment_of(surroundings.time, state, dict(surroundings.drivers), host, surroundings.ended)
+    return replace(moment, node=surroundings.node)
 
 
 def moment_of(

@@ -90,7 +90,7 @@ class Surroundings:
     """What the viewer itself reads about an attached process at `time` (epoch seconds), beside the probe's messages.
 
     `drivers` are pairs of PyTorch's device index and NVML's facts. `ended` says how the conversation ended, None
-    while it goes on.
+    while it goes on. `node` is the machine on which the process runs, "" for the viewer's own.
     """
 
     time: float
@@ -98,6 +98,7 @@ class Surroundings:
     rss_bytes: Reading[int] = NOT_READ
     workers: Workers | None = None
     ended: Disconnect | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,18 @@ class TargetMoment:
     """Whether counters and layouts are those of `top_look`."""
     serving: Serving | None = None
     """The inference engine in the process, None where there is none that is known."""
+    node: str = ""
+    """The machine on which the process runs, "" for the viewer's own."""
 
     @property
     def pid(self) -> int:
         """The process's PID."""
         return self.greeting.pid
+
+    @property
+    def place(self) -> str:
+        """The PID, behind the machine if that is another one: "node:123"."""
+        return f"{self.node}:{self.pid}" if self.node else str(self.pid)
 
     @property
     def used_devices(self) -> tuple[DeviceMoment, ...]:

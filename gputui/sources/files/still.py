@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.machine.host import Host
-from gputui.model.machine.process import Identity
-from gputui.model.machine.snapshot import Attention, Snapshot
-from gputui.sources.signals import SignalRefused
 
 
 class StillFeed:
@@ -35,26 +31,3 @@ class StillFeed:
 
     def mark(self, label: str) -> None:
         """Does nothing: there is one moment."""
-
-
-class FileMachine:
-    """The machine that the status line shows for a file: its host, "" if unknown, and the time that `clock` gives."""
-
-    def __init__(self, clock: Callable[[], float], hostname: str = "") -> None:
-        self._clock = clock
-        self._hostname = hostname
-        self._number = 0
-
-    def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - as for a live machine
-        """The file's time on its host; nothing else is in the file."""
-        self._number += 1
-        host = Host(hostname=self._hostname)
-        return Snapshot(time=self._clock(), number=self._number, interval_s=interval_s, host=host)
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: there is no process to send it to."""
-        cause = f"This is a file: signal {number} was not sent to process {identity.pid}."
-        raise SignalRefused(cause)
-
-    def close(self) -> None:
-        """Nothing to release."""

@@ -81,14 +81,20 @@ class ProbeClient:
     Every method raises ProbeError if the process has ended or the probe violates the protocol.
     """
 
+    node = ""
+    """The machine on which the process runs, as the user names it; "" for this one."""
+
     def __init__(
         self,
-        path: str,
+        path: str | socket.socket,
         pid: int,
         most_bytes: int = frames.MAX_REPLY_BYTES,
         answer_within_s: float = ANSWER_WITHIN_S,
     ) -> None:
-        """Connect to a socket; no message of it may have more than `most_bytes`, nor take longer to come."""
+        """Connect to a socket by its path, or use one that leads to a probe.
+
+        No message of it may have more than `most_bytes`, nor take longer to come.
+        """
         self._pid, self._answer_within_s = pid, answer_within_s
         self._unpacker = frames.Unpacker(most_bytes)
         self._payloads: list[bytes] = []
@@ -96,12 +102,13 @@ class ProbeClient:
         self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
         """Called with each message as it came, after it was checked."""
         try:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if isinstance(path, str) else path
         except OSError as error:  # no file descriptor is left
             raise self._error(DisconnectKind.UNREACHABLE, error.strerror or str(error)) from error
         try:
             self._socket.settimeout(self._answer_within_s)
-            self._socket.connect(path)
+            if isinstance(path, str):
+                self._socket.connect(path)
             self.greeting = self._greet()
         except ConnectionRefusedError as error:
             self.close()
@@ -130,6 +137,10 @@ class ProbeClient:
     def close(self) -> None:
         """End the conversation."""
         self._socket.close()
+
+    def hand_over(self) -> tuple[socket.socket, bytes]:
+        """The socket for somebody else to go on with, and what has arrived on it and was not received."""
+        return self._socket, b"".join(map(frames.frame, self._payloads)) + self._unpacker.unfinished
 
     def subscribe(self, interval_s: float | None) -> None:
         """Ask for statistics now and every `interval_s` seconds, or for no more (None)."""
@@ -174,8 +185,7 @@ class ProbeClient:
             return None
         message = self._decoded(payload)
         try:
-            if message["type"] == "ended":
-                self._ending = decode(Ending, message)
+            if self._is_ending(message):
                 return self.receive(timeout_s)  # only the end of the connection can follow
             decoded = message_of(message)
         except DecodeError as error:
@@ -234,7 +244,7 @@ class ProbeClient:
     def _greet(self) -> Greeting:
         with suppress(OSError):  # a probe that refuses sends its reason and hangs up at once
             self._socket.sendall(frames.encode({"type": "hello", "protocol": frames.VERSION, "gputui": __version__}))
-        payload = self._next_payload(self._answer_within_s)
+        payload = self._first_payload()
         if payload is None:
             self.close()
             raise self._not_answering()
@@ -242,6 +252,16 @@ class ProbeClient:
         if hello["type"] != "hello" or hello.get("protocol") != frames.VERSION:
             raise self._refused(hello)
         return self._await_greeting()
+
+    def _first_payload(self) -> bytes | None:
+        return self._next_payload(self._answer_within_s)
+
+    def _is_ending(self, message: dict[str, object]) -> bool:
+        """Keep a message about the end; False for any other message."""
+        if message["type"] != "ended":
+            return False
+        self._ending = decode(Ending, message)
+        return True
 
     def _await_greeting(self) -> Greeting:
         message = self.receive(self._answer_within_s)

@@ -13,10 +13,11 @@ from gputui.explain.memory.drivers import driver_facts
 from gputui.explain.memory.need import is_high_enough, moves
 from gputui.explain.moment.probe_state import ProbeState, after, moment_among
 from gputui.explain.owners.earlier_names import is_well_named
+from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
 from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
 from gputui.model.machine.snapshot import Snapshot
-from gputui.model.reading import Problem, ProblemKind
+from gputui.model.reading import Absent, Problem, ProblemKind
 from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.sources.probe.client import Message, ProbeClient, ProbeError
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
@@ -173,8 +174,14 @@ class TargetFeed:
             self._is_waiting = True
             client.ask_look("walk", when="changed", pause_s=self._look_pause_s)
 
+    def _surroundings(self, ended: Disconnect | None) -> Surroundings:
+        greeting, node = self._state.greeting, self._client.node
+        if node:
+            return surroundings_of_node(greeting, node, ended)
+        return read_surroundings(greeting, self._snapshot(), self.pid, ended)
+
     def _deliver(self, ended: Disconnect | None = None) -> None:
-        surroundings = read_surroundings(self._state.greeting, self._snapshot(), self.pid, ended)
+        surroundings = self._surroundings(ended)
         self._recorder.note_surroundings(self.pid, surroundings)
         moment = moment_among(self._state, surroundings)
         if self._look_pause_s is None:
@@ -199,6 +206,14 @@ def read_surroundings(
     )
 
 
+def surroundings_of_node(greeting: Greeting, node: str, ended: Disconnect | None = None) -> Surroundings:
+    """What is known about a process on another machine, whose PID and devices mean others here: nothing beyond it."""
+    there = Absent(f"it runs on {node}, where only its probe is asked")
+    facts = DriverFacts(None, there, there, there, there, there)
+    drivers = tuple((device.index, facts) for device in greeting.devices)
+    return Surroundings(time=time.time(), drivers=drivers, rss_bytes=there, ended=ended, node=node)
+
+
 def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | None = AUTOMATIC_S) -> TargetMoment:
     """Look now, and go on until nearly all is named or all was searched, for `NAMES_WAIT_S` at most.
 
@@ -214,6 +229,8 @@ def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | No
     if not is_well_named(state.layouts.values()):
         state = after(state, client.look("scan"))
     state = _watched(client, state, look_pause_s)
+    if client.node:
+        return moment_among(state, surroundings_of_node(client.greeting, client.node))
     return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
 
 
@@ -261,18 +278,26 @@ def _knows_need(state: ProbeState, *, needs_look: bool) -> bool:
 
 
 def feed_opener(
-    interval_s: float, recorder: Recorder = NO_RECORDER, look_pause_s: float | None = AUTOMATIC_S
+    interval_s: float,
+    recorder: Recorder = NO_RECORDER,
+    look_pause_s: float | None = AUTOMATIC_S,
+    attach: Callable[[int], ProbeClient] | None = None,
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
-    """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError."""
+    """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError.
+
+    `attach` connects to the probe of a process, None: on this machine.
+    """
 
     shared_pace = SharedPace()
 
     def with_snapshots(snapshot: Callable[[], Snapshot]) -> Callable[[int, Listener], TargetFeed]:
         def open_feed(pid: int, listener: Listener) -> TargetFeed:
-            from gputui.sources.probe.listing import attach
+            from gputui.sources.probe import listing
 
             each_s = max(interval_s, SHORTEST_S)
-            return TargetFeed(attach(pid), snapshot, listener, each_s, recorder, look_pause_s, shared_pace)
+            return TargetFeed(
+                (attach or listing.attach)(pid), snapshot, listener, each_s, recorder, look_pause_s, shared_pace
+            )
 
         return open_feed
 

@@ -80,10 +80,17 @@ class Attached:
         """Puts the probe into a process without it; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
+        self.is_far = False
+        """Whether the processes run on another machine, which no monitor here shows."""
         self.is_still = False
         """Whether it is a single moment, from a black box or a snapshot."""
         self.is_recording: Callable[[], bool] = bool
         """Whether the attached processes are being recorded into a file."""
+
+    @property
+    def has_monitor(self) -> bool:
+        """Whether there is a monitor to go back to."""
+        return not (self.is_replay or self.is_far)
 
     def start(self) -> None:
         """Attach to the first processes and show the first notices."""

@@ -42,6 +42,7 @@ def moment_of_look(look: Look, greeting: Greeting, drivers: dict[int, DriverFact
 def test_the_document_of_a_look():
     assert document() == {
         "schema": "gputui.attach/1",
+        "node": None,
         "pid": 7,
         "command": "python train.py",
         "python": "3.12.3",

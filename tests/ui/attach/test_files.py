@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gputui.settings import Settings
-from gputui.sources.files.still import FileMachine, StillFeed
+from gputui.sources.files.still import StillFeed
 from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
+from gputui.sources.named_machine import NamedMachine
 from gputui.ui.app import GputuiApp
 from tests.opening.test_torch_snapshot import FILES
 from tests.ui.attach.sitting import StillMachine
@@ -18,7 +19,7 @@ def opened(name: str) -> GputuiApp:
     moment = open_snapshot(FILES[name])
     app = GputuiApp(
         Settings(interval_s=3600.0),
-        FileMachine(lambda: moment.time),
+        NamedMachine(lambda: moment.time),
         StillMachine,
         open_feed=lambda _snapshot: lambda _pid, take: StillFeed(moment, take),
     )

@@ -11,7 +11,7 @@ from gputui.model.attached.timeline import SPEEDS, Playback, Timeline
 from gputui.sources.files.recording.bookmarks import Bookmarks
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.story import Rename, Story, StoryMarks
-from gputui.sources.files.still import FileMachine
+from gputui.sources.named_machine import NamedMachine
 
 Listener = Callable[[Timeline], None]
 
@@ -55,9 +55,9 @@ class Player:
         if not self._thread.is_alive():
             self._thread.start()
 
-    def machine(self) -> FileMachine:
+    def machine(self) -> NamedMachine:
         """The recorded host, at the time of the replay."""
-        return FileMachine(lambda: self.recording.begins + self.playback.position_s, self.recording.about.hostname)
+        return NamedMachine(lambda: self.recording.begins + self.playback.position_s, self.recording.about.hostname)
 
     def stop(self) -> None:
         """End without waiting."""

@@ -33,7 +33,7 @@ def draw_target(
 ) -> Line:
     """One line of `width` cells; `is_past`: the cursor is on an earlier moment."""
     greeting = moment.greeting
-    name: list[Piece] = [(f" {greeting.pid or (moment.file.kind if moment.file else 0)} ", "title")]
+    name: list[Piece] = [(f" {moment.place if moment.pid or not moment.file else moment.file.kind} ", "title")]
     program = printable(program_of(greeting.command))
     least = min(cell_len(program), max(8, width // 3))
     left: list[Piece] = []

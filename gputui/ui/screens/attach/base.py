@@ -114,8 +114,8 @@ class AttachScreen(Replaying, MonitorScreen):
         return super().check_action(action, parameters)
 
     def key_words(self) -> Mapping[str, str]:
-        """A replay or a file has no monitor to go back to."""
-        return {"attach.back": "Quit"} if self.monitor.attached.is_replay else {}
+        """A replay, a file or a process on another machine has no monitor to go back to."""
+        return {} if self.monitor.attached.has_monitor else {"attach.back": "Quit"}
 
     def compose(self) -> ComposeResult:
         """Status, target, the verdict, its last action, body, keys."""
@@ -269,11 +269,11 @@ class AttachScreen(Replaying, MonitorScreen):
             choose_action(self, self.target, self.action_scan)
 
     def action_leave(self) -> None:
-        """Close the result of an action, or go back to the monitor; a replay has no monitor and exits."""
+        """Close the result of an action, or go back to the monitor; without a monitor, exit."""
         if self.target and self.target.outcome:
             self.target.read_outcome = self.target.outcome
             self.draw_status()
-        elif self.monitor.attached.is_replay:
+        elif not self.monitor.attached.has_monitor:
             self.app.exit()
         else:
             self.dismiss()

@@ -1,0 +1,33 @@
+"""What the status line shows where no machine is read: for a file, and for processes on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputui.model.machine.host import Host
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.signals import SignalRefused
+
+
+class NamedMachine:
+    """A machine of which only the name is known, "" if not even that, and the time that `clock` gives."""
+
+    def __init__(self, clock: Callable[[], float], hostname: str = "") -> None:
+        self._clock = clock
+        self._hostname = hostname
+        self._number = 0
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - as for a live machine
+        """The time, and the name."""
+        self._number += 1
+        host = Host(hostname=self._hostname)
+        return Snapshot(time=self._clock(), number=self._number, interval_s=interval_s, host=host)
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Always refused: there is no process to send it to."""
+        cause = f"This machine is not read: signal {number} was not sent to process {identity.pid}."
+        raise SignalRefused(cause)
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,144 @@
+"""A conversation with the probe of a process on another machine, through the user's ssh and `gputui relay` there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from gputui.errors import UsageError
+from gputui.model.attached.target import Disconnect, DisconnectKind, Greeting
+from gputui.protocol import frames
+from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.decode import printable
+from gputui.sources.probe.listing import CannotAttachError
+from gputui.sources.probe.ssh import Ssh
+
+_USER, _NAME, _IPV6 = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"\[[0-9A-Fa-f:.]+\]"
+_NODE = re.compile(rf"(?:{_USER}@)?(?:{_NAME}|{_IPV6})")
+_LONGEST_NODE = 255
+_MAGIC = frames.header(0)[:4]
+_NOISE_BYTES = 64 * 1024
+"""How much the shell's own files may print there before the relay speaks."""
+_EARLIER_MESSAGES = 100
+"""How many messages of the probe may come before its answer to this viewer."""
+_BATCH_WITHIN_S = 20.0
+
+
+class Place(NamedTuple):
+    """A process on another machine: the machine as the user's ssh knows it, and the PID there."""
+
+    node: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.pid}"
+
+
+def place_of(word: str) -> Place:
+    """The place that NODE:PID is. Raises `UsageError` for what is none, such as an option of ssh's."""
+    node, _, pid = word.rpartition(":")
+    if not _NODE.fullmatch(node) or len(node) > _LONGEST_NODE:
+        cause = f"{node!r} is not the name of a machine."
+        raise UsageError(
+            cause, "Name a process on another machine as NODE:PID or USER@NODE:PID, as ssh knows the node."
+        )
+    if not (pid.isascii() and pid.isdecimal() and 0 < int(pid[:11]) < 2**31):
+        cause = f"{pid!r} is not a PID."
+        raise UsageError(cause, f"To list the processes there: ssh {node} gputui attach.")
+    return Place(node, int(pid))
+
+
+class FarClient(ProbeClient):
+    """A connection to the probe of a process on another machine.
+
+    Beside ProbeError, the constructor raises CannotAttachError for what ssh or gputui there say.
+    """
+
+    def __init__(
+        self, place: Place, answer: Callable[[str], str], tell: Callable[[str], object], *, may_ask: bool
+    ) -> None:
+        """Connect; where the process has no probe, `answer` gets its program and returns a word of `ANSWERS`.
+
+        `tell` gets sentences about what is waited for. With `may_ask`, ssh may ask for a password on the terminal.
+        """
+        self.node, self._answer, self._tell = place.node, answer, tell
+        self._within_s = None if may_ask else _BATCH_WITHIN_S
+        self._gone: Disconnect | None = None
+        self._ssh = Ssh(place.node, place.pid, is_batch=not may_ask)
+        try:
+            super().__init__(self._ssh.socket, place.pid)
+        except BaseException:
+            self._ssh.socket.close()
+            raise
+
+    def _greet(self) -> Greeting:
+        self._await_relay()
+        return super()._greet()
+
+    def _await_relay(self) -> None:
+        self._skip_noise()
+        while True:
+            payload = self._next_payload(3600.0 if self._within_s is None else self._within_s)
+            if payload is None:
+                raise self._not_answering()
+            message = self._decoded(payload)
+            state = message.get("state") if message["type"] == RELAY else None
+            if state == READY:
+                return
+            if state == NO_PROBE:
+                word = self._answer(_text(message, "program"))
+                self._send({"type": RELAY, "word": word})
+                if word != YES:
+                    cause = f"Process {self._pid} on {self.node} has no probe."
+                    raise CannotAttachError(cause, f"To put it in: gputui attach {self.node}:{self._pid} --yes.")
+            elif state == NOTE:
+                self._tell(_text(message, "text"))
+            elif state == FAILED:
+                cause = f"gputui on {self.node} says: {_text(message, 'cause')}"
+                raise CannotAttachError(cause, _text(message, "remedy"))
+            else:
+                reason = "it is no message of a relay"
+                raise self._broken(reason)
+
+    def _skip_noise(self) -> None:
+        """Leave out what the shell's own files print there; raises what ssh says if no relay speaks."""
+        self._socket.settimeout(self._within_s)
+        data = b""
+        while _MAGIC not in data:
+            chunk = self._socket.recv(4096) if len(data) < _NOISE_BYTES else b""
+            if not chunk:
+                self._socket.close()
+                raise CannotAttachError(*self._ssh.failure())
+            data += chunk
+        self._payloads += self._unpacker.feed(data[data.index(_MAGIC) :])
+
+    def _first_payload(self) -> bytes | None:
+        for _ in range(_EARLIER_MESSAGES):
+            payload = self._next_payload(self._answer_within_s)
+            if payload is None or self._decoded(payload)["type"] in ("hello", "refused"):
+                return payload
+        return None
+
+    def _is_ending(self, message: dict[str, object]) -> bool:
+        if message["type"] != RELAY or message.get("state") != GONE:
+            return super()._is_ending(message)
+        with suppress(ValueError):
+            self._gone = Disconnect(DisconnectKind(message.get("kind")), _text(message, "detail"))
+        return True
+
+    def _disconnected(self, error: OSError | None) -> ProbeError:
+        if self._ending is not None:
+            return super()._disconnected(error)
+        self.close()
+        if self._gone is not None:
+            return ProbeError(self._pid, self._gone)
+        return self._error(
+            DisconnectKind.UNREACHABLE, f"the ssh connection to {self.node} ended{self._ssh.last_words()}"
+        )
+
+
+def _text(message: dict[str, object], name: str) -> str:
+    return printable(str(message.get(name, "")))[:2000]

@@ -1,0 +1,112 @@
+"""A machine that ssh reaches: a real sshd on loopback, with keys and configuration of its own."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.attach.children import LIMIT_S, REPOSITORY, wait_until
+
+SSHD = "/usr/sbin/sshd"
+NODE = "alpha"
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+
+
+class Node:
+    """The node, and what a viewer's environment needs to reach it: an `ssh` that reads the test's configuration."""
+
+    def __init__(self, folder: Path, port: int, search_path: str) -> None:
+        self.folder, self.port, self._search_path = folder, port, search_path
+        for name in ("host", "user", "stranger"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        shutil.copy(folder / "user.pub", folder / "authorized_keys")
+        self.trust((folder / "host.pub").read_text())
+        self.login_with("user")
+        program = folder / "bin" / "ssh"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F "{folder / "config"}" "$@"\n')
+        program.chmod(0o755)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+
+    def trust(self, key: str) -> None:
+        """Expect this host key."""
+        (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {key}")
+
+    def login_with(self, key: str) -> None:
+        """Log in with this key."""
+        settings = {
+            "HostName": "127.0.0.1",
+            "Port": self.port,
+            "User": getpass.getuser(),
+            "IdentityFile": f'"{self.folder / key}"',
+            "IdentitiesOnly": "yes",
+            "UserKnownHostsFile": f'"{self.folder / "known_hosts"}"',
+            "GlobalKnownHostsFile": "/dev/null",
+            "StrictHostKeyChecking": "yes",
+            "LocalForward": f"{self.port} 127.0.0.1:1",
+            "ExitOnForwardFailure": "yes",
+        }
+        lines = [f"Host {NODE}", *(f"  {name} {value}" for name, value in settings.items())]
+        (self.folder / "config").write_text("\n".join(lines) + "\n")
+
+    def configuration(self) -> Path:
+        """What sshd reads; its sessions have no variables but these."""
+        folder = self.folder
+        lines = [
+            f"ListenAddress 127.0.0.1:{self.port}",
+            f'HostKey "{folder / "host"}"',
+            f'AuthorizedKeysFile "{folder / "authorized_keys"}"',
+            "PidFile none",
+            "StrictModes no",
+            "UsePAM no",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            f'SetEnv "PATH={self._search_path}" "PYTHONPATH={REPOSITORY}" "HOME={folder}"',
+        ]
+        path = folder / "sshd_config"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+
+@contextmanager
+def running_node(folder: Path, *, has_gputui: bool = True) -> Iterator[Node]:
+    """A node named `NODE`."""
+    folder.mkdir()
+    if os.geteuid() == 0:
+        _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    programs = folder / "there"
+    programs.mkdir()
+    if has_gputui:
+        program = programs / "gputui"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gputui "$@"\n')
+        program.chmod(0o755)
+    node = Node(folder, port, f"{programs}:/usr/bin:/bin")
+    log = folder / "log"
+    with log.open("wb") as errors:
+        server = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", node.configuration()], stdin=subprocess.DEVNULL, stderr=errors
+        )
+    try:
+        wait_until(lambda: server.poll() is not None or _listens(port), "listening")
+        assert server.poll() is None, log.read_text()
+        yield node
+    finally:
+        server.terminate()
+        server.wait(LIMIT_S)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,56 @@
+"""What `gputui attach NODE:PID` takes for a machine and a process, before any ssh is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.errors import UsageError
+from gputui.sources.probe.far import Place, place_of
+from tests.attach.command import attach, gputui
+
+
+def test_a_machine_without_ssh() -> None:
+    status, _, errors = attach("alpha:1", "--once", environment={"PATH": "/nowhere"})
+    assert status == 1
+    assert errors.startswith("gputui: There is no ssh on this machine.")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "-oProxyCommand=touch${IFS}x:1",
+        "a b:1",
+        "a;b:1",
+        "$(a):1",
+        "a@-b:1",
+        ":1",
+        "a/b:1",
+        "a\n:1",
+        "a:",
+        "a:-1",
+        "a:1 2",
+    ],
+)
+def test_what_is_no_machine_and_process_reaches_no_ssh(word: str) -> None:
+    with pytest.raises(UsageError):
+        place_of(word)
+
+
+@pytest.mark.parametrize("node", ["alpha", "me@alpha.example.org", "10.0.0.7", "node_7-b", "[::1]", "me@[fe80::1]"])
+def test_names_of_machines(node: str) -> None:
+    assert place_of(f"{node}:12") == Place(node, 12)
+
+
+def test_processes_of_two_machines_are_not_mixed() -> None:
+    for words in (("alpha:1", "1"), ("alpha:1", "beta:1")):
+        status, _, errors = attach(*words, "--once")
+        assert status == 2
+        assert errors.startswith("gputui: One gputui attach looks at processes of one machine.")
+
+
+@pytest.mark.parametrize("command", ["step", "snapshot -o x", "whatif"])
+def test_other_commands_say_that_they_stay_here(command: str) -> None:
+    name, *options = command.split()
+    status, _, errors = gputui(name, "alpha:1", *options)
+    assert status == 2
+    assert errors.startswith("gputui: 'alpha:1' is on another machine, and only `gputui attach` goes there.")
