@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from tests.attach.command import attach
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 2**20
 CACHE_BYTES = 4096 * 4 * 32768
+FRONT = """
+    import os, subprocess, sys
+    found = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": os.pathsep.join(sys.path)}  # it has lost its own name
+    words, environment = ["VLLM::EngineCore", "engine.py"], {**os.environ, **found}
+    child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, env=environment)
+    print("front", flush=True)
+    input()
+"""
 SERVER = f"""
     import gputui.probe, sys
     sys.path.insert(0, {str(PROGRAMS)!r})
@@ -29,6 +38,11 @@ SERVER = f"""
 
 def gpu_variables(python: Python) -> dict[str, str]:
     return {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+
+
+def written(python: Python) -> None:
+    """Write the engine's program into the folder of the tests' programs."""
+    (python.folder / "engine.py").write_text(textwrap.dedent(SERVER.replace("{utilization}", "0.01")))
 
 
 @pytest.fixture
@@ -79,3 +93,15 @@ def test_the_first_lines_say_it_in_the_words_of_the_server(server: Child, cuda_p
     assert "KV blocks: 30 of 4,096 in use (0.7%), 3 keep a prefix. 2 requests running, 1" in printed
     assert "max_model_len is 1,024; this KV cache allows up to" in printed
     assert "in 4\n  layers: 512 MiB, 8.0 KiB a token." in printed or "in 4 layers: 512 MiB" in printed
+
+
+def test_the_process_in_front_of_an_engine_leads_to_it(cuda_python: Python):
+    written(cuda_python)
+    front = cuda_python.start(FRONT)
+    front.expect("ready")
+    status, text, errors = attach(str(front.pid), "--once", "--json", environment=gpu_variables(cuda_python))
+    assert status == 0, errors
+    document = json.loads(text)
+    assert document["pid"] != front.pid
+    assert document["serving"]["role"] == "engine core"
+    assert f"Process {front.pid} is a server's: its model is in {document['pid']}, attached to in its place." in errors
