@@ -11,6 +11,7 @@ from gputui.probe.engines.facts import ENGINES, NUMBER, TEXT, TRUTH, WHOLE, Engi
 from gputui.probe.engines.find import Found, find
 from gputui.probe.objects import plain
 from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 
 FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
@@ -35,10 +36,11 @@ class EngineReader:
         reading = self._reading()
         return reading.fields() if reading else None
 
-    def variables(self) -> dict[str, Any]:
-        """What a search for tensors begins with, beside the program's own variables; {} without an engine."""
+    def namespaces(self) -> list[Namespace]:
+        """What a search for tensors begins with: the engine's frames lead to its tensors only while it computes."""
         reading = self._reading()
-        return reading.variables() if reading else {}
+        variables = reading.variables() if reading else {}
+        return [Namespace("", is_function=False, variables=variables)] if variables else []
 
     def _reading(self) -> _Reading | None:
         engine = next((one for one in ENGINES if any(map(sys.modules.__contains__, one.modules))), None)

@@ -177,7 +177,7 @@ class InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = [*_of_engine(), *self._keepers.variables(self._all_frames(meter))]
+        self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(self._all_frames(meter))]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
         self._namespaces += memory.program_modules.search(self._search, self._frames, self._meter.part(MODULES_SHARE))
@@ -313,12 +313,6 @@ class InventoryRun:
             self._meter,
             are_callers_due=self._memory.are_callers_due,
         )
-
-
-def _of_engine() -> list[stacks.Namespace]:
-    """The variables of an inference engine: its frames lead to its tensors only while it computes."""
-    variables = engine_reader.variables()
-    return [stacks.Namespace("", is_function=False, variables=variables)] if variables else []
 
 
 def _ask_pinned_from_bytes(torch: Torch, *, is_scan: bool) -> int | None:
