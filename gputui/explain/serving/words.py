@@ -103,6 +103,8 @@ def use_words(serving: Serving) -> str:
     words += f". {counted(use.running or 0, 'request')} running, {use.waiting or 0:,} waiting"
     if use.requests_read:
         words += f", the longest {use.longest_tokens:,} tokens"
+    if use.preemptions:
+        words += f", {counted(use.preemptions, 'preemption')}"
     more = more_requests(serving)
     return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
 
