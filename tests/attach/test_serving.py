@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attach.children import Child, Python
-from tests.attach.command import attach
+from tests.attach.command import attach, gputui
 
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 2**20
@@ -105,3 +105,39 @@ def test_the_process_in_front_of_an_engine_leads_to_it(cuda_python: Python):
     assert document["pid"] != front.pid
     assert document["serving"]["role"] == "engine core"
     assert f"Process {front.pid} is a server's: its model is in {document['pid']}, attached to in its place." in errors
+
+
+def test_other_flags_are_tried_from_the_command_line(server: Child, cuda_python: Python):
+    variables = gpu_variables(cuda_python)
+    words = ("--set", "max_model_len:131072", "--set", "kv_cache_dtype:fp8,block_size:32")
+    status, text, errors = gputui("whatif", str(server.pid), *words, "--json", environment=variables)
+    assert status == 0, errors
+    document = json.loads(text)
+    longer, denser = document["cases"]
+    assert longer["flags"] == {"max_model_len": 131072}
+    assert longer["error"].startswith("it does not start: one request of 131,072 tokens needs 1.0 GiB of KV cache")
+    assert (denser["blocks"], denser["tokens"]) == (document["now"]["blocks"], 2 * document["now"]["tokens"])
+    printed = gputui("whatif", str(server.pid), *words, environment=variables)[1]
+    assert "does not start" in printed
+    assert "With max_model_len=131072, it does not start" in printed
+
+
+WRONG = {
+    "a flag of the profiling run": ("max_num_seqs:3,block_size:16", 2, "'max_num_seqs' is no flag of a server"),
+    "a setting of PyTorch's allocator beside it": ("block_size:16,expandable_segments:True", 2, "is no flag"),
+}
+
+
+@pytest.mark.parametrize(("flags", "status", "words"), WRONG.values(), ids=WRONG)
+def test_a_flag_that_cannot_be_tried_is_named(flags: str, status: int, words: str):
+    found, _, errors = gputui("whatif", "1", "--set", flags)
+    assert found == status
+    assert words in errors
+
+
+def test_a_program_that_serves_nothing_has_no_flags(cuda_python: Python):
+    child = cuda_python.fork("import gputui.probe, torch\nprint('ready', flush=True)\ninput()")
+    child.expect("ready")
+    status, _, errors = gputui("whatif", str(child.pid), "--set", "block_size:32")
+    assert status == 1
+    assert f"Process {child.pid} runs no server whose arithmetic is known" in errors
