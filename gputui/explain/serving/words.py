@@ -81,7 +81,7 @@ def cache_words(serving: Serving | None) -> str:
     if serving is None or cache is None or not cache.blocks or not cache.size_bytes or not cache.layers:
         return ""
     tokens = tokens_in(cache.blocks, cache.groups, serving.settings)
-    if tokens is None:
+    if tokens is None or tokens <= 0:
         return ""
     return (
         f"The KV cache has room for {counted(tokens, 'token')} in {counted(cache.blocks, 'block')}, in"
