@@ -54,7 +54,7 @@ def changed(value: Any, *, may_be_absent: bool = False) -> Iterator[Any]:
         yield from EXTREMES[not may_be_absent :]
 
 
-@pytest.mark.parametrize("serving", changed(SERVER))
+@pytest.mark.parametrize("serving", list(changed(SERVER)))
 def test_it_is_shown_or_left_out(serving: Serving):
     made = replace(moment(row(Tensor(1024, "kv_caches[0]", Category.KV_CACHE)), used_mib=2048), serving=serving)
     device = made.devices[0]

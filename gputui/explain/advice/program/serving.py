@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, SCARCE_BLOCKS_SHARE
 from gputui.explain.owners.names import counted
 from gputui.explain.serving.capacity import blocks_in_use
 from gputui.explain.serving.words import larger
@@ -10,17 +11,18 @@ from gputui.model.attached.finding import Finding
 from gputui.model.attached.serving import Serving
 from gputui.model.weight import Weight
 
-SCARCE_SHARE = 0.05
-"""Of the blocks: with less free, requests wait for blocks, or are preempted."""
-IDLE_SHARE = 0.25
-"""With more free, requests that wait do so for something else."""
-
 
 def waits_for_blocks(situation: Situation) -> Finding | None:
     """Requests wait, or were preempted, while hardly any block is free."""
     serving = situation.moment.serving
     free, use = _free_share(serving), serving.use if serving else None
-    if serving is None or use is None or free is None or free > SCARCE_SHARE or not (use.waiting or use.preemptions):
+    if (
+        serving is None
+        or use is None
+        or free is None
+        or free > SCARCE_BLOCKS_SHARE
+        or not (use.waiting or use.preemptions)
+    ):
         return None
     preempted = f"{counted(use.preemptions, 'preemption')} of running requests. " if use.preemptions else ""
     others = [f"{result.flags.words} {result.blocks:,} blocks" for result in larger(serving)]
@@ -38,7 +40,7 @@ def waits_for_seats(situation: Situation) -> Finding | None:
     """Requests wait while many blocks are free, since as many run as max_num_seqs allows."""
     serving = situation.moment.serving
     free = _free_share(serving)
-    if serving is None or free is None or free < IDLE_SHARE or not serving.use.waiting:
+    if serving is None or free is None or free < IDLE_BLOCKS_SHARE or not serving.use.waiting:
         return None
     running, most = serving.use.running or 0, serving.settings.max_num_seqs
     if not most or running < most:
