@@ -109,6 +109,11 @@ def use_words(serving: Serving) -> str:
     return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
 
 
+def notes_of(serving: Serving) -> tuple[str, ...]:
+    """The sentences about a server's cache and requests."""
+    return tuple(filter(None, (use_words(serving), length_words(serving))))
+
+
 def length_words(serving: Serving) -> str:
     """Why max_model_len cannot be larger: what fits now, and with which other flag more does."""
     settings, cache = serving.settings, serving.cache
