@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from gputui.errors import GputuiError
-from gputui.inject.process.process_facts import ranks_of
+from gputui.explain.owners.names import listed
+from gputui.inject.process.process_facts import engines_of, ranks_of
 from gputui.output import narrate
 from gputui.protocol.relaying import NEVER, NO, YES
 from gputui.sources.probe import listing, loading, never_programs
@@ -39,7 +40,11 @@ def attached(pid: int, command: str) -> ProbeClient:
 
 
 def ranks_in_place_of(pid: int) -> list[int]:
-    """The process, or the ranks that it has launched if it cannot be attached to itself."""
+    """The process, or the ranks that it has launched if it cannot be attached to itself, or a server's engines."""
+    engines = engines_of(pid)
+    if engines and engines != [pid]:
+        narrate(f"Process {pid} is a server's: its model is in {listed(map(str, engines))}, attached to in its place.")
+        return engines
     ranks = ranks_of(pid)
     if ranks and not _can_attach(pid):
         narrate(f"Process {pid} has launched {len(ranks)} ranks: these are attached to in its place.")

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.attach.children import Child, Python
-from tests.attach.command import attach
+from tests.attach.command import attach, gputui
 
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 2**20
 CACHE_BYTES = 4096 * 4 * 32768
+FRONT = """
+    import os, subprocess, sys
+    found = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": os.pathsep.join(sys.path)}  # it has lost its own name
+    words, environment = ["VLLM::EngineCore", "engine.py"], {**os.environ, **found}
+    child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, env=environment)
+    print("front", flush=True)
+    input()
+"""
 SERVER = f"""
     import gputui.probe, sys
     sys.path.insert(0, {str(PROGRAMS)!r})
@@ -29,6 +38,11 @@ SERVER = f"""
 
 def gpu_variables(python: Python) -> dict[str, str]:
     return {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+
+
+def written(python: Python) -> None:
+    """Write the engine's program into the folder of the tests' programs."""
+    (python.folder / "engine.py").write_text(textwrap.dedent(SERVER.replace("{utilization}", "0.01")))
 
 
 @pytest.fixture
@@ -79,3 +93,51 @@ def test_the_first_lines_say_it_in_the_words_of_the_server(server: Child, cuda_p
     assert "KV blocks: 30 of 4,096 in use (0.7%), 3 keep a prefix. 2 requests running, 1" in printed
     assert "max_model_len is 1,024; this KV cache allows up to" in printed
     assert "in 4\n  layers: 512 MiB, 8.0 KiB a token." in printed or "in 4 layers: 512 MiB" in printed
+
+
+def test_the_process_in_front_of_an_engine_leads_to_it(cuda_python: Python):
+    written(cuda_python)
+    front = cuda_python.start(FRONT)
+    front.expect("ready")
+    status, text, errors = attach(str(front.pid), "--once", "--json", environment=gpu_variables(cuda_python))
+    assert status == 0, errors
+    document = json.loads(text)
+    assert document["pid"] != front.pid
+    assert document["serving"]["role"] == "engine core"
+    assert f"Process {front.pid} is a server's: its model is in {document['pid']}, attached to in its place." in errors
+
+
+def test_other_flags_are_tried_from_the_command_line(server: Child, cuda_python: Python):
+    variables = gpu_variables(cuda_python)
+    words = ("--set", "max_model_len:131072", "--set", "kv_cache_dtype:fp8,block_size:32")
+    status, text, errors = gputui("whatif", str(server.pid), *words, "--json", environment=variables)
+    assert status == 0, errors
+    document = json.loads(text)
+    longer, denser = document["cases"]
+    assert longer["flags"] == {"max_model_len": 131072}
+    assert longer["error"].startswith("it does not start: one request of 131,072 tokens needs 1.0 GiB of KV cache")
+    assert (denser["blocks"], denser["tokens"]) == (document["now"]["blocks"], 2 * document["now"]["tokens"])
+    printed = gputui("whatif", str(server.pid), *words, environment=variables)[1]
+    assert "does not start" in printed
+    assert "With max_model_len=131072, it does not start" in printed
+
+
+WRONG = {
+    "a flag of the profiling run": ("max_num_seqs:3,block_size:16", 2, "'max_num_seqs' is no flag of a server"),
+    "a setting of PyTorch's allocator beside it": ("block_size:16,expandable_segments:True", 2, "is no flag"),
+}
+
+
+@pytest.mark.parametrize(("flags", "status", "words"), WRONG.values(), ids=WRONG)
+def test_a_flag_that_cannot_be_tried_is_named(flags: str, status: int, words: str):
+    found, _, errors = gputui("whatif", "1", "--set", flags)
+    assert found == status
+    assert words in errors
+
+
+def test_a_program_that_serves_nothing_has_no_flags(cuda_python: Python):
+    child = cuda_python.fork("import gputui.probe, torch\nprint('ready', flush=True)\ninput()")
+    child.expect("ready")
+    status, _, errors = gputui("whatif", str(child.pid), "--set", "block_size:32")
+    assert status == 1
+    assert f"Process {child.pid} runs no server whose arithmetic is known" in errors

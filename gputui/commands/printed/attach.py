@@ -17,6 +17,7 @@ from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.families import bytes_of, description, families
 from gputui.explain.owners.names import counted
 from gputui.explain.owners.owners import block_bytes, storage_bytes
+from gputui.explain.serving.words import notes_of
 from gputui.explain.step.step import step_of
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.attached.analysis import Owner
@@ -53,7 +54,7 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
             page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
             if answer.not_yet:
                 page.wrapped(f"{names[index]}{answer.not_yet}: the attach screens go on looking for it.", "")
-    _summaries(page, devices, problems)
+    _summaries(page, moment, problems)
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     for device_name, finding in named[:1]:
         page.finding(device_name, finding)
@@ -71,12 +72,13 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     return page.text
 
 
-def _summaries(page: Page, devices: Sequence[DeviceMoment], problems: Sequence[str]) -> None:
-    """A line for each device; without any, the problems say where to look instead."""
-    for device in devices:
+def _summaries(page: Page, moment: TargetMoment, problems: Sequence[str]) -> None:
+    """A line for each device; without any, what a server's scheduler says, and the problems say where to look."""
+    for device in moment.held_devices:
         page.line(_summary(device, page.width))
-    if not devices:
-        page.wrapped(" ".join(("It holds no GPU memory.", *problems)), "")
+    if not moment.held_devices:
+        notes = notes_of(moment.serving) if moment.serving else ()
+        page.wrapped(" ".join(("It holds no GPU memory.", *notes, *problems)), "")
 
 
 def _peak(page: Page, moment: TargetMoment, device: DeviceMoment) -> None:

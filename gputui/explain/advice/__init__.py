@@ -30,6 +30,7 @@ from gputui.explain.advice.outside.contexts import idle_context, visitors
 from gputui.explain.advice.outside.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.program.batch import batch
 from gputui.explain.advice.program.kv_cache import kv_cache
+from gputui.explain.advice.program.serving import waits_for_blocks, waits_for_seats
 from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.explain.advice.relevance import relevant
 from gputui.explain.advice.situation import Situation, situation_of
@@ -67,6 +68,8 @@ RULES: tuple[Rule, ...] = (
     one_worker,
     batch,
     kv_cache,
+    waits_for_blocks,
+    waits_for_seats,
     idle_context,
     visitors,
     nccl,

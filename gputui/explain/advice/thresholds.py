@@ -112,3 +112,8 @@ IDLE_PERCENT = 50.0
 """A device that gets its data in time works more than half of the time."""
 BUSY_CPU_PERCENT = 85.0
 """A worker that never waits takes a whole core."""
+
+SCARCE_BLOCKS_SHARE = 0.05
+"""Of a server's KV cache: with fewer blocks free, requests that wait do so for blocks."""
+IDLE_BLOCKS_SHARE = 0.25
+"""With more free, they wait for something else."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gputui.explain.answer.verdict import Verdict
 from gputui.explain.serving.division import division
-from gputui.explain.serving.words import headline, length_words, lines_of, use_words
+from gputui.explain.serving.words import headline, lines_of, notes_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 
 
@@ -26,5 +26,5 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
         needs_look=False,
         served=lines_of(moment.serving, parts),
         served_bytes=whole_bytes,
-        notes=tuple(filter(None, (use_words(moment.serving), length_words(moment.serving)))),
+        notes=notes_of(moment.serving),
     )

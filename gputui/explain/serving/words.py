@@ -81,7 +81,7 @@ def cache_words(serving: Serving | None) -> str:
     if serving is None or cache is None or not cache.blocks or not cache.size_bytes or not cache.layers:
         return ""
     tokens = tokens_in(cache.blocks, cache.groups, serving.settings)
-    if tokens is None:
+    if tokens is None or tokens <= 0:
         return ""
     return (
         f"The KV cache has room for {counted(tokens, 'token')} in {counted(cache.blocks, 'block')}, in"
@@ -103,8 +103,15 @@ def use_words(serving: Serving) -> str:
     words += f". {counted(use.running or 0, 'request')} running, {use.waiting or 0:,} waiting"
     if use.requests_read:
         words += f", the longest {use.longest_tokens:,} tokens"
+    if use.preemptions:
+        words += f", {counted(use.preemptions, 'preemption')}"
     more = more_requests(serving)
     return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
+
+
+def notes_of(serving: Serving) -> tuple[str, ...]:
+    """The sentences about a server's cache and requests."""
+    return tuple(filter(None, (use_words(serving), length_words(serving))))
 
 
 def length_words(serving: Serving) -> str:

@@ -14,6 +14,7 @@ CAP_SYS_PTRACE = 1 << 19
 YAMA_FILE = "/proc/sys/kernel/yama/ptrace_scope"
 _TORCH = ("/libtorch_python.so", "/libtorch_cpu.so", "/libtorch.so")
 _MAX_DESCENDANTS = 500
+ENGINE_TITLES = ("VLLM::EngineCore", "VLLM::Worker", "sglang::scheduler")
 _NS_GET_PARENT = 0xB702
 _MOST_USER_NAMESPACES = 32
 """Linux nests no more."""
@@ -139,6 +140,14 @@ def ranks_of(pid: int) -> list[int]:
     if "LOCAL_RANK" in _environment(pid):
         return []
     return [worker for worker in workers_of(pid) if "LOCAL_RANK" in _environment(worker)]
+
+
+def engines_of(pid: int) -> list[int]:
+    """The processes that a server has started to hold its model and its cache, by the titles that they give themselves.
+
+    With the process itself, if it is one of them: vLLM's engine core starts the workers of tensor parallelism.
+    """
+    return [process for process in (pid, *_descendants(pid)) if _text(process, "cmdline").startswith(ENGINE_TITLES)]
 
 
 def may_attach() -> tuple[str, str]:

@@ -28,6 +28,8 @@ class EngineFacts(NamedTuple):
     modules: Places
     packages: Places
     classes: dict[str, tuple[str, str]]
+    leading: str
+    """Once this object is found, the search ends."""
     among: dict[str, Places]
     facts: Facts
     groups: Places
@@ -62,6 +64,7 @@ VLLM = EngineFacts(
         "worker": ("vllm.v1.worker.gpu_worker", "Worker"),
         "client": ("vllm.v1.engine.core_client", "MPClient"),
     },
+    leading="core",
     among={"worker": ("core.model_executor.driver_worker.worker",)},
     facts={
         "settings": {

@@ -19,15 +19,21 @@ DEPTH = 5
 OBJECTS_AT_MOST = 3000
 ELEMENTS_AT_MOST = 64
 """So many elements of a list or dictionary are searched."""
+COPIED_AT_MOST = 4096
+"""A larger dictionary is passed over: its values would be copied first."""
 
 
 def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
-    """The objects that variables of running functions, and globals of the main program, lead to by the fewest steps."""
+    """The objects that variables of running functions, and globals of the main program, lead to by the fewest steps.
+
+    The engine's own objects are searched before all others.
+    """
     found: Found = {}
-    pending: deque[tuple[AnyObject, int]] = deque((value, 0) for value in _variables())
+    others: deque[tuple[AnyObject, int]] = deque((value, 0) for value in _variables())
+    own: deque[tuple[AnyObject, int]] = deque()
     seen: set[int] = set()
-    while pending and len(seen) < OBJECTS_AT_MOST and len(found) < len(engine.classes):
-        value, depth = pending.popleft()
+    while (own or others) and len(seen) < OBJECTS_AT_MOST and engine.leading not in found:
+        value, depth = (own or others).popleft()
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -35,7 +41,8 @@ def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
         if name and name not in found:
             found[name] = weakref.ref(value)
         if depth < DEPTH:
-            pending.extend((held, depth + 1) for held in _held_by(value, engine, attributes))
+            for held in _held_by(value, engine, attributes):
+                (own if _is_engines(type(held), engine) else others).append((held, depth + 1))
     return found
 
 
@@ -61,16 +68,20 @@ def _held_by(value: AnyObject, engine: EngineFacts, attributes: AttributeReader)
     if cls in (list, tuple):
         return list(value[:ELEMENTS_AT_MOST])
     if cls is dict:
-        return list(value.values())[:ELEMENTS_AT_MOST]
-    if not plain.flags_of(cls) & plain.HEAP_TYPE or not _is_searched(plain.module_name(cls), engine):
+        return list(value.values())[:ELEMENTS_AT_MOST] if len(value) <= COPIED_AT_MOST else []
+    if not _is_engines(cls, engine) and not _is_programs(cls):
         return []
     return [held for _, held in attributes.items(value)]
 
 
-def _is_searched(module: str, engine: EngineFacts) -> bool:
-    if module.partition(".")[0] in engine.packages:
-        return True
-    known = sys.modules.get(module)
+def _is_engines(cls: type, engine: EngineFacts) -> bool:
+    is_made_in_python = plain.flags_of(cls) & plain.HEAP_TYPE
+    return bool(is_made_in_python) and plain.module_name(cls).partition(".")[0] in engine.packages
+
+
+def _is_programs(cls: type) -> bool:
+    """Whether a class is the program's own, and not an installed library's."""
+    known = dict.get(sys.modules, plain.module_name(cls)) if plain.flags_of(cls) & plain.HEAP_TYPE else None
     if known is None or not issubclass(type(known), type(sys)):
         return False
     variables = plain.module_variables(known)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gputui.commands.printed.attach import report
 from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.documents.attach import attach_document
@@ -130,3 +131,9 @@ def test_a_program_without_an_engine_is_shown_as_before():
     assert answer(made).served == ()
     assert "as its server divides it" not in text_of(draw_memory(made, made.devices[0], 80, PLAIN, answer(made)))
     assert attach_document(made)["serving"] is None
+
+
+def test_a_scheduler_without_a_model_says_what_the_cache_holds():
+    alone = replace(served(), devices=(), look=None, serving=replace(SERVER, role="engine core, without a model"))
+    text = " ".join(report(alone, (), 80, in_color=False).split())
+    assert "It holds no GPU memory. KV blocks: 1,000 of 4,096 in use (24.4%)" in text

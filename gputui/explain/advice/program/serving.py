@@ -1,0 +1,61 @@
+"""What keeps the requests of an inference server waiting: blocks of its KV cache, or a flag."""
+
+from __future__ import annotations
+
+from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, SCARCE_BLOCKS_SHARE
+from gputui.explain.owners.names import counted
+from gputui.explain.serving.capacity import blocks_in_use
+from gputui.explain.serving.words import larger
+from gputui.model.attached.finding import Finding
+from gputui.model.attached.serving import Serving
+from gputui.model.weight import Weight
+
+
+def waits_for_blocks(situation: Situation) -> Finding | None:
+    """Requests wait, or were preempted, while hardly any block is free."""
+    serving = situation.moment.serving
+    free, use = _free_share(serving), serving.use if serving else None
+    if (
+        serving is None
+        or use is None
+        or free is None
+        or free > SCARCE_BLOCKS_SHARE
+        or not (use.waiting or use.preemptions)
+    ):
+        return None
+    preempted = f"{counted(use.preemptions, 'preemption')} of running requests. " if use.preemptions else ""
+    others = [f"{result.flags.words} {result.blocks:,} blocks" for result in larger(serving)]
+    return Finding(
+        kind="waits_for_blocks",
+        weight=Weight.ADVICE,
+        title=f"Requests wait for the KV cache: {use.waiting or 0:,} wait, {use.running or 0:,} run.",
+        evidence=(f"{preempted}{use.free_blocks or 0:,} of {use.blocks or 0:,} blocks are free.",),
+        remedy=f"With other flags it would have more: {', '.join(others)}." if others else "",
+        screen="tensors",
+    )
+
+
+def waits_for_seats(situation: Situation) -> Finding | None:
+    """Requests wait while many blocks are free, since as many run as max_num_seqs allows."""
+    serving = situation.moment.serving
+    free = _free_share(serving)
+    if serving is None or free is None or free < IDLE_BLOCKS_SHARE or not serving.use.waiting:
+        return None
+    running, most = serving.use.running or 0, serving.settings.max_num_seqs
+    if not most or running < most:
+        return None
+    count = serving.use.waiting
+    waiting = f"{counted(count, 'request')} wait{'s' if count == 1 else ''}"
+    return Finding(
+        kind="waits_for_seats",
+        weight=Weight.ADVICE,
+        title=f"{waiting}, as max_num_seqs={most} run; {free:.0%} of the blocks are free.",
+        evidence=(f"{blocks_in_use(serving):,} of {serving.use.blocks or 0:,} blocks are in use.",),
+        remedy="A larger --max-num-seqs lets more run; the profiling run then takes more, and the cache a little less.",
+    )
+
+
+def _free_share(serving: Serving | None) -> float | None:
+    use = serving.use if serving else None
+    return use.free_blocks / use.blocks if use and use.blocks and use.free_blocks is not None else None
