@@ -20,6 +20,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.kinds import SEQUENCES
+from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search.containers import Container
 from gputui.probe.search.variables import NamedValue, join
@@ -60,7 +61,7 @@ def collections(found: list[Container]) -> list[Collection]:
     return [
         Collection(named.name, named.where, tuple(handle_of(v) for v in (holder, named.value) if v is not None))
         for named, _, holder in found
-        if not named.keeper and "[" not in named.name and issubclass(type(named.value), COLLECTIONS)
+        if not named.keeper and "[" not in named.name and issubclass(type(named.value), (*COLLECTIONS, LRU_CACHE))
     ]
 
 
