@@ -151,6 +151,12 @@ def a_dictionary_among_the_globals():
 
 
 @check
+def the_results_that_a_function_caches():
+    finds(lambda number, _: embedded(number), "embedded", "embedded[{}]")
+    embedded.cache_clear()
+
+
+@check
 def a_subclass_of_list_in_a_thread():
     done, ready = threading.Event(), threading.Event()
     history = History()
