@@ -62,11 +62,12 @@ HEADINGS = [
 class Line(NamedTuple):
     """What was said in one picture: the first line, who holds how much, what grows, and figures of its look.
 
-    `holders` and `growing` have names of variables with bytes, those of the look at `look_time` (epoch seconds).
+    `holders` has the variables of the screen with bytes, at `time`, and `growing` those of the look (epoch seconds).
     `unnamed` is the share of memory without a name.
     """
 
     at_s: float
+    time: float
     look_time: float
     sentence: str
     holders: dict[str, int]
@@ -98,13 +99,15 @@ class Reader:
         answer = self._answers.at(moment, device, self._timeline)
         sums = device.layout.by_category if device.layout else {}
         nameless = sums.get(Category.UNATTRIBUTED, 0) + sums.get(Category.NEWER, 0)
+        shown = [line.holder for line in answer.verdict.holders] if answer.verdict else []
         leaks = [finding for finding in answer.findings if finding.kind == "leak" and not finding.until]
         self.lines.append(
             Line(
                 time.monotonic() - self._began,
+                moment.time,
                 moment.look_time,
                 answer.verdict.sentence if answer.verdict else "",
-                {h.name: h.bytes for h in self._answers.holders(moment, device) if h.key[0] == "variable"},
+                {h.name: h.bytes for h in shown if h.key[0] == "variable"},
                 {name: leak.bytes for leak in leaks for name in leak.owners},
                 nameless / max(1, device.statistics.allocated_bytes),
                 moment.look_cost.pause_ms if moment.look_cost else 0.0,
@@ -165,16 +168,14 @@ def row(kind: str, keeper: str, lines: list[Line], says: list[str]) -> list[str]
 
 
 def errors_of(line: Line, keeper: str, says: list[str]) -> list[float]:
-    """How far off the figures of the keeper are, as shares of what the program had kept at the time of the look.
+    """How far off the figures of the keeper are, as shares of what the program has kept at that time.
 
     What a holder has more is no error: whole blocks are larger than what the program has asked for.
     """
-    kept = [(at, kept_bytes) for at, kept_bytes in map(json.loads, says[1:]) if at <= line.look_time]
-    truth = kept[-1][1] if kept else 0
-    if not truth:
-        return []
-    wanting = [max(0.0, 1 - held / truth) for name, held in line.holders.items() if keeper in name]
-    return wanting + [abs(told / truth - 1) for name, told in line.growing.items() if keeper in name]
+    kept = [tuple(json.loads(line)) for line in says[1:]]
+    now, then = (max((of for at, of in kept if at <= time), default=0) for time in (line.time, line.look_time))
+    wanting = [max(0.0, 1 - held / now) for name, held in line.holders.items() if keeper in name and now]
+    return wanting + [abs(told / then - 1) for name, told in line.growing.items() if keeper in name and then]
 
 
 def put_sentences(lines: list[Line]) -> None:

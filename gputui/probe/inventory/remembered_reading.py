@@ -5,8 +5,10 @@ from __future__ import annotations
 from gputui.probe.inventory.other_tensors import OtherTensors
 from gputui.probe.names.memory import STAYING
 from gputui.probe.names.remembered import RememberedContainer
+from gputui.probe.objects import opaque
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.kinds import MAPPING, SEQUENCE, TypeClassifier
+from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.records import Found, RecordReader
 from gputui.probe.search.search import VariableSearch
@@ -34,21 +36,26 @@ class RememberedReading:
 
     def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
         """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
-        named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
-        if kind not in (SEQUENCE, MAPPING) or not self._records.are_there(named.value, kind, named.name):
+        named, (value, kind) = keeper.named, self._content(keeper.named.value)
+        if kind not in (SEQUENCE, MAPPING) or not self._records.are_there(value, kind, named.name):
             self._search.explore([named], meter, may_rest=False)
             keeper.tensors.is_read = True
             return
-        self._search.pass_over(named, self._records.length(named.value, kind), keeper.holder)
+        self._search.pass_over(named, self._records.length(value, kind), keeper.holder)
         self._keepers.append(keeper)
+
+    def _content(self, value: AnyObject) -> tuple[AnyObject, int]:
+        """What is read of a container, and its kind: of the results that a function caches, their dictionary."""
+        cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
+        return (cache, MAPPING) if cache and not opaque.has_links(cache) else (value, self._classifier.kind_of(value))
 
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
         """Record what earlier looks have found in them, and read on."""
         for keeper in self._keepers:
             ledger.add_batch(Batch([], [], keeper.tensors.known()))
         for keeper in self._keepers:
-            named, kind = keeper.named, self._classifier.kind_of(keeper.named.value)
-            for names, tensors in keeper.tensors.read(named.value, kind, named.name, self._records, meter):
+            named, (value, kind) = keeper.named, self._content(keeper.named.value)
+            for names, tensors in keeper.tensors.read(value, kind, named.name, self._records, meter):
                 others.record_variables(self._search.take(named, Found(names, tensors, is_whole=True)), 0)
                 labels = [label_of(name, named.where) for name in names]
                 entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))

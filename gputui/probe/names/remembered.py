@@ -20,13 +20,14 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.kinds import SEQUENCES
+from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search.containers import Container
 from gputui.probe.search.variables import NamedValue, join
 
 AT_MOST = 16
 """So many containers are remembered, those found last."""
-COLLECTIONS = (list, dict, deque, set)
+COLLECTIONS = (list, dict, deque, set, LRU_CACHE)
 """What grows; a tuple or an object is a record in one of these."""
 
 
@@ -169,7 +170,8 @@ def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: Attr
         return None
     cls = type(holder)
     if issubclass(cls, dict):
-        text = plain.key_text if not is_namespace(holder, above, attributes) else None
+        is_plain = type(above) is LRU_CACHE or not is_namespace(holder, above, attributes)
+        text = plain.key_text if is_plain else None
         key = next(compress(dict.keys(holder), map(is_, dict.values(holder), repeat(held))), None)
         if is_of_module(holder):
             return plain.name_of(key) or ""
@@ -186,10 +188,10 @@ def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: Attr
 
 
 def is_namespace(value: AnyObject, owner: AnyObject, attributes: AttributeReader) -> bool:
-    """Whether a dictionary has the attributes of an object or a class, or a tuple the closure of a function."""
+    """Whether a dictionary has an object's or class's attributes or cached results, or a tuple a function's closure."""
     cls = type(owner)
     if type(value) is tuple:
         return cls is FunctionType and owner.__closure__ is value
     if type(value) is not dict or owner is None:
         return False
-    return issubclass(cls, type) or attributes.own_dict(owner) is value
+    return issubclass(cls, (type, LRU_CACHE)) or attributes.own_dict(owner) is value

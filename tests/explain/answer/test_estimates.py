@@ -8,13 +8,17 @@ import pytest
 
 from gputui.explain.answer.estimates import need_beside, rising
 from gputui.explain.answer.verdict import Verdict, look_holders, verdict
+from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Swing
 from gputui.model.attached.tensors import Category
+from gputui.model.weight import Weight
 from gputui.units import MIB
 from tests.explain.moments import Tensor, moment, row
 
 MODEL = Tensor(100, "model.0.weight", Category.PARAMETER)
+STATES = Tensor(800, "optimizer.state[model.0.weight].exp_avg", Category.OPTIMIZER_STATE)
+NEWER = "tensors newer than the last look"
 PLACE = " (train.py:9 in step)"
 
 
@@ -82,3 +86,22 @@ def test_what_rises_and_stays_is_no_part_of_a_step(highest_mib: int, within_mib:
     need = need_beside(device, rise)
     assert (need and need.within_bytes) == (within_mib and within_mib * MIB)
     assert need_beside(device, None) is not None
+
+
+def test_a_growing_variable_is_named_before_the_counters_show_its_growth():
+    seen = moment(row(MODEL, STATES, Tensor(90, "seen[0]" + PLACE, Category.OTHER)))
+    device = seen.devices[0]
+    sentences = []
+    for weight in (Weight.PROBLEM, Weight.ADVICE):
+        leak = Finding("leak", weight, "", (), owners=("seen",), bytes=90 * MIB)
+        answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
+        assert answer is not None
+        sentences.append(answer.sentence)
+    assert sentences[0].startswith("seen grows: 90.0 MiB by now. Most of PyTorch's memory is held by the states")
+    assert sentences[1].startswith("Most of PyTorch's memory is held by the states")
+
+
+@pytest.mark.parametrize(("newer_mib", "holder"), [(2600, "the states of optimizer"), (2800, NEWER)])
+def test_what_is_newer_than_the_look_is_named_first_only_if_it_is_nearly_all(newer_mib: int, holder: str):
+    seen = moment(row(MODEL, STATES))
+    assert f"held by {holder}: " in said(later(seen, 1.0, newer_mib), seen).sentence

@@ -27,7 +27,6 @@ from gputui.units import GIB, MIB
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
 
-NEWER = "tensors newer than the last look"
 P, O, A, X = Category.PARAMETER, Category.OPTIMIZER_STATE, Category.ACTIVATION, Category.OTHER  # noqa: E741
 MODEL = [Tensor(100, f"model.{layer}.weight", P) for layer in range(4)]
 STATES = [Tensor(200, f"optimizer.state[model.{layer}.weight].exp_avg", O) for layer in range(4)]
@@ -94,29 +93,6 @@ def test_a_growing_variable_is_the_likely_holder_of_memory_without_a_name():
     answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
     assert answer is not None
     assert "blocks without a known owner, most likely losses (train.py:9 in step): 900 MiB" in answer.sentence
-
-
-def test_a_growing_variable_is_named_before_the_counters_show_its_growth():
-    seen = moment(row(*MODEL, *STATES, Tensor(90, "seen[0] (train.py:9 in step)", X)))
-    device = seen.devices[0]
-    sentences = []
-    for weight in (Weight.PROBLEM, Weight.ADVICE):
-        leak = Finding("leak", weight, "", (), owners=("seen",), bytes=90 * MIB)
-        answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
-        assert answer is not None
-        sentences.append(answer.sentence)
-    assert sentences[0].startswith("seen grows: 90.0 MiB by now. Most of PyTorch's memory is held by the states")
-    assert sentences[1].startswith("Most of PyTorch's memory is held by the states")
-
-
-@pytest.mark.parametrize(("newer_mib", "holder"), [(3500, "the states of optimizer"), (3700, NEWER)])
-def test_what_is_newer_than_the_look_is_named_first_only_if_it_is_nearly_all(newer_mib: int, holder: str):
-    seen = moment(row(*MODEL, *STATES))
-    device = seen.devices[0]
-    counters = device.statistics
-    allocated, reserved = (size + newer_mib * MIB for size in (counters.allocated_bytes, counters.reserved_bytes))
-    grown = replace(device, statistics=replace(counters, allocated_bytes=allocated, reserved_bytes=reserved))
-    assert f"held by {holder}: " in verdict_on(replace(seen, devices=(grown,))).sentence
 
 
 LIKELY = ", most likely table (train.py:9 in step)"

@@ -5,7 +5,7 @@ import threading
 import warnings
 import weakref
 from collections import defaultdict, deque
-from functools import partial
+from functools import cache, partial
 
 warnings.simplefilter("ignore")
 
@@ -52,6 +52,11 @@ REGISTRY = {}
 
 def tensor():
     return torch.ones(*SHAPE, device="cuda")
+
+
+@cache
+def embedded(_number):
+    return tensor()
 
 
 def blocks():
@@ -146,6 +151,12 @@ def a_dictionary_among_the_globals():
 
 
 @check
+def the_results_that_a_function_caches():
+    finds(lambda number, _: embedded(number), "embedded", "embedded[{}]")
+    embedded.cache_clear()
+
+
+@check
 def a_subclass_of_list_in_a_thread():
     done, ready = threading.Event(), threading.Event()
     history = History()
@@ -202,14 +213,19 @@ def what_a_search_has_come_to_stays_remembered_wherever_it_is():
     add_partly, slotted = partial(adder()), Slotted([tensor() for _ in range(MANY)])
     history = History(tensor() for _ in range(MANY))
     Log.entries.extend(history)
+    for number in range(MANY):
+        embedded(number)
     memory = Memory()
     come_to = take_inventory(torch, memory=memory)["collections"]
     for collection in come_to:
         memory.remembered.keep(*collection)
     names = sorted(keeper.named.name for keeper in memory.remembered.keepers())
     assert names == sorted(collection.name for collection in come_to), names
-    assert {"in_closure", "holder.kept", "slotted.kept", "history", "Log.entries"} <= set(names), names
+    assert {"in_closure", "holder.kept", "slotted.kept", "history", "Log.entries", "embedded"} <= set(names), names
+    found = [name for name in owners(memory) if name.startswith("embedded")]
+    assert found == sorted(f"embedded[{number}]" for number in range(MANY)), found[:3]
     Log.entries.clear()
+    embedded.cache_clear()
     del add, holder, add_partly, slotted
 
 
