@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gputui.explain.advice.rules import RULES, About
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import (
     CACHE_MATTERS_SHARE,
@@ -16,29 +17,8 @@ from gputui.model.attached.finding import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 
-OF_THE_CACHE = frozenset({"scattered", "split", "stuck", "pools", "rounding", "pending"})
-"""About memory that a device with much free memory does not miss."""
-OF_THE_LIVE = frozenset(
-    {"container_tensors", "gradient_buckets", "kept_by_cycle", "kept_by_exception", "kept_by_gradient_graph",
-     "kept_by_optimizer", "kept_by_output", "kept_gradients", "kept_graph", "second_model", "small_views",
-     "unused_graph", "weight_copy"}
-)  # fmt: skip
-"""About live memory that could be freed."""
-
-SAYS_THE_SAME = {
-    "out_of_memory": ("retries", "room"),
-    "scattered": ("stuck", "split", "release"),
-    "split": ("stuck", "release"),
-    "stuck": ("release",),
-    "nccl": ("release",),
-    "idle_context": ("gap", "others", "release", "room"),
-    "small_views": ("container_tensors",),
-    "weight_copy": ("container_tensors",),
-    "kept_by_exception": ("kept_graph", "container_tensors"),
-    "kept_by_cycle": ("kept_graph", "container_tensors"),
-    "kept_by_output": ("kept_graph", "container_tensors"),
-}
-"""By kind, the kinds of findings about the same bytes or the same request, which are left out beside it."""
+_RULES = {rule.kind: rule for rule in RULES}
+_OF_THE_LIVE = frozenset(rule.kind for rule in RULES if rule.about is About.LIVE)
 
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
@@ -53,7 +33,7 @@ def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding
     """The findings to show: problems first, and of one weight those with the largest gain first."""
     worthwhile = in_order(finding for finding in findings if _matters(finding, situation))
     kinds = {finding.kind for finding in worthwhile}
-    silent = {other for kind in kinds for other in SAYS_THE_SAME.get(kind, ())}
+    silent = {other for kind in kinds for other in _RULES[kind].replaces}
     shown: list[Finding] = []
     for finding in worthwhile:
         if finding.kind not in silent and not any(_is_within(finding, other) for other in shown):
@@ -75,10 +55,10 @@ def _matters(finding: Finding, situation: Situation) -> bool:
     total, counters = value_of(situation.device.driver.device_total_bytes), situation.device.statistics
     if finding.weight is Weight.FACT or not total:
         return True
-    if finding.kind in OF_THE_CACHE:
+    if _RULES[finding.kind].about is About.CACHE:
         was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
         return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
-    if finding.kind in OF_THE_LIVE:
+    if finding.kind in _OF_THE_LIVE:
         share = COPY_MATTERS_SHARE if finding.kind == "weight_copy" else MATTERS_OF_RESERVED_SHARE
         is_large_part = finding.bytes >= max(MATTERS_BYTES, share * counters.reserved_bytes)
         return is_large_part or finding.bytes >= MATTERS_SHARE * total
@@ -87,7 +67,7 @@ def _matters(finding: Finding, situation: Situation) -> bool:
 
 def _is_within(finding: Finding, other: Finding) -> bool:
     """Whether most blocks of a finding belong to the other one, too."""
-    if finding.kind not in OF_THE_LIVE | {"leak"} or other.kind not in OF_THE_LIVE | {"leak"}:
+    if finding.kind not in _OF_THE_LIVE | {"leak"} or other.kind not in _OF_THE_LIVE | {"leak"}:
         return False
     mine: Sequence[int] = finding.addresses
     return bool(mine) and len(set(mine) & set(other.addresses)) >= OVERLAP * len(mine)

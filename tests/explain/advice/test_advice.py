@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.advice import RULES
 from gputui.explain.advice.program.batch import highest_of, size_of_batch
+from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
 from gputui.model.attached.target import Swing
 from gputui.model.attached.tensors import Category, Keeper
@@ -489,8 +489,17 @@ def test_a_copy_of_the_weights_is_told_by_what_it_is_for(tensors, a, b):
     assert b in text_of(finding)
 
 
+OF_SERVERS = {"waits_for_blocks", "waits_for_seats"}
+"""Their cases are in `test_serving.py`: they read what an engine says of itself."""
+
+
 def test_every_rule_has_cases():
-    assert {rule.__name__ for rule in RULES} == set(RULE_CASES)
+    assert {rule.kind for rule in RULES} == {*RULE_CASES, *OF_SERVERS}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_what_a_rule_replaces_is_found_by_another(rule):
+    assert set(rule.replaces) < {other.kind for other in RULES} - {rule.kind}
 
 
 @pytest.mark.parametrize(

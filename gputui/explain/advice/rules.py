@@ -1,0 +1,98 @@
+"""The rules, a row each: what finds something, what it is about, and beside it which other findings say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from gputui.explain.advice.allocator.cache import churn, release
+from gputui.explain.advice.allocator.failures import out_of_memory, retries, room
+from gputui.explain.advice.allocator.stuck import scattered, split, stuck
+from gputui.explain.advice.held.copies import second_model, weight_copy
+from gputui.explain.advice.held.idle import container_tensors, kept_graph
+from gputui.explain.advice.held.keepers import (
+    gradient_buckets,
+    kept_by_cycle,
+    kept_by_exception,
+    kept_by_gradient_graph,
+    kept_by_optimizer,
+    kept_by_output,
+)
+from gputui.explain.advice.held.views import small_views
+from gputui.explain.advice.leaks.findings import leak
+from gputui.explain.advice.outside.beside import nccl, pinned_rounding, unmapped
+from gputui.explain.advice.outside.contexts import idle_context, visitors
+from gputui.explain.advice.outside.driver import gap, others, pending, pools, rounding
+from gputui.explain.advice.program.batch import batch
+from gputui.explain.advice.program.kv_cache import kv_cache
+from gputui.explain.advice.program.serving import waits_for_blocks, waits_for_seats
+from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
+from gputui.explain.advice.situation import Situation
+from gputui.model.attached.finding import Finding
+
+
+class About(Enum):
+    """What the bytes of a finding are, which decides from how many on it is shown."""
+
+    LIVE = "live memory that could be freed"
+    CACHE = "memory that a device with much free memory does not miss"
+
+
+class Rule(NamedTuple):
+    """`find` makes a finding or none, whose kind is the function's name.
+
+    `replaces` are the kinds of findings about the same bytes or the same request, which are left out beside it.
+    """
+
+    find: Callable[[Situation], Finding | None]
+    about: About | None = None
+    replaces: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name in documents: do not rename a rule's function."""
+        return self.find.__name__
+
+
+RULES = (
+    Rule(out_of_memory, replaces=("retries", "room")),
+    Rule(leak),
+    Rule(kept_by_exception, About.LIVE, replaces=("kept_graph", "container_tensors")),
+    Rule(kept_by_cycle, About.LIVE, replaces=("kept_graph", "container_tensors")),
+    Rule(kept_by_gradient_graph, About.LIVE),
+    Rule(kept_by_output, About.LIVE, replaces=("kept_graph", "container_tensors")),
+    Rule(kept_by_optimizer, About.LIVE),
+    Rule(small_views, About.LIVE, replaces=("container_tensors",)),
+    Rule(churn),
+    Rule(scattered, About.CACHE, replaces=("stuck", "split", "release")),
+    Rule(split, About.CACHE, replaces=("stuck", "release")),
+    Rule(unused_graph, About.LIVE),
+    Rule(kept_graph, About.LIVE),
+    Rule(container_tensors, About.LIVE),
+    Rule(second_model, About.LIVE),
+    Rule(weight_copy, About.LIVE, replaces=("container_tensors",)),
+    Rule(gradient_buckets, About.LIVE),
+    Rule(kept_gradients, About.LIVE),
+    Rule(stuck, About.CACHE, replaces=("release",)),
+    Rule(retries),
+    Rule(optimizer_states),
+    Rule(one_worker),
+    Rule(batch),
+    Rule(kv_cache),
+    Rule(waits_for_blocks),
+    Rule(waits_for_seats),
+    Rule(idle_context, replaces=("gap", "others", "release", "room")),
+    Rule(visitors),
+    Rule(nccl, replaces=("release",)),
+    Rule(pools, About.CACHE),
+    Rule(pending, About.CACHE),
+    Rule(rounding, About.CACHE),
+    Rule(pinned_rounding),
+    Rule(unmapped),
+    Rule(gap),
+    Rule(others),
+    Rule(release),
+    Rule(room),
+)
+"""`relevance` chooses among what they find, and puts it in order."""
