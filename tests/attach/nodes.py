@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -90,7 +91,7 @@ def running_node(folder: Path, *, has_gputui: bool = True) -> Iterator[Node]:
     programs.mkdir()
     if has_gputui:
         program = programs / "gputui"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gputui "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gputui "$@"\n')
         program.chmod(0o755)
     node = Node(folder, port, f"{programs}:/usr/bin:/bin")
     log = folder / "log"

@@ -236,9 +236,10 @@ def tensors_that_are_known_without_a_name_are_climbed_from():
     for _ in range(9):
         deep = [deep]
     looks, names = Looks(), []
+    made = blocks()
     for _ in range(LEVELS_AT_MOST):
         inventory = looks.take()
-        names.append({name.partition("[")[0] for at, name in inventory["owners"].items() if at in blocks()})
+        names.append({name.partition("[")[0] for at, name in inventory["owners"].items() if at in made})
         looks.climb()
     assert names[0] == {"unnamed Tensor"}, names[0]
     assert names[-1] == {"deep"}, names[-1]
