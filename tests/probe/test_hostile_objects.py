@@ -7,7 +7,7 @@ from tests.scale import sized
 
 pytestmark = [pytest.mark.every_torch, pytest.mark.long]
 
-LOOKS = sized(2, 5)
+LOOKS = sized(1, 5)
 """Of each kind, at each object."""
 
 
