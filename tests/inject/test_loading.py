@@ -17,6 +17,7 @@ import pytest
 from gputui.errors import GputuiError
 from gputui.inject.loading import PendingCall, Phase
 from gputui.inject.process.images import mappings
+from gputui.protocol import places
 from gputui.sources.probe import listing, loading, main_thread_place
 from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of_main_thread
 from tests.attach.children import Child, Python, wait_until
@@ -377,6 +378,10 @@ def test_a_probe_that_was_put_in_ends_when_nobody_is_attached(
     cycle_without_end(child)
     wait_until(lambda: not list(sockets.glob("**/*.sock")), "the removal of the socket")
     wait_until(lambda: len(list(Path(f"/proc/{child.pid}/task").iterdir())) == program_threads, "the end of the thread")
+    name = places.socket_name(child.pid, places.started_at(child.pid) or 0)
+    wait_until(
+        lambda: not places.is_bound(name), "the end of the socket, which a child of a fork may have for a moment"
+    )
     with pytest.raises(listing.NoProbeError):
         listing.attach(child.pid)
     ended_undisturbed(child)
