@@ -119,7 +119,7 @@ class _Recorder:
             start_new_thread(BLACK_BOX.enter, (self._write, look, number))
         except RuntimeError:  # no more threads
             self._write(look, number)
-        except BaseException:
+        except BaseException:  # one of a signal handler, which goes on to the program
             self._is_writing = False
             raise
         self.finish(max(0.0, began + STOP_S - perf_counter()))

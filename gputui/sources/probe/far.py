@@ -70,7 +70,7 @@ class FarClient(ProbeClient):
         self._ssh = Ssh(place.node, place.pid, is_batch=not may_ask)
         try:
             super().__init__(self._ssh.socket, place.pid)
-        except BaseException:
+        except BaseException:  # Ctrl-C while ssh waits, too: the socket ends it, and the exception goes on
             self._ssh.socket.close()
             raise
 
