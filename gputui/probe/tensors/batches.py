@@ -114,9 +114,11 @@ class Batches:
     def in_turn(self, kind: str, items: list[Item], meter: Meter, *, is_round: bool = True) -> Iterator[Item]:
         """Each of these once, from where the last look had no more time, until this one has none.
 
-        Without `is_round`, those before that are left out.
+        Without `is_round`, those before that are left out, and the look is not complete.
         """
         start = self._starts.pop(kind, 0) % max(1, len(items))
+        if start and not is_round:
+            meter.leave_out()
         for number, item in enumerate(chain(items[start:], items[: start * is_round]), start):
             if meter.spend():
                 yield item

@@ -215,11 +215,11 @@ def gradients_that_moved_are_recorded_together():
 def a_program_that_no_look_has_time_for_is_named_all_the_same():
     large = Large()
     looks = Looks(1)
-    steps = looks.steps // 4
+    whole = looks.steps
     named = []
-    for _ in range(3 * SOME):
+    for number in range(5 * SOME):  # each ends at another place
         large.step()
-        named.append(large.named(looks.take(steps)))
+        named.append(large.named(looks.take(whole // 4 + 10 * number)))
     assert set(named[SOME:]) == {2 * large.LAYERS}, named
 
 
@@ -275,4 +275,5 @@ def parameters_that_only_a_long_list_and_an_optimizer_hold_are_named_by_the_list
         assert inventory["owners"][weights[79].data_ptr()] == "weights[79]"
 
 
-run()
+if __name__ == "__main__":
+    run()
