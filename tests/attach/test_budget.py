@@ -129,6 +129,14 @@ def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stops: int
     assert not taking.goes_on_after(unfinished)
 
 
+@pytest.mark.parametrize(("pause_ms", "uncut_ms", "at_top_ms"), [(25, 100, 50), (5, 5, 5), (25, 25, 25)])
+def test_a_look_near_the_top_of_a_step_has_one_stop_as_long_as_two(pause_ms: float, uncut_ms: float, at_top_ms: float):
+    request = read_request({"type": "look", "when": "changed", "pause_ms": pause_ms})[1]
+    taking = LookUnderWay(request, is_at_top=True)
+    assert (taking.stop_ms(uncut_ms), LookUnderWay(request).stop_ms(uncut_ms)) == (at_top_ms, pause_ms)
+    assert not taking.goes_on_after({"inventory": {"is_complete": False}})
+
+
 def automatic_look(client: ProbeClient, pause_s: float | None = None) -> Look:
     client.ask_look(when="changed", pause_s=pause_s)
     while not isinstance(message := client.receive(LIMIT_S), Look):

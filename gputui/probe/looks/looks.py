@@ -225,7 +225,7 @@ class LookRunner:
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
-        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        meter = Meter(taking.stop_ms(self._uncut_ms) * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)
