@@ -82,7 +82,7 @@ def test_the_viewer_ignores_a_false_pid(sockets: Path) -> None:
 
 
 def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
+    monkeypatch.setattr(viewer, "RESULT_WITHIN_S", 0.3)
 
     def drip(connection) -> None:
         connection.sendall(GREETING + LONG_MARK[:8])
@@ -96,7 +96,7 @@ def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypat
 
 
 def test_the_viewer_gives_up_when_other_messages_never_stop(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
+    monkeypatch.setattr(viewer, "RESULT_WITHIN_S", 0.3)
 
     def chatter(connection) -> None:
         connection.sendall(GREETING)
