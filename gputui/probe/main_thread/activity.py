@@ -92,7 +92,7 @@ def _context_switches(task: str) -> list[str]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
     except OSError:  # /proc is not there in a chroot, and the kernel may be built without the file
         return []
