@@ -21,6 +21,11 @@ uses these as well.
 _LOCK_CALLS = {"x86_64": "202", "aarch64": "98"}
 """The number of futex, in which a thread waits for a lock: the interpreter's, or one of the program's."""
 
+JAILED = (
+    "The program's main thread has put itself into a jail (seccomp), which may end the program for a system call of a"
+    " look: nothing is read there."
+)
+
 ABSENT_AFTER_S = 0.05
 """A main thread that has not come back to Python for this long is absent."""
 BUSY_S = 0.5
@@ -53,6 +58,11 @@ def may_want_to_run() -> bool:
     return call in ("", "running", _LOCK_CALLS.get(os.uname().machine))
 
 
+def is_jailed() -> bool:
+    """Whether the main thread has more filters of system calls than this thread, which had those of its start."""
+    return _jail(_task()) != _jail("/proc/thread-self")
+
+
 class Watch:
     """Tells whether the main thread has moved since the watch was made."""
 
@@ -83,6 +93,10 @@ def _task() -> str:
 def _is_asleep(task: str) -> bool:
     """Whether the thread sleeps in a system call."""
     return any(line.startswith("State:") and "(sleeping)" in line for line in _lines(f"{task}/status"))
+
+
+def _jail(task: str) -> list[str]:
+    return [line for line in _lines(f"{task}/status") if line.startswith("Seccomp")]
 
 
 def _context_switches(task: str) -> list[str]:
