@@ -149,6 +149,8 @@ class Running:
             server, self.server = self.server, None
             if server is not None:
                 server.fail(OWN_THREAD.problem)
+            else:
+                self.listener.refuse(OWN_THREAD.problem)
             if OWN_THREAD.is_off:
                 raise
 

@@ -22,6 +22,10 @@ PROGRAM = """
             del sys.modules[module]
     {then}
     values, ran = vars(builtins), []
+    class Finder:
+        def find_spec(name, path=None, target=None):
+            ran.append("finder for " + name)
+    sys.meta_path.insert(0, Finder)
     saved = dict(values)
     for name in {replaced}:
         values[name] = lambda *_, name=name, **__: ran.append(name)
@@ -29,6 +33,7 @@ PROGRAM = """
     sys.stdout.flush()
     sys.stdin.readline()
     values.update(saved)
+    sys.meta_path.remove(Finder)
     print("new", *[name for name in set(sys.modules) - kept if not name.startswith("gputui")], flush=True)
     print("ran", *ran, flush=True)
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from dataclasses import dataclass, field
 from typing import Tuple
@@ -26,7 +25,7 @@ class PoolUse:
     capture under way, and `unnamed`: those of them whose capture has a pool of its own. `routing`: devices with a
     thread inside `use_mem_pool`. `is_whole`: False if the objects were not searched for. `unfinished`: how many graphs
     have no finished capture, and none under way. `may_capture_unseen`: whether another thread may be capturing one.
-    `unsure`: pools for whose holder another may have been taken.
+    `unsure`: pools for whose holder another may have been taken. `has_frozen`: whether `gc.freeze()` hid objects.
     """
 
     holders: dict[tuple[int, Pool], str] = field(default_factory=dict)
@@ -36,6 +35,7 @@ class PoolUse:
     problems: list[str | dict[str, str]] = field(default_factory=list)
     unsure: set[tuple[int, Pool]] = field(default_factory=set)
     is_whole: bool = True
+    has_frozen: bool = False
     unfinished: int = 0
     may_capture_unseen: bool = False
 
@@ -61,8 +61,7 @@ class PoolUse:
 
     def _with_hidden(self, holders: dict[tuple[int, Pool], str]) -> dict[tuple[int, Pool], str]:
         """The holders with a reason where there may be one that was not seen; those pools are unsure."""
-        has_frozen = self.is_whole and gc.get_freeze_count() > 0  # visits all that is frozen: 0.1 s in a server
-        if self.is_whole and not has_frozen:
+        if self.is_whole and not self.has_frozen:
             return holders
         self.unsure |= {key for key, holder in holders.items() if not holder}
         if not self.is_whole:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import groupby
@@ -220,9 +219,9 @@ class InventoryRun:
                 self._problems.append(TOO_MANY)
                 self._meter.leave_out()
             return self._heap.young()
-        if gc.get_freeze_count():
-            self._problems.append(FROZEN)
         groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start, headroom)
+        if self._heap.has_frozen:
+            self._problems.append(FROZEN)
         return groups
 
     def _record_owned(self) -> None:

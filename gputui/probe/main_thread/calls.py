@@ -21,7 +21,9 @@ from gputui.probe.main_thread import pending_call
 from gputui.probe.main_thread.activity import (
     ABSENT_AFTER_S,
     BUSY_S,
+    JAILED,
     is_in_backward,
+    is_jailed,
     is_waiting,
     may_want_to_run,
     place,
@@ -257,6 +259,9 @@ class MainThreadCall(_Of[Result]):
         self._number += 1
         if MAIN_THREAD.is_off:
             self.settle(without(MAIN_THREAD.problem))
+            return
+        if is_jailed():
+            self.settle(without(JAILED))
             return
         self._without, self._failures = without, MAIN_THREAD.failures
         self._entry = partial(self._run, function, self._number)
