@@ -75,12 +75,13 @@ def test_many_looks_leak_no_references_or_memory(torch_python: Python, record_pr
     child = torch_python.fork(
         TRAINING
         + """
-    import os
+    import os, time
     counts = lambda: [sys.getrefcount(value) for value in (None, True, False, 0, 1, (), "")]
 
     def report(name):
         while not os.path.exists(name):
             step()
+            time.sleep(0.005)
         print(name, *counts(), flush=True)
 
     report("warm")

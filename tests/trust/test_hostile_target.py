@@ -23,14 +23,13 @@ from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Statistics
 from gputui.model.machine.snapshot import Snapshot
 from gputui.protocol import frames
-from gputui.sources.probe import client as viewer
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING
 from tests.attach.wire import frame
-from tests.hanging import POLL_S
+from tests.hanging import NOT_WITHIN_S, POLL_S
 from tests.terminal.conftest import GPUTUI, Open, plain_environment, terminal
 
 __all__ = ["plain_environment", "terminal"]
@@ -81,9 +80,7 @@ def test_the_viewer_ignores_a_false_pid(sockets: Path) -> None:
         assert client.greeting.pid == 4711
 
 
-def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
-
+def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path) -> None:
     def drip(connection) -> None:
         connection.sendall(GREETING + LONG_MARK[:8])
         while True:
@@ -92,12 +89,11 @@ def test_the_viewer_gives_up_on_a_frame_that_never_ends(sockets: Path, monkeypat
 
     silent = pytest.raises(ProbeError, match="did not answer within")
     with false_probe(sockets.parent, drip) as path, ProbeClient(path, 1) as client, silent:
+        client._answer_within_s = NOT_WITHIN_S
         client.look(wait_s=0.0)
 
 
-def test_the_viewer_gives_up_when_other_messages_never_stop(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "ANSWER_WITHIN_S", 0.3)
-
+def test_the_viewer_gives_up_when_other_messages_never_stop(sockets: Path) -> None:
     def chatter(connection) -> None:
         connection.sendall(GREETING)
         while True:
@@ -105,6 +101,7 @@ def test_the_viewer_gives_up_when_other_messages_never_stop(sockets: Path, monke
 
     silent = pytest.raises(ProbeError, match="did not answer within")
     with false_probe(sockets.parent, chatter) as path, ProbeClient(path, 1) as client, silent:
+        client._answer_within_s = NOT_WITHIN_S
         client.statistics()
 
 
