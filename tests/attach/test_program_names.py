@@ -55,8 +55,7 @@ def begin(python: Python, *, imports: bool, replaced: tuple[str, ...]) -> Child:
     return child
 
 
-@pytest.mark.parametrize("replaced", [(), OFTEN], ids=["builtins", "replaced builtins"])
-@pytest.mark.parametrize("way", ["imported", "put in"])
+@pytest.mark.parametrize(("way", "replaced"), [("imported", ()), ("put in", OFTEN)], ids=["imported", "put in"])
 def test_what_has_a_name_of_the_standard_library_is_the_programs(
     torch_python: Python, way: str, replaced: tuple[str, ...]
 ) -> None:

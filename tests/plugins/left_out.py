@@ -36,6 +36,7 @@ def lacks(item: pytest.Item) -> str:
     return " and ".join(lacking_packages(python, packages.args)) if packages and python else ""
 
 
+@cache
 def is_there(need: str) -> bool:
     """Whether this machine has a Python, a module, a program, a place, or what a file of the kernel's tells of."""
     if need == READABLE_PATH:
@@ -66,11 +67,11 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Runs after -k and -m, so that only tests selected by them are counted."""
-    left_out = [item for item in items if lacks(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[LEFT_OUT] = Counter(map(lacks, left_out))
-        items[:] = [item for item in items if not lacks(item)]
+    needs = [(item, lacks(item)) for item in items]
+    if left_out := [(item, need) for item, need in needs if need]:
+        config.hook.pytest_deselected(items=[item for item, _ in left_out])
+        config.stash[LEFT_OUT] = Counter(need for _, need in left_out)
+        items[:] = [item for item, need in needs if not need]
 
 
 def pytest_sessionfinish(session):
