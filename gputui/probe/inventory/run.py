@@ -57,8 +57,6 @@ MODULES_SHARE = 0.2
 """The same for the globals of modules that are not on a stack, or installed: few of them lead to a tensor."""
 KEPT_SHARE = 0.25
 """The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
-AUTOMATIC_HEADROOM = 4
-"""How much longer than expected a scan that nobody asked for may take without exceeding its stop."""
 
 
 class InventoryRun:
@@ -80,8 +78,7 @@ class InventoryRun:
         self._heap = Heap(classifier)
         self._keepers = Keepers(self._attributes)
         is_scan = method == SCAN
-        is_thorough = is_scan or memory.is_thorough_due
-        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
+        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_scan)
         self._reading = RememberedReading(self._search, classifier, self._attributes)
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
@@ -111,7 +108,7 @@ class InventoryRun:
             self._gradients,
             self._model_states,
             meter,
-            is_thorough=is_thorough,
+            is_thorough=is_scan,
         )
         self._others = OtherTensors(
             torch,
@@ -211,18 +208,16 @@ class InventoryRun:
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
-        meter = self._meter.part(SCAN_SHARE if self._method == SCAN else SEARCH_SHARE)
-        if self._method != SCAN and not self._memory.is_scan_due:
-            return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
-        headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
-        if not self._heap.may_visit_all(meter, headroom):
-            if self._method == SCAN:
-                self._problems.append(TOO_MANY)
-                self._meter.leave_out()
+        if self._method != SCAN:
+            return self._heap.young()
+        meter = self._meter.part(SCAN_SHARE)
+        if not self._heap.may_visit_all(meter):
+            self._problems.append(TOO_MANY)
+            self._meter.leave_out()
             return self._heap.young()
         if gc.get_freeze_count():
             self._problems.append(FROZEN)
-        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start, headroom)
+        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start)
         return groups
 
     def _record_owned(self) -> None:
@@ -290,10 +285,6 @@ class InventoryRun:
         starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
     def _record_loose(self) -> None:
-        if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
-            self._loose = self._heap.young()[TENSOR]
-            if self._saved.is_readable and self._at_rest.graph():
-                self._walk_graphs_of_objects()
         unnamed = self._others.record_objects(self._loose)
         if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
             self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)

@@ -18,9 +18,8 @@ _UNNAMED = "unnamed "
 
 
 class Block(NamedTuple):
-    """The size of a block, its device, and how much was requested for it."""
+    """The device of a block, and how much was requested for it."""
 
-    size_bytes: int
     device: int
     requested_bytes: int
 
