@@ -39,7 +39,7 @@ def take_inventory(
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         fields = {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
-        return {**fields, "by_address": {}, "batches": [], "collections": []}
+        return {**fields, "by_address": {}, "collections": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:

@@ -30,9 +30,8 @@ from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.at_rest import AtRest
-from gputui.probe.tensors.batches import Batches
 from gputui.probe.tensors.gradients import GradientReader
-from gputui.probe.tensors.model_states import ModelStates
+from gputui.probe.tensors.model_states import ModelStates, OwnedMemory
 from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
 
@@ -98,7 +97,7 @@ class InventoryRun:
             self._ledger,
             self._gradients,
             meter,
-            Batches() if is_scan else memory.batches,
+            OwnedMemory() if is_scan else memory.owned,
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
@@ -154,7 +153,6 @@ class InventoryRun:
                 *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
             ],
             "by_address": self._ledger.entries,
-            "batches": self._ledger.batches,
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
@@ -235,7 +233,7 @@ class InventoryRun:
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
                 attributes = self._attributes.read(optimizer.value)
-                self._optimizer_states.record(optimizer.name, attributes, variables, memory.trees.version)
+                self._optimizer_states.record(optimizer.name, attributes, variables)
 
     def _variables(self) -> dict[int, NamedValue]:
         """The tensors that variables hold, by id."""

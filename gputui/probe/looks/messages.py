@@ -9,7 +9,7 @@ from typing import Any
 from gputui.probe.looks.encoding import encode_in_pieces, frame, size_of
 from gputui.protocol import frames
 
-_NOT_SENT = frozenset({"batches", "by_address"})
+_NOT_SENT = frozenset({"by_address"})
 """The fields of an inventory that serve the next look."""
 
 

@@ -27,7 +27,6 @@ from gputui.probe.objects import stacks
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.containers import add_graphs
 from gputui.probe.tensors.autograd import Inputs, can_read_saved
-from gputui.probe.tensors.batches import beside_batches
 
 SEARCHES, LEAST_S = 10, 0.01
 """How many more searches a look makes for unnamed memory, and how much time must be left for one."""
@@ -208,8 +207,7 @@ class TorchReader:
 
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
         if wanted is not None:
-            others = beside_batches(inventory["storages"], inventory["batches"])
-            attempt("Lines of code", problems, lines.name_assignments, others, wanted)
+            attempt("Lines of code", problems, lines.name_assignments, inventory["storages"], wanted)
             calls = attempt("Lines of code", problems, lines.calls_of_empty_cache, wanted)
             self._memory.empties = self._memory.empties if calls is None else calls
         inventory["empties"] = list(self._memory.empties)

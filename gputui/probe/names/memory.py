@@ -17,7 +17,8 @@ from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
-from gputui.probe.tensors.batches import HOST, Batches, beside_batches
+from gputui.probe.tensors.entries import HOST
+from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 
 NAMED_WELL = 0.99
@@ -48,7 +49,7 @@ class Memory:
     def __init__(self, *, reads_records: bool = False) -> None:
         self.search = SearchMemory(reads_records=reads_records)
         self.trees = ModuleTrees()
-        self.batches = Batches()
+        self.owned = OwnedMemory()
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
         self.climb = Climb()
@@ -110,7 +111,7 @@ class Memory:
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory: what is named stays so when time is short."""
         held: Counter[tuple[str, str]] = Counter()
-        for storage in beside_batches(inventory["storages"], inventory["batches"]) if collections else ():
+        for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
                 held[_container_of(storage["owner"])] += storage["size_bytes"]
         for collection in collections:
@@ -182,6 +183,6 @@ def _container_of(owner: str) -> tuple[str, str]:
 
 
 def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:
-    """The storages that exceptions keep; those of a batch are none."""
-    storages = beside_batches(inventory["storages"], inventory["batches"])
+    """The storages that exceptions keep."""
+    storages = inventory["storages"]
     return list(compress(storages, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), storages))))

@@ -12,7 +12,7 @@ from gputui.probe.names.cycles import Cycle
 from gputui.probe.objects.plain import type_name
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.batches import HOST, new_entry
+from gputui.probe.tensors.entries import HOST, new_entry
 
 _UNNAMED = "unnamed "
 
