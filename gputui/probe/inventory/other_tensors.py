@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_, or_
 
-from gputui.probe.inventory.referrers import name_by_referrers
 from gputui.probe.inventory.saved import SavedTensors
 from gputui.probe.names.memory import STAYING, UNNAMED
-from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
@@ -89,28 +87,19 @@ class OtherTensors:
                 return
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
 
-    def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name.
+    def record_objects(self, tensors: list[Tensor]) -> None:
+        """Those on an interpreter's stack, and those that no variable leads to.
 
         Where there was no time for all variables, a tensor of earlier looks keeps its name, which is added later.
         """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
-            return []
+            return
         unknown = self._ledger.without_owner(tensors, are_held=False)
         if not self._meter.is_complete:
             unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
-        return [
-            tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
-        ]
-
-    def name_by_referrers(self, unnamed: list[Tensor], own: set[int], attributes: AttributeReader) -> None:
-        """Name the largest of these by what refers to them; `own` are the ids of the caller's lists of them."""
-        entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
-        unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
-        for ident, name in name_by_referrers(unnamed, {id(unnamed)} | own, attributes).items():
-            entry = entries[ident]
-            if entry is not None:
-                entry["owner"] = name
+        for tensor in unknown:
+            if self._meter.spend():
+                self._record_unnamed(tensor, self._category(tensor))
 
     def _record_some(self, tensors: list[NamedValue]) -> bool:
         """Record these tensors of variables; returns whether there was time for all."""
@@ -164,15 +153,14 @@ class OtherTensors:
             self._ledger.rename(entry, named.value, named.label)
         self._model_states.record_gradient(named.value, named.name, named.where)
 
-    def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
-        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
-        if self._ledger.is_known(tensor):
-            return False
+    def _record_unnamed(self, tensor: Tensor, category: str) -> None:
+        """Record a tensor without a variable, unless its storage has an owner."""
+        if self._ledger.entry_of(tensor) is not None:
+            return
         node = self._gradients.node(tensor)
         name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
-        entry = self._ledger.record(tensor, category, name)
+        self._ledger.record(tensor, category, name)
         self._model_states.record_gradient(tensor, name)
-        return entry is not None and node is None
 
     def _category(self, tensor: Tensor, name: str = "") -> str:
         if STATE_OF_PARAMETER in name:

@@ -283,9 +283,7 @@ class InventoryRun:
         starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
 
     def _record_loose(self) -> None:
-        unnamed = self._others.record_objects(self._loose)
-        if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
-            self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
+        self._others.record_objects(self._loose)
 
     def _describe_containers(self) -> None:
         search = self._search

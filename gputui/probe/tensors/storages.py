@@ -235,10 +235,6 @@ class Ledger:
         """The devices that the storages are on."""
         return set(map(_device, self.entries.values())) - {HOST}
 
-    def is_known(self, tensor: Tensor) -> bool:
-        """Whether the tensor's storage has an owner already."""
-        return self.entry_of(tensor) is not None
-
     def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
         storage = self._storage(tensor)
         device = self._device_index(tensor, storage)
