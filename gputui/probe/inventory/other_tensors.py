@@ -47,18 +47,6 @@ class OtherTensors:
         self._saved = saved
         self._meter = meter
 
-    def to_name(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of these tensors whose storages have no owner, or that may have a gradient.
-
-        Where there was no time to read all that optimizers hold, what earlier looks have found there has its owner.
-        """
-        others = list(compress(tensors, map(not_, map(self._model_states.is_named, map(id, tensors)))))
-        require_grad = self._gradients.require_grad(others)
-        left = self._ledger.without_owner(list(compress(others, map(not_, require_grad))))
-        if not self._meter.is_complete:
-            left = list(filter(self._may_be_new, left))
-        return [*left, *compress(others, require_grad)]
-
     def record_variables(self, tensors: list[NamedValue], start: int) -> int:
         """Record the tensors of variables, those that something else keeps alive last.
 

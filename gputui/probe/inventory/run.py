@@ -122,7 +122,6 @@ class InventoryRun:
         self._attempt(self._discover)
         has_all_owned = self._records_owned()
         self._attempt(self._record_remembered)
-        self._attempt(self._take_long)
         graphs_and_variables = self._record_saved, self._record_variables
         for part in graphs_and_variables if has_all_owned else reversed(graphs_and_variables):
             if self._meter.spend():
@@ -237,11 +236,7 @@ class InventoryRun:
 
     def _variables(self) -> dict[int, NamedValue]:
         """The tensors that variables hold, by id."""
-        self._search.take_long(list, self._meter.part(SEARCH_SHARE))
         return {id(named.value): named for named in self._search.tensors}
-
-    def _take_long(self) -> None:
-        self._search.take_long(self._others.to_name, self._meter.part(SEARCH_SHARE))
 
     def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
         """Record what these modules own and their attributes, from module number `start` on."""
@@ -289,7 +284,7 @@ class InventoryRun:
         search = self._search
         if search.containers:
             self._containers = containers.describe(
-                search.containers, self._namespaces, self._keepers.cells, search.long.unread | self._reading.idents
+                search.containers, self._namespaces, self._keepers.cells, self._reading.idents
             )
             self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import compress, repeat
-from operator import attrgetter, itemgetter, not_
+from itertools import compress
+from operator import itemgetter, not_
 from typing import Any
 
 from gputui.probe.objects.attributes import AttributeReader
@@ -25,7 +25,6 @@ SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
-_name = attrgetter("__name__")
 _device, _address = itemgetter("device"), itemgetter("address")
 _described = itemgetter(
     "device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype", "views"
@@ -116,8 +115,6 @@ class Ledger:
             rows = self._rows(tensors)
         except UNREADABLE:  # one has no memory of its own, or no sizes
             return list(range(len(tensors)))
-        if self._record_unchanged(rows, category, owners):
-            return left
         for number, (is_cuda, address, device, size_bytes, shape, dtype, cls, views) in enumerate(rows):
             if not is_cuda or not address or not size_bytes or address in self.entries:
                 left.append(number)
@@ -131,24 +128,6 @@ class Ledger:
             if views:
                 self.views.watch([earlier])
         return left
-
-    def _record_unchanged(self, rows: list[tuple[Any, ...]], category: str, owners: list[str]) -> bool:
-        """Record these if earlier looks have found all of them as they are now; returns whether they have."""
-        _, addresses, devices, sizes, shapes, dtypes, classes, views = zip(*rows)
-        if (
-            self._kept_where
-            or not self._earlier.keys() >= {*addresses}
-            or not self.entries.keys().isdisjoint(addresses)
-        ):
-            return False
-        earlier = [self._earlier[address] for address in addresses]
-        dtype_names = map(self._dtype_name, dtypes)
-        texts = repeat(category), owners, repeat(self.keeper), map(_name, classes)
-        if list(map(_described, earlier)) != list(zip(devices, addresses, sizes, *texts, shapes, dtype_names, views)):
-            return False
-        self.views.watch(earlier)
-        self.entries.update(zip(addresses, earlier))
-        return True
 
     def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
         placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
