@@ -9,6 +9,6 @@ dictionaries, the fields of `gputui.model.attached.tensors.Inventory`; no object
 
 These work in the probe's own thread, after the stop, on numbers and names alone:
 
-- `layers`: which module an activation belongs to. `kept`: which variable keeps its graph.
+- `activations`: which module an activation belongs to, and which variable keeps its graph.
 - `lines`: which line of the program assigns, fills or calls what was found.
 """

@@ -29,8 +29,7 @@ from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.at_rest import AtRest
-from gputui.probe.tensors.gradients import GradientReader
+from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.model_states import ModelStates, OwnedMemory
 from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger

@@ -17,8 +17,7 @@ from gputui.probe.allocator.pools import PoolWatch
 from gputui.probe.engines.read import engine_reader
 from gputui.probe.guards.boundary import is_of_the_program
 from gputui.probe.inventory import inventory, lines
-from gputui.probe.inventory.kept import assign_keepers
-from gputui.probe.inventory.layers import assign_modules
+from gputui.probe.inventory.activations import assign_keepers, assign_modules
 from gputui.probe.inventory.run import WALK
 from gputui.probe.main_thread import held_signals, process  # held_signals: see looks/stops.py  # noqa: F401
 from gputui.probe.names.climb_stops import ClimbStops

@@ -10,7 +10,7 @@ from typing import Any
 from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
-from gputui.probe.names.nameless import Block, Nameless
+from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees

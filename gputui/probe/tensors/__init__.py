@@ -8,6 +8,6 @@ bytes.
 - `model_states`, `optimizer_states`, `gradients`: the tensors of a model in training. A new category goes there.
 - `cache_names`: which names are of caches of keys and values.
 - `reducer_buckets`: the gradient buckets of DistributedDataParallel, by their sizes.
-- `autograd`: what the graph keeps for the backward pass. `at_rest`: whether another thread is changing it.
+- `autograd`: what the graph keeps for the backward pass.
 - `wrapped_tensors`: tensors that have their memory in other tensors.
 """
