@@ -26,10 +26,7 @@ def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
     pieces = encode_in_pieces(with_table(look))
     cost["probe_cpu_ms"] += (thread_time() - began) * 1000
     pieces[-1:] = [b',"cost":', *encode_in_pieces(cost), b"}"]
-    if size_of(pieces) > frames.MAX_REPLY_BYTES:
-        reason = f"The look has {size_of(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
-        pieces = encode_in_pieces({"type": "failed", "reason": reason})
-    return frame(pieces), max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000
+    return _frame_within_limit(pieces, "look"), max(cost["pause_ms"], cost["probe_cpu_ms"]) / 1000
 
 
 def action_result_frame(result: dict[str, Any]) -> list[bytes]:
@@ -41,9 +38,13 @@ def action_result_frame(result: dict[str, Any]) -> list[bytes]:
 
 def step_frame(step: dict[str, Any]) -> list[bytes]:
     """A recorded step with its look as the pieces of a frame."""
-    pieces = encode_in_pieces(with_table(step))
+    return _frame_within_limit(encode_in_pieces(with_table(step)), "recorded step")
+
+
+def _frame_within_limit(pieces: list[bytes], name: str) -> list[bytes]:
+    """The frame of a message, or of a sentence that it is too large."""
     if size_of(pieces) > frames.MAX_REPLY_BYTES:
-        reason = f"The recorded step has {size_of(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
+        reason = f"The {name} has {size_of(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
         pieces = encode_in_pieces({"type": "failed", "reason": reason})
     return frame(pieces)
 

@@ -63,8 +63,9 @@ class Heap:
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
         kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], GENERATOR: [], OPTIMIZER: []}
-        found = self._classifier.finds_of(objects)
-        for kind, value in zip(filter(None, found), compress(objects, found)):
+        found = self._classifier.kinds_of(objects)
+        is_find = list(map(kinds.__contains__, found))
+        for kind, value in zip(compress(found, is_find), compress(objects, is_find)):
             kinds[kind].append(value)
         return kinds
 

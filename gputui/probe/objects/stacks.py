@@ -185,12 +185,14 @@ def _outermost_first() -> list[FrameType]:
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
     tops: dict[int, FrameType | None] = dict(current_frames())
-    caller: FrameType | None = sys._getframe(1)
-    while caller is not None and is_of_probe(caller):
-        caller = caller.f_back
-    tops[get_ident()] = caller
+    tops[get_ident()] = frame_of_the_program()
     stacks = map(stack, tops.values())
     return [frame for frames in stacks for frame in reversed(frames) if not is_of_probe(frame)]
+
+
+def frame_of_the_program() -> FrameType | None:
+    """The innermost frame of the calling thread that is not the probe's; None without one."""
+    return next((frame for frame in stack(sys._getframe(1)) if not is_of_probe(frame)), None)
 
 
 def is_of_probe(frame: FrameType) -> bool:
