@@ -10,6 +10,7 @@ from gputui.probe.names.memory import STAYING, UNNAMED
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
@@ -39,6 +40,7 @@ class OtherTensors:
         model_states: ModelStates,
         saved: SavedTensors,
         meter: Meter,
+        turns: Turns,
     ) -> None:
         self._parameter = torch.nn.Parameter
         self._ledger = ledger
@@ -46,27 +48,21 @@ class OtherTensors:
         self._model_states = model_states
         self._saved = saved
         self._meter = meter
+        self._turns = turns
 
-    def record_variables(self, tensors: list[NamedValue], start: int) -> int:
-        """Record the tensors of variables, those that something else keeps alive last.
-
-        It begins with number `start`, and returns where the next look has to go on: 0 if there was time for all.
-        """
+    def record_variables(self, what: str, tensors: list[NamedValue]) -> None:
+        """Record the tensors of variables, those that something else keeps alive last; `what`: see `Turns`."""
         for named in _of_caches(tensors):
             if not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
                     self._ledger.record(named.value, KV_CACHE, named.label)
         live = [named for named in tensors if not named.keeper]
-        start = start if start < len(live) else 0
-        in_turn = live[start:] + live[:start]
-        for first in range(0, len(live), AT_ONCE):
-            if not self._record_some(in_turn[first : first + AT_ONCE]):
-                return (start + first) % len(live)
+        for some in self._turns.in_turn(what, live, self._meter, AT_ONCE):
+            self._record_some(some)
         for named in tensors:
             if named.keeper and self._meter.spend():
                 with self._ledger.kept_by(named.keeper):
                     self._record_variable(named)
-        return 0
 
     def record_leaves(self) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
@@ -89,8 +85,8 @@ class OtherTensors:
             if self._meter.spend():
                 self._record_unnamed(tensor, self._category(tensor))
 
-    def _record_some(self, tensors: list[NamedValue]) -> bool:
-        """Record these tensors of variables; returns whether there was time for all."""
+    def _record_some(self, tensors: list[NamedValue]) -> None:
+        """Record these tensors of variables, as far as there is time."""
         tensors = self._without_known(tensors)
         if not self._meter.is_complete:
             tensors = [named for named in tensors if self._may_be_new(named.value)]
@@ -103,16 +99,15 @@ class OtherTensors:
             left = [named for _, named in part]
             if is_simple:
                 if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
-                    return False
+                    return
                 left = self._to_record(left)
                 owners = [named.label for named in left]
                 numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
                 left = [left[number] for number in numbers]
             for named in left:
                 if not self._meter.spend():
-                    return False
+                    return
                 self._record_variable(named)
-        return True
 
     def _to_record(self, tensors: list[NamedValue]) -> list[NamedValue]:
         """Those of these simple tensors whose storages have no owner, or only autograd's name for it."""

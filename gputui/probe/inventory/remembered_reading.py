@@ -56,7 +56,7 @@ class RememberedReading:
         for keeper in self._keepers:
             named, (value, kind) = keeper.named, self._content(keeper.named.value)
             for names, tensors in keeper.tensors.read(value, kind, named.name, self._records, meter):
-                others.record_variables(self._search.take(named, Found(names, tensors, is_whole=True)), 0)
+                others.record_variables("remembered", self._search.take(named, Found(names, tensors, is_whole=True)))
                 labels = [label_of(name, named.where) for name in names]
                 entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
                 keeper.tensors.note(tensors, list(map(_named, entries, labels)))

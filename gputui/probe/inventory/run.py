@@ -96,7 +96,7 @@ class InventoryRun:
             self._ledger,
             self._gradients,
             meter,
-            OwnedMemory() if is_scan else memory.owned,
+            OwnedMemory(memory.turns) if is_scan else memory.owned,
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
@@ -115,6 +115,7 @@ class InventoryRun:
             self._model_states,
             self._saved,
             meter,
+            memory.turns,
         )
 
     def result(self) -> dict[str, Any]:
@@ -217,16 +218,14 @@ class InventoryRun:
         return groups
 
     def _record_owned(self) -> None:
-        memory, meter = self._memory, self._meter
+        memory = self._memory
         modules = memory.trees.named
-        start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)
         live = [known for known in modules if id(known) not in kept] if kept else modules
-        self._record_modules(live, start=start)
+        self._record_modules(live)
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)
-        memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
         variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
@@ -237,13 +236,12 @@ class InventoryRun:
         """The tensors that variables hold, by id."""
         return {id(named.value): named for named in self._search.tensors}
 
-    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
-        """Record what these modules own and their attributes, from module number `start` on."""
+    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
+        """Record what these modules own, and search their attributes."""
         where, keeper = (root.where, root.keeper) if root else ("", "")
         self._model_states.record_modules(modules, self._memory.trees.version)
-        for known in self._search.whose_attributes_are_due(modules[start:] + modules[:start]):
-            if self._meter.is_over:
-                return
+        due = self._search.whose_attributes_are_due(modules)
+        for (known,) in self._memory.turns.in_turn(f"attributes {keeper}", due, self._meter):
             self._search.attributes_of(known, where, keeper, self._meter)
 
     def _record_saved(self) -> None:
@@ -273,8 +271,7 @@ class InventoryRun:
         self._saved.record("objects", tensors, search=self._search, memory=self._memory)
 
     def _record_variables(self) -> None:
-        starts = self._memory.roots_starts
-        starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
+        self._others.record_variables("recorded", self._search.tensors)
 
     def _record_loose(self) -> None:
         self._others.record_objects(self._loose)

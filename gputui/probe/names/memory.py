@@ -12,6 +12,7 @@ from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
@@ -49,7 +50,8 @@ class Memory:
     def __init__(self, *, reads_records: bool = False) -> None:
         self.search = SearchMemory(reads_records=reads_records)
         self.trees = ModuleTrees()
-        self.owned = OwnedMemory()
+        self.turns = Turns()
+        self.owned = OwnedMemory(self.turns)
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
         self.climb = Climb()
@@ -60,12 +62,8 @@ class Memory:
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
         """Those among them that an exception keeps or kept."""
-        self.roots_starts: dict[str, int] = {}
-        """Which tensor the next look begins with, by where the tensors were found."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """How many operations a number of graphs had that a container keeps, by its id and name."""
-        self.states_start = 0
-        """Which module the next look begins with."""
         self.empties: list[str] = []
         """Where the program calls `torch.cuda.empty_cache()`."""
         self.requested_bytes = 0

@@ -6,13 +6,14 @@ is as the last look has found it, at the same address and by the same name, is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import compress, repeat
 from operator import is_not
-from typing import Tuple, TypeVar
+from typing import Tuple
 
 from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.modules import KnownModule, all_registered, registered
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
@@ -26,7 +27,6 @@ PART = 32
 """So many tensors are recorded between two questions whether there is time left."""
 RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
 """So many tensors of the last look are recognised, and so many others are recorded, in the time of one step."""
-Item = TypeVar("Item")
 Owner = Tuple[KnownModule, Module]
 """A known module with the module itself."""
 
@@ -59,18 +59,9 @@ class Learned:
 class OwnedMemory:
     """What a look keeps for the next one: the names of parameters, and where it had no more time."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
         self.learned = Learned(None)
-        self._starts: dict[str, int] = {}
-
-    def in_turn(self, kind: str, items: list[Item], meter: Meter) -> Iterator[list[Item]]:
-        """These in parts, each once, from where the last look had no more time, until this one has none."""
-        start = self._starts.pop(kind, 0) % max(1, len(items))
-        for first in [*range(start, len(items), PART), *range(0, start, PART)]:
-            yield items[first : min(first + PART, start if first < start else len(items))]
-            if meter.is_over:
-                self._starts[kind] = first
-                return
 
 
 class ModelStates:
@@ -94,12 +85,12 @@ class ModelStates:
         """Record what the modules own, as far as the meter allows; `version` changes with their names."""
         owners = [(known, module) for known in modules if (module := known.reference()) is not None]
         parameters, kind = self._parameters(owners, version), self._ledger.keeper
-        for part in self.memory.in_turn(f"parameters {kind}", parameters, self._meter):
+        for part in self.memory.turns.in_turn(f"parameters {kind}", parameters, self._meter, PART):
             self.record_owned(part, PARAMETER, [self._names[id(tensor)] for tensor in part])
-        for part in self.memory.in_turn(f"gradients {kind}", parameters, self._meter):
+        for part in self.memory.turns.in_turn(f"gradients {kind}", parameters, self._meter, PART):
             self._record_gradients(part)
         with_buffers = [(known, module) for known, module in owners if known.has_buffers]
-        for some in self.memory.in_turn(f"buffers {kind}", with_buffers, self._meter):
+        for some in self.memory.turns.in_turn(f"buffers {kind}", with_buffers, self._meter, PART):
             self._record_buffers(some)
 
     def _parameters(self, owners: list[Owner], version: object) -> list[Tensor]:

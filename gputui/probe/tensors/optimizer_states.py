@@ -11,7 +11,7 @@ from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.keepers import OPTIMIZER
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, ModelStates
+from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, PART, ModelStates
 from gputui.probe.tensors.storages import Ledger
 
 READ_PER_STEP = 8
@@ -36,7 +36,7 @@ class OptimizerStates:
             if issubclass(type(group), dict):
                 self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
         items = list(dict.items(state)) if issubclass(type(state), dict) else []  # type: ignore[arg-type]
-        for part in self._model_states.memory.in_turn(f"states of {name}", items, self._meter):
+        for part in self._model_states.memory.turns.in_turn(f"states of {name}", items, self._meter, PART):
             if self._meter.spend(len(part) // READ_PER_STEP):
                 self._record_part(name, part)
 
