@@ -27,7 +27,7 @@ def take_inventory(
     method: str = WALK,
     meter: Meter | None = None,
     memory: Memory | None = None,
-    frames: list[stacks.Running] | None = None,
+    frames: list[stacks.RunningFrame] | None = None,
 ) -> dict[str, Any]:
     """The fields of `gputui.model.attached.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 

@@ -60,7 +60,9 @@ KEPT_SHARE = 0.25
 class InventoryRun:
     """Takes one whole inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running]) -> None:
+    def __init__(
+        self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.RunningFrame]
+    ) -> None:
         self._frames = frames
         self._torch = torch
         self._method = method
@@ -198,7 +200,7 @@ class InventoryRun:
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
-    def _all_frames(self, meter: Meter) -> list[stacks.Running]:
+    def _all_frames(self, meter: Meter) -> list[stacks.RunningFrame]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
         of_debuggers = suspended.of_debuggers(self._frames, self._attributes)
         return [*self._frames, *of_debuggers, *suspended.of_tasks(self._frames, meter)]

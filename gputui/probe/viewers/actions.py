@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 RECORD_STEP = "record_step"
-"""The action that takes seconds: see `gputui.probe.serving.step`."""
+"""The action that takes seconds: see `gputui.probe.viewers.step`."""
 FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
 BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."

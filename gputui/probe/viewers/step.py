@@ -19,7 +19,7 @@ from gputui.probe.looks.stops import undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 from gputui.probe.pace.meter import Meter
-from gputui.probe.serving.actions import (
+from gputui.probe.viewers.actions import (
     RECORD_STEP,
     ActionRequest,
     counters,
@@ -28,7 +28,7 @@ from gputui.probe.serving.actions import (
     nothing_done,
     or_failure,
 )
-from gputui.probe.serving.ring import MAX_EVENTS, STOP_S, ring_length
+from gputui.probe.viewers.ring import MAX_EVENTS, STOP_S, ring_length
 
 TRIAL_EVENTS = 1_000
 TRIAL_AFTER_S = 1.0
