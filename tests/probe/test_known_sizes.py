@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gputui.probe.allocator import known_sizes
-from gputui.probe.tensors.batches import HOST
+from gputui.probe.tensors.entries import HOST
 
 MIB = 1 << 20
 
