@@ -12,7 +12,7 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.looks.stops import STOPS_OF_AUTOMATIC, STOPS_ON_REQUEST, LookUnderWay
 from gputui.probe.pace.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
-from gputui.probe.serving.requests import read_request
+from gputui.probe.viewers.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed

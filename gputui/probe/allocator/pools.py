@@ -18,8 +18,7 @@ from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe.allocator.failed_captures import FailedCaptures
-from gputui.probe.allocator.pool_use import ANY_DEVICE, Pool, PoolUse, has_other_threads
+from gputui.probe.allocator.pool_use import ANY_DEVICE, FailedCaptures, Pool, PoolUse, has_other_threads
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.heap import has_frozen
 from gputui.probe.pace.budget import on_request

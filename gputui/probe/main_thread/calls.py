@@ -194,18 +194,11 @@ class MainThread:
 
 if TYPE_CHECKING:
     from typing import Generic
-
-    class _Of(Generic[Result]):
-        """What is generic for a type checker."""
-
 else:  # Python 3.12 and newer would look up `typing` in `sys.modules`, where it may be the program's
-
-    class _Of:
-        def __class_getitem__(cls, _result: object) -> type:
-            return cls
+    Generic = {Result: object}
 
 
-class MainThreadCall(_Of[Result]):
+class MainThreadCall(Generic[Result]):
     """One call at a time, with a deadline: its result arrives later, or another takes its place."""
 
     def __init__(self, main_thread: MainThread) -> None:
