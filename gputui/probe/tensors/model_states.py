@@ -124,7 +124,7 @@ class ModelStates:
                 self._ledger.record(others[number], category, names[number])
 
     def _record_gradients(self, parameters: list[Tensor]) -> None:
-        if not self._meter.spend(1 + len(parameters) // RECALLED_PER_STEP):
+        if not self._meter.spend():
             return
         found = self._gradients.of_leaves(parameters)
         if found is None:
