@@ -19,7 +19,7 @@ from gputui.probe.search.variables import NamedValue
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
-READ_AGAIN = 256
+READ_AGAIN = 128
 """How many known modules a look reads again for new or replaced children."""
 
 # How a module was found, the best name first.

@@ -99,9 +99,7 @@ class ModelStates:
         tensors = all_registered([module for _, module in owners], "_parameters")
         idents = list(map(id, tensors))
         learned = self.memory.learned
-        is_whole = learned.modules_read >= len(owners)
-        is_same = learned.version == version and learned.read == (idents if is_whole else idents[: len(learned.read)])
-        if self._ledger.keeper or not is_same:
+        if self._ledger.keeper or learned.version != version or idents[: len(learned.read)] != learned.read:
             learned = Learned(version)
         learned.read_on(owners, self._meter)
         if not self._ledger.keeper:
@@ -126,7 +124,7 @@ class ModelStates:
                 self._ledger.record(others[number], category, names[number])
 
     def _record_gradients(self, parameters: list[Tensor]) -> None:
-        if not self._meter.spend(1 + len(parameters) // RECALLED_PER_STEP):
+        if not self._meter.spend():
             return
         found = self._gradients.of_leaves(parameters)
         if found is None:
