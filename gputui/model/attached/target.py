@@ -109,7 +109,7 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What `gc.collect()` would free, proven at the time of the look; or `reason`: why that is not known, in a sentence.
+    """What `gc.collect()` would free, proven at the time of the look; or `reason`: why that is not known.
 
     `is_under_way`: the next looks go on to find it out.
     """
