@@ -29,7 +29,7 @@ CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
 CLIMBS_ON_REQUEST = 32
 """The same after a look that somebody has asked for."""
-WAITED_FOR_S = 3.0
+WAITED_FOR_S = 2.0
 """So long such a look goes on at most; what it has not found by then is left to automatic looks."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""

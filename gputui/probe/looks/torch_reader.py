@@ -149,7 +149,7 @@ class TorchReader:
         if look["inventory"] is not None:
             self._memory.note_cycles(look["inventory"])
             look["inventory"]["may_find_more"] = self._memory.climb.unnamed_bytes > 0
-            look["garbage"] = self._memory.collectable.fields()
+        look["garbage"] = self._memory.collectable.fields()
 
     def read_map(
         self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False
